@@ -1,0 +1,45 @@
+"""Bayesian image segmentation with the generalized Swendsen-Wang sampler.
+
+>>> import napari_gsw as gsw
+>>> gsw.DirichletProcess(alpha=3).expected_clusters(1099)  # doctest: +ELLIPSIS
+18.2...
+"""
+
+from napari_gsw.core.chain import Snapshot, State, run, sample
+from napari_gsw.core.codebook import Codebook
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian
+from napari_gsw.core.model import Problem, log_posterior
+from napari_gsw.core.pipeline import Result, prepare, segment, simulate_prior, warm_up
+from napari_gsw.core.priors import DirichletProcess, FiniteDirichlet, PitmanYor, Potts, TablePrior
+from napari_gsw.core.settings import PRESETS, Settings, preset
+from napari_gsw.core.versions import own_version
+
+__version__ = own_version()
+
+__all__ = [
+    "PRESETS",
+    "Codebook",
+    "DirichletMultinomial",
+    "DirichletProcess",
+    "FiniteDirichlet",
+    "Gaussian",
+    "InputError",
+    "PitmanYor",
+    "Potts",
+    "Problem",
+    "Result",
+    "Settings",
+    "Snapshot",
+    "State",
+    "TablePrior",
+    "__version__",
+    "log_posterior",
+    "prepare",
+    "preset",
+    "run",
+    "sample",
+    "segment",
+    "simulate_prior",
+    "warm_up",
+]

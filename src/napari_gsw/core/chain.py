@@ -1,0 +1,308 @@
+"""The chain: `sample` is a generator of immutable snapshots, everything else drains it.
+
+A chain's whole state is data. A snapshot carries it (:attr:`Snapshot.state`, plain arrays), and ``sample(problem,
+state=...)`` goes on from there bit for bit as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core import bonds as bonding
+from napari_gsw.core import kernels
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.kernels import Bonds, Clusters, Posterior, Work
+from napari_gsw.core.model import Problem, check_labels, log_posterior
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One partition that a chain has visited. As an array it is its labels.
+
+    Attributes
+    ----------
+    sweep : number of sweeps before it; 0 is the start.
+    labels : (n,) int32, clusters numbered 0, 1, ... in the order of their first site.
+    log_posterior : up to a constant of the problem.
+    """
+
+    sweep: int
+    labels: Ints
+    log_posterior: float
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.labels.max()) + 1
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.labels, dtype=dtype, copy=copy)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot(State):
+    """A state of the chain with all that is known up to it: a complete result that needs nothing else.
+
+    Attributes
+    ----------
+    best : the state of highest log posterior so far.
+    trace : (sweeps since the last snapshot, 2) log posterior and number of clusters after each of them.
+    together : (m,) probability so far that the two ends of an edge share a cluster; NaN before the burn-in is over.
+    state : plain arrays from which :func:`sample` continues exactly.
+    """
+
+    best: State
+    trace: Floats
+    together: Floats
+    state: Arrays = field(repr=False)
+
+
+@dataclass
+class Chain:
+    """The arrays that a running chain changes in place. Callers see snapshots, never these."""
+
+    problem: Problem
+    bonds: Bonds
+    seeds: Ints
+    regroups: int
+    burn_in: int
+    labels: Ints
+    clusters: Clusters
+    work: Work
+    posterior: Posterior
+    rng: np.random.Generator
+
+
+def sample(
+    problem: Problem,
+    sweeps: int = 1000,
+    seed: int = 0,
+    lam: ArrayLike = 10.0,
+    init: ArrayLike | None = None,
+    every: int = 1,
+    *,
+    bonds: Bonds | None = None,
+    seeds: ArrayLike | None = None,
+    regroups: int | None = None,
+    burn_in: int = 0,
+    state: Arrays | None = None,
+) -> Iterator[Snapshot]:
+    """Run the generalized Swendsen-Wang sampler and yield a snapshot after every `every` sweeps, and after the last.
+
+    Without a sweep (``sweeps=0``) the only snapshot is the start.
+
+    Parameters
+    ----------
+    problem : what to sample from.
+    sweeps : number of sweeps from here on.
+    seed : the same problem, arguments and seed give the same labels, bit for bit, whatever `every` is.
+    lam : delta_ij for all edges, or one for each (0: single-site Gibbs, 1: classical Swendsen-Wang).
+    init : (n,) labels to start from; None starts from one cluster (or the fewest that the prior's size limits allow).
+    bonds : how to bond instead of by `lam`; see :mod:`napari_gsw.core.bonds`.
+    seeds : (n,) clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
+    regroups : whole-cluster moves after each sweep; None makes one if the prior limits cluster sizes, which single
+        moves cannot always cross.
+    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out.
+    state : arrays of an earlier snapshot of the same problem; `seed`, `init` and `seeds` then come from it.
+    """
+    if int(sweeps) != sweeps or sweeps < 0:
+        raise InputError(f"sweeps must be a whole number >= 0, not {sweeps!r}")
+    if int(every) != every or every < 1:
+        raise InputError(f"every must be a whole number >= 1, not {every!r}")
+    made = bonds if bonds is not None else bonding.fixed(problem, lam)
+    if regroups is None:
+        regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
+    if state is None:
+        chain = start(problem, made, regroups, burn_in, seed, init, seeds)
+    else:
+        chain = restored(problem, made, regroups, burn_in, state)
+    return _drain(chain, int(sweeps), int(every))
+
+
+def _drain(chain: Chain, sweeps: int, every: int) -> Iterator[Snapshot]:
+    if sweeps == 0:
+        yield snapshot(chain, np.empty((0, 2)))
+    for done in range(0, sweeps, every):
+        yield snapshot(chain, step(chain, min(every, sweeps - done)))
+
+
+def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
+    """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
+    return next(sample(problem, sweeps, every=max(sweeps, 1), **more))
+
+
+def start(
+    problem: Problem,
+    bonds: Bonds,
+    regroups: int,
+    burn_in: int,
+    seed: int,
+    init: ArrayLike | None,
+    seeds: ArrayLike | None,
+) -> Chain:
+    """A chain before its first sweep."""
+    held = np.full(problem.n, -1, np.int32) if seeds is None else _check_seeds(seeds, problem.n)
+    labels = _first_labels(problem, init, held)
+    value = log_posterior(problem, labels)
+    posterior = Posterior(
+        value=np.array([value, value]),
+        best=labels.copy(),
+        together=np.zeros(len(problem.edges), np.int64),
+        counted=np.zeros(3, np.int64),
+    )
+    rng = np.random.Generator(np.random.SFC64(seed))
+    return _assembled(problem, bonds, held, regroups, burn_in, labels, posterior, rng)
+
+
+def step(chain: Chain, sweeps: int) -> Floats:
+    """Advance a chain; returns log posterior and number of clusters after each sweep, shape (sweeps, 2)."""
+    trace = np.empty((sweeps, 2))
+    p = chain.problem
+    chain.clusters = kernels.advance(
+        p.evidence, p.adjacency, p.tables, chain.bonds, chain.seeds, chain.labels, chain.clusters, chain.work,
+        chain.posterior, chain.rng, chain.regroups, chain.burn_in, trace,
+    )  # fmt: skip
+    return trace
+
+
+def snapshot(chain: Chain, trace: Floats) -> Snapshot:
+    """An immutable copy of everything that matters of a chain."""
+    sweep, counted, best_sweep = (int(x) for x in chain.posterior.counted)
+    value, best_value = (float(x) for x in chain.posterior.value)
+    share = chain.posterior.together / counted if counted else np.full(len(chain.problem.edges), np.nan)
+    best = State(best_sweep, _frozen(kernels.canonical(chain.posterior.best)), best_value)
+    labels = _frozen(kernels.canonical(chain.labels))
+    return Snapshot(sweep, labels, value, best, _frozen(trace), _frozen(share), exported(chain))
+
+
+def exported(chain: Chain) -> Arrays:
+    """The whole state of a chain as plain arrays, ready for any file format."""
+    used = int(chain.work.slots[0])
+    arrays = {
+        "labels": chain.labels,
+        "seeds": chain.seeds,
+        "generator": chain.rng.bit_generator.state["state"]["state"],
+        "value": chain.posterior.value,
+        "best": chain.posterior.best,
+        "together": chain.posterior.together,
+        "counted": chain.posterior.counted,
+        # Sums of floats depend on the order in which sites came and went, so they are part of the state.
+        "moments": chain.clusters.moments[:, :used],
+        "gauss": chain.clusters.gauss[:used],
+    }
+    return MappingProxyType({name: _frozen(array.copy()) for name, array in arrays.items()})
+
+
+def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state: Arrays) -> Chain:
+    """The chain whose state was exported."""
+    try:
+        posterior = Posterior(*(state[name].copy() for name in Posterior._fields))
+        labels, seeds = state["labels"].astype(np.int32), state["seeds"].astype(np.int32)
+        fits = len(labels) == problem.n and len(posterior.together) == len(problem.edges)
+        rng = np.random.Generator(np.random.SFC64(0))
+        inner = dict(rng.bit_generator.state)
+        inner["state"] = {"state": state["generator"].astype(np.uint64)}
+        rng.bit_generator.state = inner
+    except KeyError as missing:
+        raise InputError(f"the state of the chain lacks {missing}") from None
+    if not fits:
+        raise InputError(
+            f"the state belongs to another problem: {len(labels)} sites and {len(posterior.together)} edges, "
+            f"not {problem.n} and {len(problem.edges)}"
+        )
+    chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng)
+    used = state["gauss"].size
+    chain.clusters.moments[:, :used] = state["moments"]
+    chain.clusters.gauss[:used] = state["gauss"]
+    chain.work.slots[0] = used
+    return chain
+
+
+def _assembled(
+    problem: Problem,
+    bonds: Bonds,
+    seeds: Ints,
+    regroups: int,
+    burn_in: int,
+    labels: Ints,
+    posterior: Posterior,
+    rng: np.random.Generator,
+) -> Chain:
+    """Count the clusters of `labels` (any slots >= 0) and add the scratch arrays."""
+    e, n = problem.evidence, problem.n
+    used = int(labels.max()) + 1
+    words, channels = len(e.table_start), e.moments.shape[1] // 2
+    clusters = kernels.empty_clusters(words, channels, used + 16)
+    np.add.at(clusters.size, labels, 1)
+    np.add.at(clusters.words, (e.word, labels[np.repeat(np.arange(n), np.diff(e.site_start))]), e.count)
+    np.add.at(clusters.moments.T, labels, e.moments)
+    if channels:
+        for k in np.flatnonzero(clusters.size):
+            pixels = int(clusters.words[e.pixels, k])
+            clusters.gauss[k] = kernels.gauss_part(e.gauss, clusters.moments, k, pixels, np.zeros(2 * channels))
+    work = Work(
+        np.array([used, int((clusters.size > 0).sum())]),
+        *(np.zeros(n, np.int32) for _ in range(5)),
+        kernels.empty_clusters(words, channels, min(n, kernels.MOST_ANCHORS)),
+    )
+    return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng)
+
+
+def _first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
+    """Labels that respect the seeds and the prior's limits, from those that the user gave or from as few as possible."""
+    n = problem.n
+    if init is not None:
+        labels = _seeded(check_labels(init, n, "init"), seeds)
+        if not np.isfinite(_log_prior(problem, labels)):
+            raise InputError("init has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
+        return labels
+    for k in range(1, n + 1):
+        even = np.arange(n) * k // n
+        for labels in (_seeded(even, seeds), _dealt(seeds, k)):
+            if np.isfinite(_log_prior(problem, labels)):
+                return labels
+    raise InputError("no simple start satisfies the prior's limits (K, min_size, max_size) and the seeds; give init")
+
+
+def _log_prior(problem: Problem, labels: Ints) -> float:
+    sizes = np.bincount(labels)
+    return float(problem.tables.log_v[len(sizes)] + problem.tables.log_w[sizes].sum())
+
+
+def _seeded(labels: NDArray[np.integer], seeds: Ints) -> Ints:
+    """Put each seed's sites into a cluster of their own and number the clusters without gaps."""
+    apart = np.where(seeds >= 0, labels.max() + 1 + seeds.astype(np.int64), labels)
+    return kernels.canonical(np.unique(apart, return_inverse=True)[1].astype(np.int32))
+
+
+def _dealt(seeds: Ints, k: int) -> Ints:
+    """k clusters as equal as the seeds allow: each free site goes to the cluster that is smallest so far."""
+    labels = np.unique(np.where(seeds >= 0, seeds, -1), return_inverse=True)[1].astype(np.int32)
+    labels -= int((seeds < 0).any())
+    sizes = np.zeros(max(k, int(labels.max()) + 1), np.int64)
+    np.add.at(sizes, labels[labels >= 0], 1)
+    for i in np.flatnonzero(labels < 0):
+        labels[i] = np.argmin(sizes)
+        sizes[labels[i]] += 1
+    return kernels.canonical(labels)
+
+
+def _check_seeds(seeds: ArrayLike, n: int) -> Ints:
+    values = check_labels(seeds, n, "seeds")
+    if values.min(initial=0) < -1:
+        raise InputError(f"seeds must be numbers >= 0, or -1 for a free site, not {values.min()}")
+    return np.where(values < 0, -1, values).astype(np.int32)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array

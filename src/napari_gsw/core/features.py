@@ -1,0 +1,106 @@
+"""Picture and sites -> what the likelihood sees of each site: histograms of words, or moments of channels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage, sparse
+
+from napari_gsw.core.codebook import Codebook, shipped
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image import Picture, Pixels
+from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.superpixels import Sites
+
+# Widths in pixels of the texture filters.
+TEXTURE_SCALES = (1.0, 2.0, 4.0)
+
+
+def likelihoods(
+    picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None = None
+) -> tuple[Likelihood, ...]:
+    """The blocks of the likelihood that the settings ask for, with one row for each site.
+
+    Parameters
+    ----------
+    picture : the converted image.
+    sites : (\\*shape,) 1..n, 0 where there is no site.
+    codebook : colour words to use instead of those that ``settings.codebook`` names.
+    """
+    blocks: list[Likelihood] = []
+    if settings.likelihood == "gaussian":
+        inside = sites > 0
+        blocks.append(
+            Gaussian.from_pixels(
+                picture.channels[inside], sites[inside] - 1, int(sites.max()), evidence=settings.evidence,
+                kappa=settings.gauss_kappa, shape=settings.gauss_shape, spread=settings.gauss_spread,
+            )  # fmt: skip
+        )
+    else:
+        if settings.likelihood == "luminance":
+            words = luminance_words(picture, settings.bins)
+        else:
+            words = colour_words(picture, sites, settings, codebook)
+        blocks.append(DirichletMultinomial(histogram(words, sites), settings.phi, settings.evidence))
+    if settings.texture_words > 0:
+        words = texture_words(picture, sites, settings)
+        blocks.append(DirichletMultinomial(histogram(words, sites), settings.texture_phi, settings.texture_evidence))
+    return tuple(blocks)
+
+
+def histogram(words: NDArray[np.int32], sites: Sites) -> sparse.csr_array:
+    """Pixels of each word in each site: (n_sites, n_words) counts."""
+    inside = sites > 0
+    n, width = int(sites.max()), int(words.max()) + 1
+    key = (sites[inside].astype(np.int64) - 1) * width + words[inside]
+    counts = np.bincount(key, minlength=n * width).reshape(n, width)
+    return sparse.csr_array(counts)
+
+
+def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
+    """Bin of each pixel's luminance: the histogram of Orbanz and Buhmann (2008) with 8 of them."""
+    return np.minimum(picture.luminance * (bins / 100), bins - 1).astype(np.int32)
+
+
+def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
+    """Colour word of each pixel."""
+    space = "lab" if picture.rgb else "channels"
+    if codebook is None:
+        named = settings.codebook
+        if named == "auto":
+            named = "shipped" if picture.rgb else "image"
+        if named == "shipped":
+            if not picture.rgb:
+                raise InputError("codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped")
+            codebook = shipped("lab")
+        elif named == "image":
+            codebook = Codebook.learn([picture.channels[sites > 0]], settings.words, space)
+        else:
+            codebook = Codebook.load(named)
+    if codebook.space != space:
+        raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
+    return codebook.words(picture.channels)
+
+
+def texture_words(picture: Picture, sites: Sites, settings: Settings) -> NDArray[np.int32]:
+    """Texture word of each pixel: shipped words when 32 are asked for in 2D, otherwise learnt from the image."""
+    values = texture(picture.luminance)
+    words = shipped("texture")
+    if settings.texture_words != len(words.centres) or values.ndim != 3:
+        words = Codebook.learn([values[sites > 0]], settings.texture_words, "texture")
+    return words.words(values)
+
+
+def texture(light: Pixels) -> Pixels:
+    """Responses of a rotation-invariant filter bank: (\\*shape,) -> (\\*shape, 2 * scales).
+
+    At each scale the gradient magnitude and the Laplacian of the luminance, normalised for scale and compressed by a
+    logarithm, so that a strong edge does not outweigh every weak texture.
+    """
+    out = []
+    for scale in TEXTURE_SCALES:
+        gradient = ndimage.gaussian_gradient_magnitude(light, scale) * scale
+        laplace = ndimage.gaussian_laplace(light, scale) * scale**2
+        out += [np.log1p(gradient), np.sign(laplace) * np.log1p(np.abs(laplace))]
+    return np.stack(out, axis=-1).astype(np.float32)

@@ -1,0 +1,121 @@
+"""Sites -> the graph of touching sites, and the couplings beta_ij on its edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.image import Picture
+from napari_gsw.core.kernels import Graph
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.superpixels import Sites
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RegionGraph:
+    """Which sites are neighbours, and what their common boundary looks like.
+
+    Attributes
+    ----------
+    n : number of sites.
+    edges : (m, 2) int32, sites 0..n-1 with the smaller one first, sorted.
+    length : (m,) number of pixel faces of the common boundary.
+    contrast : (m,) mean colour difference across these faces, in units of Lab.
+    order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. For the latter, length and contrast are those of
+        the best way over a common neighbour: the narrowest boundary on the way, the sharpest contrast on the way.
+    """
+
+    n: int
+    edges: NDArray[np.int32]
+    length: Floats
+    contrast: Floats
+    order: NDArray[np.int8]
+
+
+def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
+    """The graph of sites 1..n of a label image (0 is not a site), in two or three dimensions.
+
+    Every pair of pixels that share a face is looked at once, in whole-array operations.
+    """
+    n = int(sites.max())
+    keys, steps = [], []
+    for axis in range(sites.ndim):
+        s = np.moveaxis(sites, axis, 0)
+        c = np.moveaxis(picture.channels, axis, 0)
+        here, there = s[:-1], s[1:]
+        border = (here != there) & (here > 0) & (there > 0)
+        a, b = here[border].astype(np.int64) - 1, there[border].astype(np.int64) - 1
+        keys.append(np.minimum(a, b) * n + np.maximum(a, b))
+        steps.append(np.linalg.norm((c[1:][border] - c[:-1][border]).astype(np.float64), axis=-1))
+    key, index, length = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
+    contrast = np.bincount(index, np.concatenate(steps), len(key)) / length if len(key) else np.zeros(0)
+    first = RegionGraph(
+        n, np.stack((key // max(n, 1), key % max(n, 1)), axis=1).astype(np.int32), length.astype(np.float64), contrast,
+        np.ones(len(key), np.int8),
+    )  # fmt: skip
+    return first if neighbourhood == 1 else with_second_order(first)
+
+
+def with_second_order(graph: RegionGraph) -> RegionGraph:
+    """The same graph with an edge between any two sites that have a common neighbour and do not touch."""
+    n = graph.n
+    csr = adjacency(n, graph.edges, np.zeros(len(graph.edges)))
+    # Every way i - middle - j: for each directed edge i -> middle, all neighbours j of middle.
+    middle = csr.neighbour
+    i = np.repeat(np.arange(n), np.diff(csr.start))
+    degree = np.diff(csr.start)[middle]
+    way = np.repeat(np.arange(len(middle)), degree)
+    second = np.arange(len(way)) - np.repeat(np.cumsum(degree) - degree, degree) + np.repeat(csr.start[middle], degree)
+    j = csr.neighbour[second]
+    key = i[way].astype(np.int64) * n + j
+    touching = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]
+    keep = (i[way] < j) & ~np.isin(key, touching)
+    key, way, second = key[keep], way[keep], second[keep]
+    length = np.minimum(graph.length[csr.edge[way]], graph.length[csr.edge[second]])
+    contrast = np.maximum(graph.contrast[csr.edge[way]], graph.contrast[csr.edge[second]])
+    pair, index = np.unique(key, return_inverse=True)
+    widest = np.zeros(len(pair))
+    np.maximum.at(widest, index, length)
+    softest = np.full(len(pair), np.inf)
+    np.minimum.at(softest, index, contrast)
+    edges = np.concatenate((graph.edges, np.stack((pair // n, pair % n), axis=1).astype(np.int32)))
+    return RegionGraph(
+        n, edges, np.concatenate((graph.length, widest)), np.concatenate((graph.contrast, softest)),
+        np.concatenate((graph.order, np.full(len(pair), 2, np.int8))),
+    )  # fmt: skip
+
+
+def couplings(graph: RegionGraph, settings: Settings) -> Floats:
+    """beta_ij on every edge, as ``settings.coupling`` says.
+
+    constant: beta. length: beta times the boundary's length over the mean length. contrast: beta times
+    exp(-contrast / contrast_scale). Second-order edges are multiplied by ``second_weight``.
+    """
+    beta = np.full(len(graph.edges), settings.beta)
+    if settings.coupling == "length" and len(beta):
+        beta = settings.beta * graph.length / graph.length.mean()
+    elif settings.coupling == "contrast":
+        beta = settings.beta * np.exp(-graph.contrast / settings.contrast_scale)
+    return np.where(graph.order == 2, settings.second_weight * beta, beta)
+
+
+def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Graph:
+    """Edges (m, 2) -> the CSR form that the sampler reads; neighbours of a site in the order of the edges."""
+    m = len(edges)
+    left, right = edges[:, 0].astype(np.int32), edges[:, 1].astype(np.int32)
+    tail = np.concatenate((left, right))
+    order = np.argsort(tail, kind="stable")
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(tail, minlength=n), out=start[1:])
+    return Graph(
+        start=start,
+        neighbour=np.concatenate((right, left))[order],
+        edge=np.tile(np.arange(m, dtype=np.int32), 2)[order],
+        left=left,
+        right=right,
+        beta=np.ascontiguousarray(beta, dtype=np.float64),
+    )

@@ -1,0 +1,126 @@
+"""Any image -> channels in perceptual units, with the channel axis last.
+
+Everything later (superpixels, words, contrast) measures colour differences as Euclidean distances between these
+channels, so that one unit means about the same in a photograph, a fluorescence image and a multispectral scene: RGB
+becomes CIE Lab, everything else is stretched from its own range to 0..100.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from skimage.color import rgb2lab
+
+from napari_gsw.core.errors import InputError
+
+Pixels = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image that has been checked and converted.
+
+    Attributes
+    ----------
+    channels : (\\*shape, C) float32, Lab for RGB, otherwise 0..100.
+    rgb : whether the channels are Lab.
+    """
+
+    channels: Pixels
+    rgb: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The spatial shape, (y, x) or (z, y, x)."""
+        return self.channels.shape[:-1]
+
+    @property
+    def luminance(self) -> Pixels:
+        """(\\*shape,) float32 in 0..100: L of Lab, or the mean of the channels."""
+        light: Pixels = self.channels[..., 0] if self.rgb else self.channels.mean(axis=-1)
+        return light
+
+
+def picture(image: ArrayLike, axes: str = "auto") -> Picture:
+    """Check an image and convert it.
+
+    Parameters
+    ----------
+    image : array, 2D or 3D with or without channels, of any integer, boolean or float type and range.
+    axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
+
+    Examples
+    --------
+    >>> picture(np.zeros((4, 5, 3), np.uint8)).rgb
+    True
+    >>> picture(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
+    (4, 5, 3)
+    """
+    array = np.asarray(image)
+    if array.dtype.kind not in "buif":
+        raise InputError(f"the image must hold numbers, not {array.dtype}")
+    if array.size == 0:
+        raise InputError(f"the image is empty (shape {array.shape})")
+    letters = guess_axes(array) if axes == "auto" else _check_axes(axes, array)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(array.size - np.isfinite(array).sum())
+        raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them or mask them by finite values")
+
+    space = [a for a in "ZYX" if a in letters]
+    samples = letters.find("S") if "S" in letters else letters.find("C")
+    order = [letters.index(a) for a in space]
+    array = array.transpose(order + [samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
+    if "S" in letters and array.shape[-1] in (3, 4):
+        return Picture(_lab(array[..., :3]), True)
+    return Picture(_stretched(array), False)
+
+
+def guess_axes(array: NDArray[np.generic]) -> str:
+    """The axes of an image that comes without any: the last axis is RGB(A) if it has 3 or 4 entries."""
+    if array.ndim == 2:
+        return "YX"
+    if array.ndim == 3:
+        if array.shape[-1] in (3, 4):
+            return "YXS"
+        return "YXC" if array.shape[-1] <= 2 else "ZYX"
+    if array.ndim == 4 and array.shape[-1] in (3, 4):
+        return "ZYXS"
+    raise InputError(
+        f"axes must be given for an image of shape {array.shape}, for example "
+        f"{'CZYX' if array.ndim == 4 else 'YX for two dimensions'}"
+    )
+
+
+def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
+    letters = axes.upper()
+    known = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
+    if not known or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):
+        raise InputError(f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}")
+    if len(letters) != array.ndim:
+        raise InputError(f"axes must have {array.ndim} letters for an image of shape {array.shape}, not {axes!r}")
+    return letters
+
+
+def _lab(rgb: NDArray[np.generic]) -> Pixels:
+    if rgb.dtype == np.uint8:
+        scaled = rgb.astype(np.float32) / np.float32(255)
+    else:
+        scaled = rgb.astype(np.float64)
+        low, high = min(float(scaled.min()), 0.0), max(float(scaled.max()), 1.0)
+        scaled = ((scaled - low) / (high - low)).astype(np.float32)
+    return np.ascontiguousarray(rgb2lab(scaled), dtype=np.float32)
+
+
+def _stretched(array: NDArray[np.generic]) -> Pixels:
+    """Each channel from its 0.1 and 99.9 percentiles to 0..100, so that a few hot pixels do not decide the range."""
+    channels = np.empty(array.shape, np.float32)
+    for c in range(array.shape[-1]):
+        values = array[..., c].astype(np.float64)
+        low, high = np.percentile(values, (0.1, 99.9))
+        if high <= low:
+            low, high = values.min(), values.max()
+        span = high - low
+        channels[..., c] = np.clip((values - low) / span, 0, 1) * 100 if span > 0 else 0
+    return channels

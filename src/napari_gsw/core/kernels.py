@@ -1,0 +1,714 @@
+"""The sampler's inner loops: one sweep, one whole-cluster move, and what both need.
+
+They stand in one file because numba's cache does not notice a change in another one. Each works on plain arrays that the
+callers have checked; run with ``NUMBA_DISABLE_JIT=1`` they are ordinary Python and give the same numbers.
+
+Strategy
+--------
+A cluster lives in a *slot*, a column of the arrays in :class:`Clusters`; ``labels`` holds slots. A column that is free is
+all zeros, so that the first free slot *is* the candidate "new cluster" and needs no case of its own. Counts are
+stored word by word, so that the loop over candidates runs along a row.
+
+The marginal likelihood is read from tables. Log Gamma(pi_d + s m) is tabulated for every count m of word d that can
+occur. The histogram's total is one more word, with the table -log Gamma(phi + s m); so is the number of pixels behind
+the continuous channels. What is left of the Gaussian marginal is one logarithm a channel.
+
+Numba counts references whenever an array is taken out of a tuple, so the long functions unpack theirs once at the top
+and the short ones inside the loops take arrays.
+
+==============  ==========================================================
+paper           here
+==============  ==========================================================
+y_i             a row of the sparse counts ``word``/``count``, or moments
+z_i             ``labels[i]``
+m_j             ``size[j]``
+r_ij            bonds, as the union-find forest ``parent``
+C_l             the sites whose root is l, chained through ``chain``
+beta_ij         ``graph.beta``
+beta delta_ij   ``bonds.strength``
+g               ``log_v``, ``log_w``
+==============  ==========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.jit import jit
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Counts = NDArray[np.uint32]  # unsigned: an index that cannot be negative needs no check for it
+
+# Most anchors of a whole-cluster move, and so most clusters that it can rearrange at once.
+MOST_ANCHORS = 32
+
+
+class Tables(NamedTuple):
+    """A prior on partitions of n sites, V(k) times the product of W(m_j); entry 0 of each is not used."""
+
+    log_v: Floats  # (n + 1,)
+    log_w: Floats  # (n + 1,)
+
+
+class Evidence(NamedTuple):
+    """The data of n sites: D words (totals and pixel numbers among them), and C continuous channels."""
+
+    site_start: Longs  # (n + 1,) where a site's words begin
+    word: Counts  # (nnz,)
+    count: Counts  # (nnz,)
+    table: Floats  # contribution of a word to the log marginal by its count, the words one after the other
+    table_start: NDArray[np.uint64]  # (D,)
+    moments: Floats  # (n, 2 C) weighted sums of each channel about its prior mean, then of their squares
+    gauss: Floats  # (3 + C,) kappa_0, a_0, weight of a pixel, and b_0 of each channel
+    pixels: int  # the word that counts the pixels behind the moments; -1 without channels
+
+
+class Graph(NamedTuple):
+    """Neighbours of each site in CSR form, and the edges themselves."""
+
+    start: Longs  # (n + 1,)
+    neighbour: Ints  # (2 m,)
+    edge: Ints  # (2 m,)
+    left: Ints  # (m,)
+    right: Ints  # (m,)
+    beta: Floats  # (m,)
+
+
+class Bonds(NamedTuple):
+    """How edges are bonded: with probability 1 - exp(-x strength).
+
+    x is 1, or, where high > 0, -log(1 - p) with p drawn uniformly from [low, high] for each sweep.
+    """
+
+    strength: Floats  # (m,)
+    low: float
+    high: float
+
+
+class Clusters(NamedTuple):
+    """Sufficient statistics of the clusters, one column (slot) each; a free slot is all zeros."""
+
+    size: Longs  # (slots,)
+    words: Counts  # (D, slots)
+    moments: Floats  # (2 C, slots)
+    gauss: Floats  # (slots,) the part of the log marginal that depends on the moments
+
+
+class Work(NamedTuple):
+    """Scratch of a chain. ``slots[0]`` is the first slot that was never used, ``slots[1]`` the number of clusters."""
+
+    slots: Longs  # (2,)
+    parent: Ints  # (n,)
+    head: Ints  # (n,)
+    chain: Ints  # (n,)
+    place: Ints  # (n,)
+    order: Ints  # (n,)
+    blocks: Clusters  # MOST_ANCHORS columns at most
+
+
+class Posterior(NamedTuple):
+    """What a chain keeps of the states it has seen."""
+
+    value: Floats  # (2,) log posterior now, and of the best state
+    best: Ints  # (n,) labels of the best state
+    together: Longs  # (m,) sweeps in which the two ends of an edge shared a cluster
+    counted: Longs  # (3,) sweeps done, sweeps counted in `together`, sweep of the best state
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Statistics of clusters, and of the group of sites that moves
+
+
+@jit
+def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
+    return Clusters(
+        np.zeros(slots, np.int64),
+        np.zeros((words, slots), np.uint32),
+        np.zeros((2 * channels, slots), np.float64),
+        np.zeros(slots, np.float64),
+    )
+
+
+@jit
+def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
+    target.size[b] = source.size[a]
+    target.gauss[b] = source.gauss[a]
+    for d in range(source.words.shape[0]):
+        target.words[d, b] = source.words[d, a]
+    for c in range(source.moments.shape[0]):
+        target.moments[c, b] = source.moments[c, a]
+
+
+@jit
+def clear_slot(clusters: Clusters, k: int) -> None:
+    clusters.size[k] = 0
+    clusters.gauss[k] = 0.0
+    for d in range(clusters.words.shape[0]):
+        clusters.words[d, k] = 0
+    for c in range(clusters.moments.shape[0]):
+        clusters.moments[c, k] = 0.0
+
+
+@jit
+def grown(clusters: Clusters, slots: int) -> Clusters:
+    """The same clusters with room for more."""
+    new = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
+    for k in range(clusters.size.size):
+        copy_slot(clusters, k, new, k)
+    return new
+
+
+@jit
+def gather(
+    site_start: Longs, word: Counts, count: Counts, i: int, group_word: Counts, group_count: Counts, length: int
+) -> int:
+    """Add the words of site i to a group that has `length` different ones; returns how many it has then."""
+    for t in range(site_start[i], site_start[i + 1]):
+        d = word[t]
+        if group_count[d] == 0:
+            group_word[length] = d
+            length += 1
+        group_count[d] += count[t]
+    return length
+
+
+@jit
+def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
+    """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
+
+    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2.
+    """
+    channels = more.size // 2
+    weight = gauss[2] * pixels
+    kappa = gauss[0] + weight
+    shape = gauss[1] + 0.5 * weight
+    result = 0.0
+    for c in range(channels):
+        first = moments[c, k] + more[c]
+        second = moments[channels + c, k] + more[channels + c]
+        rate = gauss[3 + c] + 0.5 * max(second - first * first / kappa, 0.0)
+        result -= shape * math.log(rate / gauss[3 + c])
+    return result
+
+
+@jit
+def add_gains(
+    table: Floats,
+    table_start: NDArray[np.uint64],
+    words: Counts,
+    group_word: Counts,
+    group_count: Counts,
+    length: int,
+    slots: int,
+    score: Floats,
+) -> None:
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free ones give p(y_C))."""
+    for t in range(length):
+        d = group_word[t]
+        start = table_start[d]
+        count = group_count[d]
+        for k in range(slots):
+            m = start + words[d, k]
+            score[k] += table[m + count] - table[m]
+
+
+@jit
+def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
+    """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
+    top = -math.inf
+    for k in range(length):
+        top = max(top, score[k])
+    total = 0.0
+    for k in range(length):
+        weight[k] = math.exp(score[k] - top)
+        total += weight[k]
+    target = uniform * total
+    running = 0.0
+    chosen = -1
+    for k in range(length):
+        if weight[k] > 0.0:
+            chosen = k
+            running += weight[k]
+            if running > target:
+                break
+    return chosen
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# One sweep of the generalized Swendsen-Wang sampler
+
+
+@jit
+def find(parent: Ints, i: int) -> int:
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
+
+
+@jit
+def bond(graph: Graph, bonds: Bonds, labels: Ints, work: Work, rng: np.random.Generator) -> float:
+    """Draw the bonds and chain up the spin clusters they make; returns x of :class:`Bonds`.
+
+    The root of a spin cluster is its smallest site, so that the order of visits depends on the bonds alone and never on
+    the labels: an order that looks at labels would bias the chain.
+    """
+    parent, head, chain = work.parent, work.head, work.chain
+    left, right, strength = graph.left, graph.right, bonds.strength
+    n = labels.size
+    x = 1.0
+    if bonds.high > 0.0:
+        x = -math.log1p(-(bonds.low + (bonds.high - bonds.low) * rng.random()))
+    for i in range(n):
+        parent[i] = i
+        head[i] = -1
+    for e in range(left.size):
+        i = left[e]
+        j = right[e]
+        if labels[i] == labels[j] and strength[e] > 0.0 and rng.random() < -math.expm1(-x * strength[e]):
+            a = find(parent, i)
+            b = find(parent, j)
+            if a < b:
+                parent[b] = a
+            else:
+                parent[a] = b
+    for i in range(n - 1, -1, -1):
+        root = find(parent, i)
+        parent[i] = root
+        chain[i] = head[root]
+        head[root] = i
+    return x
+
+
+@jit
+def visit(
+    evidence: Evidence,
+    graph: Graph,
+    tables: Tables,
+    bonds: Bonds,
+    x: float,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    rng: np.random.Generator,
+    first: int,
+) -> tuple[int, float]:
+    """Visit each spin cluster from root `first` on once and redraw its cluster from the conditional.
+
+    For spin cluster C and an existing cluster j the weight is, in logarithms (eq. conditional1),
+
+        log V(k) + log W(m_j + |C|) - log W(m_j) + log p(y_C u A_j) - log p(y_A_j) + sum beta_ij (1 - delta_ij)
+
+    where the last sum runs over the edges that leave C and end in A_j, each once. Unbonded edges inside C are the same
+    for every candidate and must not be counted. A spin cluster that holds a seed stays where it is.
+
+    Returns the root to go on from when the slots have run out (n: all done), and the change of the log posterior.
+    """
+    site_start, word, count = evidence.site_start, evidence.word, evidence.count
+    table, table_start = evidence.table, evidence.table_start
+    site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
+    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
+    log_v, log_w, strength = tables.log_v, tables.log_w, bonds.strength
+    size, words, moments, cached = clusters.size, clusters.words, clusters.moments, clusters.gauss
+    used, parent, chain = work.slots, work.parent, work.chain
+    n = labels.size
+    capacity = size.size
+    channels = gauss.size - 3
+    group_word = np.zeros(table_start.size, np.uint32)
+    group_count = np.zeros(table_start.size, np.uint32)
+    group_moments = np.zeros(2 * channels)
+    nothing = np.zeros(2 * channels)
+    score = np.zeros(capacity)
+    weight = np.zeros(capacity)
+    pull = np.zeros(capacity)  # sum of beta (1 - delta) towards each cluster
+    full = np.zeros(capacity)  # sum of beta
+    change = 0.0
+    for root in range(first, n):
+        if parent[root] != root:
+            continue
+        if used[0] == capacity:
+            return root, change
+        slots = used[0] + 1
+        members = 0
+        held = False
+        i = root
+        while i >= 0:
+            members += 1
+            held = held or seeds[i] >= 0
+            i = chain[i]
+        old = labels[root]
+        left = size[old] - members
+        if held or (left > 0 and log_w[left] == -math.inf):
+            continue  # a seed, or a remnant too small to stand: every other cluster is impossible
+
+        # Take the group out of its cluster.
+        for k in range(slots):
+            pull[k] = 0.0
+            full[k] = 0.0
+        length = 0
+        i = root
+        while i >= 0:
+            length = gather(site_start, word, count, i, group_word, group_count, length)
+            for c in range(2 * channels):
+                group_moments[c] += site_moments[i, c]
+            for t in range(start[i], start[i + 1]):
+                j = neighbour[t]
+                if parent[j] != root:
+                    e = edge[t]
+                    pull[labels[j]] += beta[e] - x * strength[e]
+                    full[labels[j]] += beta[e]
+            i = chain[i]
+        size[old] = left
+        for t in range(length):
+            words[group_word[t], old] -= group_count[group_word[t]]
+        if channels > 0:
+            for c in range(2 * channels):
+                moments[c, old] = moments[c, old] - group_moments[c] if left > 0 else 0.0
+            cached[old] = gauss_part(gauss, moments, old, words[pixels, old], nothing)
+
+        # Weigh every cluster and a new one, and draw.
+        k_left = used[1] if left > 0 else used[1] - 1
+        fresh = -1
+        for k in range(slots):
+            m = size[k]
+            if m > 0:
+                score[k] = log_v[k_left] + log_w[m + members] - log_w[m] + pull[k]
+            elif fresh < 0:
+                fresh = k
+                score[k] = log_v[k_left + 1] + log_w[members]
+            else:
+                score[k] = -math.inf
+        add_gains(table, table_start, words, group_word, group_count, length, slots, score)
+        if channels > 0:
+            for k in range(slots):
+                total = words[pixels, k] + group_count[pixels]
+                score[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
+        new = draw(score, weight, slots, rng.random())
+
+        back = old if left > 0 else fresh
+        if new != back:
+            change += (score[new] - pull[new] + full[new]) - (score[back] - pull[back] + full[back])
+        used[1] = k_left + 1 if new == fresh else k_left
+        if new == used[0]:
+            used[0] += 1
+
+        # Put it into the one that was drawn.
+        size[new] += members
+        for t in range(length):
+            words[group_word[t], new] += group_count[group_word[t]]
+            group_count[group_word[t]] = 0
+        if channels > 0:
+            for c in range(2 * channels):
+                moments[c, new] += group_moments[c]
+                group_moments[c] = 0.0
+            cached[new] = gauss_part(gauss, moments, new, words[pixels, new], nothing)
+        if new != old:
+            i = root
+            while i >= 0:
+                labels[i] = new
+                i = chain[i]
+    return n, change
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The whole-cluster move
+
+
+@jit
+def allocate(
+    evidence: Evidence,
+    graph: Graph,
+    seeds: Ints,
+    labels: Ints,
+    work: Work,
+    anchors: int,
+    length: int,
+    follow: bool,
+    rng: np.random.Generator,
+) -> tuple[int, float, float]:
+    """Deal the sites ``work.order[:length]`` into blocks, one after the other, by what is in the blocks already.
+
+    Only the first `anchors` sites may open a block. With `follow` the present labels are dealt again instead of drawn,
+    to learn with what probability they would have been. Returns the number of blocks (-1: no block would take a
+    seed), the log probability of this deal, and its log likelihood plus couplings.
+    """
+    site_start, word, count = evidence.site_start, evidence.word, evidence.count
+    table, table_start = evidence.table, evidence.table_start
+    site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
+    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
+    blocks, place, order = work.blocks, work.place, work.order
+    size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
+    channels = gauss.size - 3
+    most = size.size
+    group_word = np.zeros(table_start.size, np.uint32)
+    group_count = np.zeros(table_start.size, np.uint32)
+    group_moments = np.zeros(2 * channels)
+    nothing = np.zeros(2 * channels)
+    score = np.zeros(most + 1)  # log likelihood and couplings that a block would gain
+    propose = np.zeros(most + 1)  # log weight with which it is proposed
+    weight = np.zeros(most + 1)
+    block_seed = np.full(most, -1, np.int64)
+    block_label = np.full(most, -1, np.int64)
+    for b in range(most):
+        clear_slot(blocks, b)
+    opened = 0
+    log_q = 0.0
+    energy = 0.0
+    for t in range(length):
+        i = order[t]
+        candidates = opened + 1 if t < anchors else opened
+        distinct = gather(site_start, word, count, i, group_word, group_count, 0)
+        for c in range(2 * channels):
+            group_moments[c] = site_moments[i, c]
+        for b in range(candidates):
+            score[b] = 0.0
+        for u in range(start[i], start[i + 1]):
+            b = place[neighbour[u]]
+            if b >= 0:
+                score[b] += beta[edge[u]]
+        add_gains(table, table_start, words, group_word, group_count, distinct, candidates, score)
+        owner = -1
+        if seeds[i] >= 0:
+            for b in range(opened):
+                if block_seed[b] == seeds[i]:
+                    owner = b
+        top = -math.inf
+        for b in range(candidates):
+            if channels > 0:
+                total = words[pixels, b] + group_count[pixels]
+                score[b] += gauss_part(gauss, moments, b, total, group_moments) - cached[b]
+            taken = b < opened and block_seed[b] >= 0
+            if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
+                propose[b] = -math.inf  # a block holds sites of one seed only, and a seed sits in one block
+            else:
+                propose[b] = score[b] + math.log(max(size[b], 1))
+            top = max(top, propose[b])
+        if top == -math.inf:
+            return -1, 0.0, 0.0
+        if follow:
+            chosen = opened
+            for b in range(opened):
+                if block_label[b] == labels[i]:
+                    chosen = b
+        else:
+            chosen = draw(propose, weight, candidates, rng.random())
+        total_weight = 0.0
+        for b in range(candidates):
+            total_weight += math.exp(propose[b] - top)
+        log_q += propose[chosen] - top - math.log(total_weight)
+        energy += score[chosen]
+
+        if chosen == opened:
+            block_label[opened] = labels[i]
+            opened += 1
+        if seeds[i] >= 0:
+            block_seed[chosen] = seeds[i]
+        place[i] = chosen
+        size[chosen] += 1
+        for u in range(distinct):
+            words[group_word[u], chosen] += group_count[group_word[u]]
+            group_count[group_word[u]] = 0
+        if channels > 0:
+            for c in range(2 * channels):
+                moments[c, chosen] += group_moments[c]
+            cached[chosen] = gauss_part(gauss, moments, chosen, words[pixels, chosen], nothing)
+    return opened, log_q, energy
+
+
+@jit
+def regroup(
+    evidence: Evidence,
+    graph: Graph,
+    tables: Tables,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    rng: np.random.Generator,
+) -> float:
+    """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
+
+    Draw two or more anchor sites, take the clusters that hold them apart, and deal their sites again so that every new
+    cluster holds an anchor. The anchors do not depend on the labels and lead from the new state back to the
+    old one, so only the probabilities of the two deals enter the acceptance. Two anchors merge, split or exchange; with
+    more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of
+    the support can be dealt, so chains with size limits are irreducible.
+
+    Returns the change of the log posterior.
+    """
+    place, order, used, sizes = work.place, work.order, work.slots, work.blocks.size
+    log_v, log_w = tables.log_v, tables.log_w
+    n = labels.size
+    most = min(n, sizes.size)
+    if most < 2:
+        return 0.0
+    anchors = 2
+    while anchors < most and rng.random() < 0.5:
+        anchors += 1
+    # place: the block of a site that has been dealt, -1 for any other, -2 for an anchor while members are collected
+    for i in range(n):
+        place[i] = -1
+    length = 0
+    taken = np.zeros(clusters.size.size, np.bool_)
+    while length < anchors:
+        i = int(rng.random() * n)
+        if place[i] == -1:
+            place[i] = -2
+            taken[labels[i]] = True
+            order[length] = i
+            length += 1
+    for i in range(n):
+        if taken[labels[i]] and place[i] == -1:
+            order[length] = i
+            length += 1
+    for t in range(length - 1, anchors, -1):
+        u = anchors + int(rng.random() * (t - anchors + 1))
+        order[t], order[u] = order[u], order[t]
+
+    for t in range(length):
+        place[order[t]] = -1
+    before, q_before, old = allocate(evidence, graph, seeds, labels, work, anchors, length, True, rng)
+    for b in range(before):
+        old += log_w[sizes[b]]
+    for t in range(length):
+        place[order[t]] = -1
+    after, q_after, new = allocate(evidence, graph, seeds, labels, work, anchors, length, False, rng)
+    for b in range(after):
+        new += log_w[sizes[b]]
+    others = used[1] - before
+    if after < 0 or not (
+        math.log(1.0 - rng.random()) < new + log_v[others + after] - old - log_v[others + before] + q_before - q_after
+    ):
+        return 0.0
+
+    for k in range(used[0]):
+        if taken[k]:
+            clear_slot(clusters, k)
+    slot_of = np.zeros(after, np.int32)
+    k = 0
+    for b in range(after):
+        while clusters.size[k] > 0:
+            k += 1
+        copy_slot(work.blocks, b, clusters, k)
+        slot_of[b] = k
+        used[0] = max(used[0], k + 1)
+    for t in range(length):
+        labels[order[t]] = slot_of[place[order[t]]]
+    used[1] = others + after
+    return new + log_v[others + after] - old - log_v[others + before]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Many sweeps
+
+
+@jit
+def compact(labels: Ints, clusters: Clusters, work: Work) -> None:
+    """Close the gaps that vanished clusters have left among the slots."""
+    moved = np.full(work.slots[0], -1, np.int32)
+    count = 0
+    for k in range(work.slots[0]):
+        if clusters.size[k] > 0:
+            if k != count:
+                copy_slot(clusters, k, clusters, count)
+            moved[k] = count
+            count += 1
+    for k in range(count, work.slots[0]):
+        clear_slot(clusters, k)
+    work.slots[0] = count
+    for i in range(labels.size):
+        labels[i] = moved[labels[i]]
+
+
+@jit
+def advance(
+    evidence: Evidence,
+    graph: Graph,
+    tables: Tables,
+    bonds: Bonds,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    posterior: Posterior,
+    rng: np.random.Generator,
+    regroups: int,
+    burn_in: int,
+    trace: Floats,
+) -> Clusters:
+    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior and number of clusters after sweep t.
+
+    Returns the clusters, in new arrays if they ran out of slots.
+    """
+    value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
+    left, right, used = graph.left, graph.right, work.slots
+    n = labels.size
+    for t in range(trace.shape[0]):
+        if used[0] > 2 * used[1] + 4:
+            compact(labels, clusters, work)
+        x = bond(graph, bonds, labels, work, rng)
+        root = 0
+        while root < n:
+            root, change = visit(evidence, graph, tables, bonds, x, seeds, labels, clusters, work, rng, root)
+            value[0] += change
+            if root < n:
+                clusters = grown(clusters, 2 * clusters.size.size)
+        for _ in range(regroups):
+            room = used[0] + work.blocks.size.size
+            if room > clusters.size.size:
+                clusters = grown(clusters, 2 * room)
+            value[0] += regroup(evidence, graph, tables, seeds, labels, clusters, work, rng)
+        counted[0] += 1
+        trace[t, 0] = value[0]
+        trace[t, 1] = used[1]
+        if value[0] > value[1]:
+            value[1] = value[0]
+            counted[2] = counted[0]
+            for i in range(n):
+                best[i] = labels[i]
+        if counted[0] > burn_in:
+            counted[1] += 1
+            for e in range(left.size):
+                if labels[left[e]] == labels[right[e]]:
+                    together[e] += 1
+    return clusters
+
+
+@jit
+def canonical(labels: Ints) -> Ints:
+    """Renumber labels 0, 1, ... in the order of their first site: equal partitions become equal arrays."""
+    most = 0
+    for i in range(labels.size):
+        most = max(most, labels[i])
+    number = np.full(most + 1, -1, np.int32)
+    result = np.empty(labels.size, np.int32)
+    count = 0
+    for i in range(labels.size):
+        if number[labels[i]] < 0:
+            number[labels[i]] = count
+            count += 1
+        result[i] = number[labels[i]]
+    return result
+
+
+@jit
+def log_convolution(weight: Floats, row: Floats) -> Floats:
+    """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j."""
+    out = np.full(row.size, -math.inf)
+    for j in range(1, row.size):
+        top = -math.inf
+        for m in range(1, j + 1):
+            top = max(top, weight[m] + row[j - m])
+        if top > -math.inf:
+            total = 0.0
+            for m in range(1, j + 1):
+                total += math.exp(weight[m] + row[j - m] - top)
+            out[j] = top + math.log(total) - math.log(j)
+    return out

@@ -1,0 +1,223 @@
+"""Conjugate families whose marginal likelihood is known analytically.
+
+A problem has one or several blocks (colour words, texture words, channels), independent given the partition. A block
+says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`evidence` packs
+all blocks into the tables that the sampler reads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import gammaln
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.kernels import Evidence
+
+Floats = NDArray[np.float64]
+
+
+class Likelihood:
+    """What every block offers."""
+
+    n: int
+
+    def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        """log p(y | partition) of this block, up to a constant of the data."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletMultinomial(Likelihood):
+    """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar.
+
+    Parameters
+    ----------
+    counts : (n, words) whole numbers, dense or sparse. Words that occur nowhere are dropped.
+    phi : the sum of pi.
+    evidence : independent draws that the average site is worth, or None for one a pixel. Counts are scaled by one
+        global weight s = evidence / (mean pixels of a site), which keeps the model a proper one.
+    """
+
+    counts: sparse.csr_array
+    phi: float = 50.0
+    evidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.phi) and self.phi > 0):
+            raise InputError(f"phi must be a number > 0, not {self.phi!r}")
+        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
+            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+        counts = sparse.csr_array(self.counts)
+        if counts.shape[0] < 1:
+            raise InputError("counts must have at least one row (site)")
+        if counts.dtype.kind not in "bui" and not np.array_equal(counts.data, np.rint(counts.data)):
+            raise InputError("counts must be whole numbers; scale their weight with evidence instead")
+        if counts.nnz and counts.data.min() < 0:
+            raise InputError(f"counts must be >= 0, not {counts.data.min()}")
+        counts = counts.astype(np.int64)
+        occurs = np.asarray(counts.sum(axis=0)).ravel() > 0
+        counts = sparse.csr_array(counts[:, np.flatnonzero(occurs)])
+        counts.eliminate_zeros()
+        counts.sort_indices()
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return int(self.counts.shape[0])
+
+    @property
+    def weight(self) -> float:
+        """s, the draws that one pixel is worth."""
+        total = int(self.counts.sum())
+        return 1.0 if self.evidence is None or total == 0 else self.evidence * self.n / total
+
+    @property
+    def concentration(self) -> Floats:
+        """pi, one entry for each word that occurs; its sum is phi."""
+        totals = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
+        return self.phi * totals / totals.sum() if totals.size else totals
+
+    def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        s, pi = self.weight, self.concentration
+        total = 0.0
+        for k in np.unique(labels):
+            m = np.asarray(self.counts[np.flatnonzero(labels == k)].sum(axis=0)).ravel()
+            total += float(np.sum(gammaln(pi + s * m) - gammaln(pi)))
+            total -= float(gammaln(self.phi + s * m.sum()) - gammaln(self.phi))
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Likelihood):
+    """Continuous channels, independent and Gaussian in each cluster, with a normal-inverse-gamma prior.
+
+    sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the expected
+    variance within a cluster is `spread` times the variance of the image.
+
+    Attributes
+    ----------
+    mass : (n,) pixels of each site.
+    sums, squares : (n, channels) sums over the pixels of x - mean and (x - mean)^2.
+    variance : (channels,) variance of the image.
+    """
+
+    mass: NDArray[np.int64]
+    sums: Floats
+    squares: Floats
+    variance: Floats
+    evidence: float | None = None
+    kappa: float = 0.01
+    shape: float = 3.0
+    spread: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, low in (("kappa", 0.0), ("shape", 1.0), ("spread", 0.0)):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > low):
+                raise InputError(f"gauss_{name} must be a number > {low:g}, not {value!r}")
+        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
+            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+
+    @classmethod
+    def from_pixels(
+        cls, values: ArrayLike, site: NDArray[np.integer], n: int, evidence: float | None = None,
+        kappa: float = 0.01, shape: float = 3.0, spread: float = 0.05,
+    ) -> Gaussian:  # fmt: skip
+        """From pixels: values (pixels, channels) and the site 0..n-1 of each."""
+        x = np.asarray(values, dtype=np.float64)
+        if x.ndim != 2 or x.shape[0] != len(site):
+            raise InputError(f"values must have one row for each of {len(site)} pixels, not shape {x.shape}")
+        if not np.isfinite(x).all():
+            raise InputError("values must be finite, not NaN or infinite")
+        x = x - x.mean(axis=0)
+        mass = np.bincount(site, minlength=n)
+        sums = np.stack([np.bincount(site, c, n) for c in x.T], axis=1)
+        squares = np.stack([np.bincount(site, c * c, n) for c in x.T], axis=1)
+        return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, shape, spread)
+
+    @classmethod
+    def from_values(cls, values: ArrayLike, **more: float) -> Gaussian:
+        """From one observation for each site: values (n, channels)."""
+        x = np.asarray(values, dtype=np.float64)
+        return cls.from_pixels(x, np.arange(len(x)), len(x), **more)
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return len(self.mass)
+
+    @property
+    def weight(self) -> float:
+        """s, the draws that one pixel is worth."""
+        return 1.0 if self.evidence is None else self.evidence * self.n / float(self.mass.sum())
+
+    @property
+    def rate(self) -> Floats:
+        """(channels,) b_0; a constant channel tells nothing, so any rate does for it."""
+        return (self.shape - 1) * self.spread * np.where(self.variance > 0, self.variance, 1.0)
+
+    def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        s, b0 = self.weight, self.rate
+        total = 0.0
+        for k in np.unique(labels):
+            inside = labels == k
+            w = s * self.mass[inside].sum()
+            first, second = s * self.sums[inside].sum(axis=0), s * self.squares[inside].sum(axis=0)
+            kappa, a = self.kappa + w, self.shape + w / 2
+            b = b0 + (second - first**2 / kappa) / 2
+            one = gammaln(a) - gammaln(self.shape) + (np.log(self.kappa) - np.log(kappa)) / 2 - w / 2 * np.log(2 * np.pi)
+            total += float(np.sum(one + self.shape * np.log(b0) - a * np.log(b)))
+        return total
+
+    def pixel_table(self) -> Floats:
+        """The part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ... of them."""
+        half = self.weight * np.arange(int(self.mass.sum()) + 1) / 2
+        one = gammaln(self.shape + half) - gammaln(self.shape) - np.log1p(2 * half / self.kappa) / 2
+        one -= half * np.log(2 * np.pi)
+        table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
+        return table
+
+
+def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
+    """All blocks as the tables and sparse rows that the sampler reads.
+
+    A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
+    """
+    rows: list[sparse.csr_array] = []
+    tables: list[Floats] = []
+    moments, gauss, pixels = np.zeros((n, 0)), np.ones(3), -1
+    for block in blocks:
+        if block.n != n:
+            raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
+        if isinstance(block, DirichletMultinomial):
+            s, pi = block.weight, block.concentration
+            totals = np.asarray(block.counts.sum(axis=0)).ravel()
+            rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
+            tables += [gammaln(p + s * np.arange(t + 1)) - gammaln(p) for p, t in zip(pi, totals, strict=True)]
+            tables.append(gammaln(block.phi) - gammaln(block.phi + s * np.arange(totals.sum() + 1)))
+        elif isinstance(block, Gaussian):
+            if pixels >= 0:
+                raise InputError("a problem takes one block of continuous channels; put all channels into it")
+            pixels = len(tables)
+            rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
+            tables.append(block.pixel_table())
+            moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
+            gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
+    counts = sparse.csr_array(sparse.hstack(rows) if rows else (n, 0), dtype=np.int64)
+    counts.sort_indices()
+    start = np.cumsum([0] + [len(t) for t in tables])[:-1]
+    return Evidence(
+        site_start=counts.indptr.astype(np.int64),
+        word=counts.indices.astype(np.uint32),
+        count=counts.data.astype(np.uint32),
+        table=np.concatenate(tables) if tables else np.zeros(0),
+        table_start=start.astype(np.uint64),
+        moments=np.ascontiguousarray(moments),
+        gauss=gauss,
+        pixels=pixels,
+    )

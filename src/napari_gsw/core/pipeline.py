@@ -1,0 +1,282 @@
+"""Image in, labels out: the one engine behind the API, the command line, the widget and the batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core import bonds as bonding
+from napari_gsw.core import priors
+from napari_gsw.core.chain import Snapshot, sample
+from napari_gsw.core.codebook import Codebook
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.features import likelihoods
+from napari_gsw.core.graph import couplings, region_graph
+from napari_gsw.core.image import picture
+from napari_gsw.core.model import Problem
+from napari_gsw.core.posterior import boundary_probability, site_entropy
+from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
+from napari_gsw.core.superpixels import given_sites, superpixels
+from napari_gsw.core.versions import all_versions
+
+Labels = NDArray[np.unsignedinteger[Any]]
+# What is told while a segmentation runs: the stage, and the newest snapshot once the chain runs.
+Report = Callable[[str, Snapshot | None], None]
+STAGES = ("superpixels", "features", "graph", "sampling")
+
+
+class Trace(NamedTuple):
+    """One row a sweep: its number, the log posterior and the number of clusters after it."""
+
+    sweep: NDArray[np.int64]
+    log_posterior: NDArray[np.float64]
+    n_clusters: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A segmentation and what made it.
+
+    Attributes
+    ----------
+    labels : label image of the best state, 1..k in the order of the first pixel (a seed's cluster keeps the seed's
+        number), 0 where there is no site; uint16, or uint32 if the numbers need it.
+    clusters : (n,) label of each site.
+    trace : log posterior and number of clusters after each sweep.
+    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss).
+    boundary : image of the probability that a boundary runs through a pixel.
+    provenance : settings, seed, versions and image hash, ready for JSON.
+    problem, snapshot : what was sampled, and the last state of the chain, from which it can go on.
+    """
+
+    labels: Labels
+    clusters: NDArray[np.int64]
+    trace: Trace
+    uncertainty: NDArray[np.float32]
+    boundary: NDArray[np.float32]
+    provenance: Mapping[str, Any]
+    problem: Problem
+    snapshot: Snapshot
+
+    @property
+    def n_clusters(self) -> int:
+        return self.snapshot.best.n_clusters
+
+
+def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
+    """One Settings object from an object or a preset's name, and changes by keyword."""
+    if settings is not None:
+        if preset_name is not None:
+            raise InputError("give a preset or a Settings object, not both")
+        return settings.replace(**changes)
+    return preset(preset_name or DEFAULT_PRESET, **changes)
+
+
+def prepare(
+    image: ArrayLike,
+    settings: Settings | None = None,
+    *,
+    preset: str | None = None,
+    sites: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    codebook: Codebook | None = None,
+    report: Report | None = None,
+    **changes: Any,
+) -> Problem:
+    """Image -> superpixels, features, graph, couplings: everything the chain needs.
+
+    Parameters
+    ----------
+    image : 2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see ``axes``.
+    settings, preset, \\*\\*changes : a Settings object or the name of a preset, and single settings by name.
+    sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
+    mask : non-zero where the image is to be segmented.
+    beta : instead of the setting, one number or an array with a coupling for each edge of ``problem.edges``.
+    codebook : colour words to use instead of those that ``settings.codebook`` names.
+    report : called with the name of each stage as it begins.
+    """
+    if isinstance(beta, (int, float)):
+        changes["beta"], beta = beta, None
+    chosen = resolve(settings, preset, changes)
+    tell = report or (lambda stage, snapshot: None)
+    prior = priors.from_settings(chosen)
+    seen = picture(image, chosen.axes)
+    tell("superpixels", None)
+    made = superpixels(seen, chosen, mask) if sites is None else given_sites(sites, seen.shape, mask)
+    tell("features", None)
+    blocks = likelihoods(seen, made, chosen, codebook)
+    tell("graph", None)
+    graph = region_graph(seen, made, chosen.neighbourhood)
+    strengths = couplings(graph, chosen) if beta is None else np.asarray(beta, dtype=np.float64)
+    return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph)
+
+
+def segment(
+    image: ArrayLike,
+    settings: Settings | None = None,
+    *,
+    preset: str | None = None,
+    seed: int = 0,
+    sites: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    codebook: Codebook | None = None,
+    report: Report | None = None,
+    **changes: Any,
+) -> Result:
+    """Segment an image: the best partition that the chain has seen, with its uncertainty and provenance.
+
+    The arguments are those of :func:`prepare`, and
+
+    Parameters
+    ----------
+    seed : the same image, settings and seed give the same labels, bit for bit.
+    seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label (by majority)
+        and keep its number; 0 leaves a site to the chain.
+    report : called with the stage and, while the chain runs, with snapshots; an exception it raises ends the run.
+
+    Examples
+    --------
+    >>> result = segment(np.kron(np.eye(2), np.ones((20, 20))), sweeps=50, seed=0)
+    >>> result.labels.shape, result.n_clusters
+    ((40, 40), 2)
+    """
+    if isinstance(beta, (int, float)):
+        changes["beta"], beta = beta, None
+    chosen = resolve(settings, preset, changes)
+    problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
+    held = None if seeds is None else site_seeds(problem, seeds)
+    rows = []
+    snapshot = None
+    for snapshot in chain(problem, chosen, seed, held):
+        rows.append(snapshot.trace)
+        if report:
+            report("sampling", snapshot)
+    assert snapshot is not None  # even without a sweep the chain yields its start
+    given = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta}
+    made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
+    return result(problem, snapshot, np.concatenate(rows), made)
+
+
+def chain(problem: Problem, settings: Settings, seed: int, held: NDArray[np.int32] | None = None, every: int = 0) -> Any:
+    """The chain that the settings describe; snapshots come about fifty times, or after every `every` sweeps."""
+    return sample(
+        problem,
+        settings.sweeps,
+        seed,
+        init=first_labels(problem, settings, seed),
+        every=every or max(1, settings.sweeps // 50),
+        bonds=bonding.from_settings(problem, settings),
+        seeds=held,
+        regroups=settings.regroups,
+        burn_in=int(settings.burn_in * settings.sweeps),
+    )
+
+
+def first_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.int64] | None:
+    """Labels of the start that the settings name; None leaves one cluster to the chain."""
+    n = problem.n
+    if settings.start == "one":
+        return None
+    if settings.start == "singletons":
+        return np.arange(n)
+    # Equal sizes, dealt at random: the sizes satisfy most limits, and the generator is not the chain's own.
+    even = np.arange(n) * min(settings.start_clusters, n) // n
+    return np.random.default_rng((seed, 1)).permutation(even)
+
+
+def site_seeds(problem: Problem, seeds: ArrayLike) -> NDArray[np.int32]:
+    """Label image of seeds -> (n,) seed of each site, -1 for none: the commonest non-zero label under the site."""
+    sites = problem.sites
+    assert sites is not None
+    image = np.asarray(seeds)
+    if image.shape != sites.shape or image.dtype.kind not in "bui":
+        raise InputError(f"seeds must be whole numbers of the image's shape {sites.shape}, not {image.dtype} {image.shape}")
+    if image.min() < 0:
+        raise InputError(f"seeds must be numbers >= 0, not {image.min()}")
+    painted = (image > 0) & (sites > 0)
+    held = np.full(problem.n, -1, np.int32)
+    if painted.any():
+        pairs, count = np.unique(np.stack((sites[painted] - 1, image[painted].astype(np.int64))), axis=1, return_counts=True)
+        for i in np.argsort(count, kind="stable"):
+            held[pairs[0, i]] = pairs[1, i]
+    return held
+
+
+def result(problem: Problem, snapshot: Snapshot, trace: NDArray[np.float64], made: Mapping[str, Any]) -> Result:
+    """Paint what a snapshot says of the sites."""
+    clusters = _numbered(snapshot.best.labels, snapshot.state["seeds"])
+    dtype = np.uint16 if clusters.max() <= np.iinfo(np.uint16).max else np.uint32
+    labels = problem.paint(clusters.astype(dtype))
+    unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
+    sweeps = np.arange(snapshot.sweep - len(trace), snapshot.sweep) + 1
+    return Result(
+        labels=labels,  # type: ignore[arg-type]
+        clusters=clusters,
+        trace=Trace(sweeps, trace[:, 0], trace[:, 1].astype(np.int64)),
+        uncertainty=unsure,  # type: ignore[arg-type]
+        boundary=boundary_probability(problem, snapshot.together),
+        provenance=made,
+        problem=problem,
+        snapshot=snapshot,
+    )
+
+
+def _numbered(labels: NDArray[np.int32], seeds: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Numbers 1, 2, ... for clusters; a cluster with a seed has the seed's number, the others take those left."""
+    own = np.zeros(int(labels.max()) + 1, np.int64)
+    own[labels[seeds >= 0]] = seeds[seeds >= 0]
+    free = np.flatnonzero(own == 0)
+    left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
+    own[free] = left[: len(free)]
+    numbered: NDArray[np.int64] = own[labels]
+    return numbered
+
+
+def provenance(
+    image: ArrayLike, settings: Settings, seed: int, problem: Problem, snapshot: Snapshot, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What made a result: enough to make it again."""
+    array = np.asarray(image)
+    return {
+        "software": "napari-gsw",
+        "versions": all_versions(),
+        "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)},
+        "given": {name: array_hash(np.asarray(value)) for name, value in given.items()},
+        "settings": settings.to_dict(),
+        "seed": seed,
+        "sites": problem.n,
+        "edges": len(problem.edges),
+        "sweeps": snapshot.sweep,
+        "clusters": snapshot.best.n_clusters,
+        "best_log_posterior": snapshot.best.log_posterior,
+        "best_sweep": snapshot.best.sweep,
+    }
+
+
+def array_hash(array: NDArray[Any]) -> str:
+    """SHA-256 of an array's shape, type and values."""
+    head = f"{array.shape}{array.dtype.str}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:
+    """Draw from the Potts-partition prior of a problem, whatever its data: the trace of the chain without a likelihood.
+
+    With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
+    """
+    bare = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
+    trace = next(sample(bare, burn_in + sweeps, seed, lam, every=burn_in + sweeps)).trace[burn_in:]
+    return Trace(np.arange(burn_in, burn_in + sweeps) + 1, trace[:, 0], trace[:, 1].astype(np.int64))
+
+
+def warm_up() -> None:
+    """Compile every kernel (or load it from the cache), so that the first segmentation does not have to."""
+    segment(np.arange(64.0).reshape(8, 8), site_size=4, sweeps=1, seed=0, regroups=1)

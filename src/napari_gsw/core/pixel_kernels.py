@@ -1,0 +1,70 @@
+"""Compiled loops over pixels: superpixels by merging, the nearest word, pairs of touching sites."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.jit import jit
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@jit
+def root_of(parent: Ints, i: int) -> int:
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
+
+
+@jit
+def merged(left: Ints, right: Ints, weight: Floats, pixels: int, scale: float, smallest: int) -> Ints:
+    """Felzenszwalb and Huttenlocher's merging along edges that are sorted by weight.
+
+    Two components merge across an edge that is no heavier than scale / size plus the heaviest edge inside either of
+    them; afterwards, components under `smallest` pixels merge across their lightest edge. Returns the root of each
+    pixel.
+    """
+    parent = np.arange(pixels).astype(np.int32)
+    size = np.ones(pixels, np.int32)
+    limit = np.full(pixels, scale, np.float32)
+    for e in range(left.size):
+        a = root_of(parent, left[e])
+        b = root_of(parent, right[e])
+        if a != b and weight[e] <= limit[a] and weight[e] <= limit[b]:
+            parent[b] = a
+            size[a] += size[b]
+            limit[a] = weight[e] + scale / size[a]
+    for e in range(left.size):
+        a = root_of(parent, left[e])
+        b = root_of(parent, right[e])
+        if a != b and min(size[a], size[b]) < smallest:
+            parent[b] = a
+            size[a] += size[b]
+    for i in range(pixels):
+        parent[i] = root_of(parent, i)
+    return parent
+
+
+@jit
+def nearest(values: Floats, centres: Floats) -> Ints:
+    """Index of the nearest centre for each row of `values`; the first one wins a tie."""
+    result = np.empty(values.shape[0], np.int32)
+    for p in range(values.shape[0]):
+        best = math.inf
+        index = 0
+        for k in range(centres.shape[0]):
+            distance = 0.0
+            for c in range(values.shape[1]):
+                step = float(values[p, c]) - float(centres[k, c])
+                distance += step * step
+            if distance < best:
+                best = distance
+                index = k
+        result[p] = index
+    return result

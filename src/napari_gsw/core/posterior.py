@@ -1,0 +1,57 @@
+"""What a chain has learnt about boundaries, as images: how sure the model is, and where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.model import Problem
+
+Floats = NDArray[np.float64]
+
+
+def site_entropy(problem: Problem, together: Floats) -> Floats:
+    """How unsure the model is of each site, in bits: 0 sure, 1 a coin toss.
+
+    The entropy of "do these two share a cluster?", averaged over the site's neighbours (weighted by the length of the
+    common boundary where it is known). Labels have no meaning from sweep to sweep; pairs have.
+
+    Parameters
+    ----------
+    together : (m,) probability that the two ends of an edge share a cluster (:attr:`Snapshot.together`).
+    """
+    p = np.clip(np.nan_to_num(together, nan=1.0), 0, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bits = -np.nan_to_num(p * np.log2(p)) - np.nan_to_num((1 - p) * np.log2(1 - p))
+    weight = np.ones(len(p)) if problem.graph is None else problem.graph.length
+    ends = problem.edges.T.ravel()
+    total = np.bincount(ends, np.tile(weight * bits, 2), problem.n)
+    share = np.bincount(ends, np.tile(weight, 2), problem.n)
+    return np.divide(total, share, out=np.zeros(problem.n), where=share > 0)
+
+
+def boundary_probability(problem: Problem, together: Floats) -> NDArray[np.float32]:
+    """Image of the probability that a boundary runs through a pixel.
+
+    A pixel beside another site has the probability that the two sites are in different clusters (the largest, if there
+    are several); all others have 0.
+    """
+    if problem.sites is None or problem.graph is None:
+        raise InputError("this problem was not made from an image, so there is no boundary image")
+    sites = problem.sites
+    n = problem.n
+    touching = problem.graph.order == 1
+    edges = problem.edges[touching].astype(np.int64)
+    key = edges[:, 0] * n + edges[:, 1]  # sorted, as region_graph leaves it
+    apart = 1 - np.nan_to_num(together[touching], nan=1.0)
+    image = np.zeros(sites.shape, np.float32)
+    for axis in range(sites.ndim):
+        s = np.moveaxis(sites, axis, 0)
+        out = np.moveaxis(image, axis, 0)
+        border = (s[:-1] != s[1:]) & (s[:-1] > 0) & (s[1:] > 0)
+        a, b = s[:-1][border].astype(np.int64) - 1, s[1:][border].astype(np.int64) - 1
+        value = apart[np.searchsorted(key, np.minimum(a, b) * n + np.maximum(a, b))]
+        for side in (out[:-1], out[1:]):
+            side[border] = np.maximum(side[border], value)
+    return image

@@ -1,0 +1,298 @@
+"""Priors on partitions, each as two tables.
+
+Every exchangeable partition function of the paper has the form
+
+    g(m_1, ..., m_k) = V(k) * W(m_1) * ... * W(m_k)
+
+so a prior is ``log_v[k]`` and ``log_w[m]`` for k, m = 0..n. The sampler has no branch per prior; a limit on the
+number of clusters is minus infinity in ``log_v``, a limit on their sizes minus infinity in ``log_w``.
+
+=====================  =====================================  ===============================
+prior                  log V(k)                               log W(m)
+=====================  =====================================  ===============================
+Potts(K)               log K! - log (K-k)!                    0
+FiniteDirichlet        the same                               lgamma(alpha+m) - lgamma(alpha)
+DirichletProcess       k log alpha                            lgamma(m)
+PitmanYor              sum_{i=1}^{k-1} log(alpha + i theta)   lgamma(m-theta) - lgamma(1-theta)
+=====================  =====================================  ===============================
+
+The paper leaves Gamma(alpha)^-k out of the finite Dirichlet, which changes the number of clusters; it is in here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, logsumexp
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.kernels import Tables, log_convolution
+from napari_gsw.core.settings import Settings
+
+Floats = NDArray[np.float64]
+
+
+class PartitionPrior:
+    """What all priors share: `tables`, `expected_clusters`, `truncated`."""
+
+    def tables(self, n: int) -> Tables:
+        """``log_v`` and ``log_w`` for partitions of n sites."""
+        raise NotImplementedError
+
+    def expected_clusters(self, n: int) -> float:
+        """Exact prior mean of the number of clusters among n sites that are not coupled.
+
+        By a formula where there is one, otherwise from :func:`cluster_distribution`, whose cost grows with the
+        square of n.
+        """
+        probability = cluster_distribution(self, n)
+        return float(np.arange(len(probability)) @ probability)
+
+    def truncated(self, min_size: int = 1, max_size: int | None = None) -> Truncated:
+        """The same prior restricted to partitions whose clusters all have min_size to max_size sites."""
+        return Truncated(self, min_size, max_size)
+
+
+@dataclass(frozen=True)
+class Potts(PartitionPrior):
+    """At most K clusters, of any sizes: every labelling with K labels is equally probable.
+
+    >>> round(Potts(3).expected_clusters(2), 4)
+    1.6667
+    """
+
+    K: int
+
+    def __post_init__(self) -> None:
+        _check_whole("K", self.K)
+
+    def tables(self, n: int) -> Tables:
+        return Tables(_log_falling(self.K, n), np.zeros(n + 1))
+
+    def expected_clusters(self, n: int) -> float:
+        return float(-self.K * math.expm1(n * math.log1p(-1 / self.K))) if self.K > 1 else float(n > 0)
+
+
+@dataclass(frozen=True)
+class FiniteDirichlet(PartitionPrior):
+    """At most K clusters with symmetric Dirichlet(alpha) proportions."""
+
+    K: int
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_whole("K", self.K)
+        _check_positive("alpha", self.alpha)
+
+    def tables(self, n: int) -> Tables:
+        log_w = gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)
+        return Tables(_log_falling(self.K, n), log_w)
+
+    def expected_clusters(self, n: int) -> float:
+        # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
+        total = self.K * self.alpha
+        rest = total - self.alpha
+        if rest == 0:
+            return float(n > 0)
+        empty = gammaln(rest + n) - gammaln(rest) - gammaln(total + n) + gammaln(total)
+        return float(-self.K * math.expm1(empty))
+
+
+@dataclass(frozen=True)
+class DirichletProcess(PartitionPrior):
+    """The Chinese restaurant process with concentration alpha.
+
+    >>> round(DirichletProcess(3.0).expected_clusters(1099), 2)
+    18.24
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_positive("alpha", self.alpha)
+
+    def tables(self, n: int) -> Tables:
+        log_w = gammaln(np.maximum(np.arange(n + 1), 1))
+        return Tables(np.arange(n + 1) * math.log(self.alpha), log_w)
+
+    def expected_clusters(self, n: int) -> float:
+        return float(np.sum(self.alpha / (self.alpha + np.arange(n))))
+
+
+@dataclass(frozen=True)
+class PitmanYor(PartitionPrior):
+    """The two-parameter process: theta is the discount, alpha the concentration.
+
+    Either 0 <= theta < 1 and alpha > -theta, or theta < 0 and alpha = -L theta with a whole number L, the largest
+    number of clusters.
+    """
+
+    alpha: float
+    theta: float
+
+    def __post_init__(self) -> None:
+        alpha, theta = self.alpha, self.theta
+        if not (math.isfinite(alpha) and math.isfinite(theta) and theta < 1):
+            raise InputError(f"theta must be a number < 1, not {theta!r} (with alpha {alpha!r})")
+        if theta >= 0:
+            if not alpha > -theta:
+                raise InputError(f"alpha must be a number > -theta = {-theta:g} for this theta, not {alpha:g}")
+        elif self.limit is None:
+            raise InputError(
+                f"theta < 0 needs alpha = -L * theta with a whole number L >= 1; theta {theta:g} and alpha {alpha:g} "
+                f"give L = {-alpha / theta:g}"
+            )
+
+    @property
+    def limit(self) -> int | None:
+        """The largest number of clusters L for theta < 0, otherwise None."""
+        if self.theta >= 0:
+            return None
+        ratio = -self.alpha / self.theta
+        whole = round(ratio)
+        return whole if whole >= 1 and math.isclose(ratio, whole, rel_tol=1e-9) else None
+
+    def tables(self, n: int) -> Tables:
+        i = np.arange(1, max(n, 1))
+        if self.limit is None:
+            rising = self.alpha + i * self.theta
+        else:  # (L - i) * -theta: exactly zero at i = L, where alpha + i theta would be rounded
+            rising = np.maximum(self.limit - i, 0) * -self.theta
+        with np.errstate(divide="ignore"):
+            log_v = np.concatenate(([0.0, 0.0], np.cumsum(np.log(rising))))[: n + 1]
+        m = np.maximum(np.arange(n + 1), 1)
+        return Tables(log_v, gammaln(m - self.theta) - gammaln(1 - self.theta))
+
+    def expected_clusters(self, n: int) -> float:
+        alpha, theta = self.alpha, self.theta
+        if theta == 0:
+            return DirichletProcess(alpha).expected_clusters(n)
+        if n == 0:
+            return 0.0
+        # E[k] = ((alpha + theta)_n / (alpha + 1)_{n-1} - alpha) / theta; the recursion below is the same without
+        # the cancellation, and holds for alpha = 0 and for theta < 0 too.
+        k = 1.0
+        for i in range(1, n):
+            k += (alpha + theta * k) / (alpha + i)
+        return k
+
+
+@dataclass(frozen=True, eq=False)
+class TablePrior(PartitionPrior):
+    """A prior of the user's own: ``log_v[k]`` and ``log_w[m]`` for k, m = 0..n at least (entry 0 is not used)."""
+
+    log_v: ArrayLike
+    log_w: ArrayLike
+
+    def __post_init__(self) -> None:
+        for name in ("log_v", "log_w"):
+            table = np.array(getattr(self, name), dtype=np.float64)
+            if table.ndim != 1 or len(table) < 2:
+                raise InputError(f"{name} must be one row of at least 2 numbers, not an array of shape {table.shape}")
+            if np.isnan(table[1:]).any() or np.isposinf(table[1:]).any():
+                raise InputError(f"{name} must hold finite numbers or minus infinity, not NaN or plus infinity")
+            table.setflags(write=False)
+            object.__setattr__(self, name, table)
+
+    def tables(self, n: int) -> Tables:
+        cut = []
+        for name in ("log_v", "log_w"):
+            table = np.asarray(getattr(self, name))
+            if len(table) < n + 1:
+                raise InputError(f"{name} must have at least {n + 1} entries for {n} sites, not {len(table)}")
+            table = table[: n + 1].copy()
+            table[0] = 0.0
+            cut.append(table)
+        return Tables(*cut)
+
+
+@dataclass(frozen=True)
+class Truncated(PartitionPrior):
+    """Another prior, restricted to partitions whose clusters all have min_size to max_size sites."""
+
+    prior: PartitionPrior
+    min_size: int = 1
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if int(self.min_size) != self.min_size or self.min_size < 0:
+            raise InputError(f"min_size must be a whole number >= 0, not {self.min_size!r}")
+        if self.max_size is not None and (int(self.max_size) != self.max_size or self.max_size < max(self.min_size, 1)):
+            raise InputError(
+                f"max_size must be a whole number >= {max(self.min_size, 1)} (min_size), not {self.max_size!r}"
+            )
+
+    def tables(self, n: int) -> Tables:
+        if self.min_size > n:
+            raise InputError(f"min_size must be a whole number in [0, {n}] for {n} sites, not {self.min_size}")
+        log_v, log_w = self.prior.tables(n)
+        log_w = log_w.copy()
+        log_w[1 : self.min_size] = -np.inf
+        if self.max_size is not None:
+            log_w[self.max_size + 1 :] = -np.inf
+        return Tables(log_v, log_w)
+
+
+def from_settings(settings: Settings) -> PartitionPrior:
+    """The prior that the settings describe."""
+    prior: PartitionPrior
+    if settings.prior == "potts":
+        prior = Potts(settings.K)
+    elif settings.prior == "finite-dirichlet":
+        prior = FiniteDirichlet(settings.K, settings.alpha)
+    elif settings.prior == "pitman-yor":
+        prior = PitmanYor(settings.alpha, settings.theta)
+    else:
+        prior = DirichletProcess(settings.alpha)
+    if settings.min_size > 1 or settings.max_size is not None:
+        prior = prior.truncated(settings.min_size, settings.max_size)
+    return prior
+
+
+@lru_cache(maxsize=64)
+def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
+    """Probability of k = 0..n clusters among n uncoupled sites, for any prior.
+
+    Z(n, k) = sum_m C(n-1, m-1) W(m) Z(n-m, k-1), in logarithms: the cluster that holds site 1 has m sites. Rows are
+    added until they no longer count.
+    """
+    log_v, log_w = prior.tables(n)
+    # With z(j, k) = Z(j, k) / j! the binomial becomes m/j * W(m)/m!, a plain convolution.
+    m = np.maximum(np.arange(n + 1), 1)
+    weight = log_w + np.log(m) - gammaln(m + 1)
+    row = np.full(n + 1, -np.inf)
+    row[0] = 0.0
+    log_p = np.full(n + 1, -np.inf)
+    own = prior.prior if isinstance(prior, Truncated) else prior
+    for k in range(1, n + 1):
+        row = log_convolution(weight, row)
+        log_p[k] = log_v[k] + row[n]
+        # All priors but a user's own have one peak in k: past it, what no longer counts will not count again.
+        if not isinstance(own, TablePrior) and -np.inf < log_p[k] < log_p.max() - 40:
+            break
+    if np.isneginf(log_p).all():
+        raise InputError(f"min_size and max_size leave no partition of {n} sites")
+    probability: Floats = np.exp(log_p - logsumexp(log_p))
+    probability.setflags(write=False)
+    return probability
+
+
+def _log_falling(K: int, n: int) -> Floats:
+    """log K! - log (K - k)! for k = 0..n, minus infinity beyond K."""
+    k = np.arange(n + 1)
+    inside = gammaln(K + 1) - gammaln(np.maximum(K - k, 0) + 1)
+    return np.where(k <= K, inside, -np.inf)
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} must be a number > 0, not {value!r}")
+
+
+def _check_whole(name: str, value: int) -> None:
+    if int(value) != value or value < 1:
+        raise InputError(f"{name} must be a whole number >= 1, not {value!r}")
