@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw.core.arrays import Bonds
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.kernels import Bonds
 from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.model import Problem
 from napari_gsw.core.settings import Settings
@@ -35,13 +35,17 @@ def data_driven(problem: Problem, lam: float, tau: float, distance: str, cap: fl
 
 
 def drawn(problem: Problem, low: float, high: float) -> Bonds:
-    """The same bond probability on every edge, drawn from [low, high] for each sweep (low = high: fixed).
+    """One delta for all edges, such that an edge of mean coupling is bonded with a probability drawn for each sweep.
 
-    That is delta_ij = -log(1 - p) / beta_ij.
+    The probability p comes from [low, high] (low = high: always the same), and delta = -log(1 - p) / mean beta. With
+    equal couplings that is a bond probability of p on every edge; with couplings that follow the image, weak edges
+    are bonded less and strong ones more.
     """
     if not 0 <= low <= high < 1:
         raise InputError(f"bond probabilities must satisfy 0 <= low <= high < 1, not {low!r} and {high!r}")
-    return Bonds((problem.beta > 0).astype(np.float64), float(low), float(high))
+    positive = np.maximum(problem.beta, 0)
+    mean = positive[positive > 0].mean() if (positive > 0).any() else 1.0
+    return Bonds(positive / mean, float(low), float(high))
 
 
 def from_settings(problem: Problem, settings: Settings) -> Bonds:
@@ -85,7 +89,7 @@ def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> F
     a, b = p[i], p[j]
     if name == "hellinger":
         shared = np.asarray(np.sqrt(a.multiply(b)).sum(axis=1)).ravel()
-        return np.sqrt(np.maximum(1 - shared, 0))
+        return np.asarray(np.sqrt(np.maximum(1 - shared, 0)))
     gap = abs(a - b)
     if name == "chi2":
         both = (a + b).tocsr()

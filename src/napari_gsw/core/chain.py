@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
 from napari_gsw.core import kernels
+from napari_gsw.core.arrays import Bonds, Clusters, Posterior, Work
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.kernels import Bonds, Clusters, Posterior, Work
 from napari_gsw.core.model import Problem, check_labels, log_posterior
 
 Ints = NDArray[np.int32]
@@ -243,22 +243,21 @@ def _assembled(
     words, channels = len(e.table_start), e.moments.shape[1] // 2
     clusters = kernels.empty_clusters(words, channels, used + 16)
     np.add.at(clusters.size, labels, 1)
-    np.add.at(clusters.words, (e.word, labels[np.repeat(np.arange(n), np.diff(e.site_start))]), e.count)
+    np.add.at(clusters.words, (e.word, labels[np.repeat(np.arange(n), np.diff(e.site_start))]), e.times)
     np.add.at(clusters.moments.T, labels, e.moments)
     if channels:
-        for k in np.flatnonzero(clusters.size):
+        for k in np.flatnonzero(clusters.size).tolist():
             pixels = int(clusters.words[e.pixels, k])
             clusters.gauss[k] = kernels.gauss_part(e.gauss, clusters.moments, k, pixels, np.zeros(2 * channels))
-    work = Work(
-        np.array([used, int((clusters.size > 0).sum())]),
-        *(np.zeros(n, np.int32) for _ in range(5)),
-        kernels.empty_clusters(words, channels, min(n, kernels.MOST_ANCHORS)),
-    )
+    parent, head, links, place, order = (np.zeros(n, np.int32) for _ in range(5))
+    slots = np.array([used, int((clusters.size > 0).sum())])
+    blocks = kernels.empty_clusters(words, channels, min(n, kernels.MOST_ANCHORS))
+    work = Work(slots, parent, head, links, place, order, blocks)
     return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng)
 
 
 def _first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
-    """Labels that respect the seeds and the prior's limits, from those that the user gave or from as few as possible."""
+    """Labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
     n = problem.n
     if init is not None:
         labels = _seeded(check_labels(init, n, "init"), seeds)

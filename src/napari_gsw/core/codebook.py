@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib import resources
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +38,9 @@ class Codebook:
     space: str
 
     @classmethod
-    def fit(cls, images: ArrayLike | Sequence[ArrayLike], words: int = 120, axes: str = "auto", seed: int = 0) -> Codebook:
+    def fit(
+        cls, images: ArrayLike | Sequence[ArrayLike], words: int = 120, axes: str = "auto", seed: int = 0
+    ) -> Codebook:
         """Learn colour words from one image (an array) or from many (a list of arrays).
 
         Parameters
@@ -47,7 +50,7 @@ class Codebook:
         axes : order of the axes, for all images.
         seed : the same seed gives the same words.
         """
-        many = images if isinstance(images, (list, tuple)) else [images]
+        many: Sequence[Any] = images if isinstance(images, (list, tuple)) else [images]
         pictures = [picture(image, axes) for image in many]
         if len({p.rgb for p in pictures}) > 1:
             raise InputError("a codebook needs images that are all RGB or all not")

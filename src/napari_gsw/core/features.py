@@ -33,9 +33,14 @@ def likelihoods(
         inside = sites > 0
         blocks.append(
             Gaussian.from_pixels(
-                picture.channels[inside], sites[inside] - 1, int(sites.max()), evidence=settings.evidence,
-                kappa=settings.gauss_kappa, shape=settings.gauss_shape, spread=settings.gauss_spread,
-            )  # fmt: skip
+                picture.channels[inside],
+                sites[inside] - 1,
+                int(sites.max()),
+                evidence=settings.evidence,
+                kappa=settings.gauss_kappa,
+                shape=settings.gauss_shape,
+                spread=settings.gauss_spread,
+            )
         )
     else:
         if settings.likelihood == "luminance":
@@ -60,7 +65,7 @@ def histogram(words: NDArray[np.int32], sites: Sites) -> sparse.csr_array:
 
 def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
     """Bin of each pixel's luminance: the histogram of Orbanz and Buhmann (2008) with 8 of them."""
-    return np.minimum(picture.luminance * (bins / 100), bins - 1).astype(np.int32)
+    return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
 
 
 def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
@@ -72,7 +77,9 @@ def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: C
             named = "shipped" if picture.rgb else "image"
         if named == "shipped":
             if not picture.rgb:
-                raise InputError("codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped")
+                raise InputError(
+                    "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
+                )
             codebook = shipped("lab")
         elif named == "image":
             codebook = Codebook.learn([picture.channels[sites > 0]], settings.words, space)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Graph
 from napari_gsw.core.image import Picture
-from napari_gsw.core.kernels import Graph
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import Sites
 
@@ -25,8 +25,8 @@ class RegionGraph:
     edges : (m, 2) int32, sites 0..n-1 with the smaller one first, sorted.
     length : (m,) number of pixel faces of the common boundary.
     contrast : (m,) mean colour difference across these faces, in units of Lab.
-    order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. For the latter, length and contrast are those of
-        the best way over a common neighbour: the narrowest boundary on the way, the sharpest contrast on the way.
+    order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. For the latter, length and contrast are those
+        of the best way over a common neighbour: the narrowest boundary on the way, the sharpest contrast on the way.
     """
 
     n: int

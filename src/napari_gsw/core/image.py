@@ -66,12 +66,14 @@ def picture(image: ArrayLike, axes: str = "auto") -> Picture:
     letters = guess_axes(array) if axes == "auto" else _check_axes(axes, array)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(array.size - np.isfinite(array).sum())
-        raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them or mask them by finite values")
+        raise InputError(
+            f"the image has {bad} pixels that are NaN or infinite; replace them or mask them by finite values"
+        )
 
     space = [a for a in "ZYX" if a in letters]
     samples = letters.find("S") if "S" in letters else letters.find("C")
     order = [letters.index(a) for a in space]
-    array = array.transpose(order + [samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
+    array = array.transpose([*order, samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
     if "S" in letters and array.shape[-1] in (3, 4):
         return Picture(_lab(array[..., :3]), True)
     return Picture(_stretched(array), False)
@@ -97,7 +99,9 @@ def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
     letters = axes.upper()
     known = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
     if not known or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):
-        raise InputError(f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}")
+        raise InputError(
+            f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}"
+        )
     if len(letters) != array.ndim:
         raise InputError(f"axes must have {array.ndim} letters for an image of shape {array.shape}, not {axes!r}")
     return letters

@@ -1,12 +1,12 @@
 """The sampler's inner loops: one sweep, one whole-cluster move, and what both need.
 
-They stand in one file because numba's cache does not notice a change in another one. Each works on plain arrays that the
-callers have checked; run with ``NUMBA_DISABLE_JIT=1`` they are ordinary Python and give the same numbers.
+They stand in one file because numba's cache does not notice a change in another one. Each works on plain arrays that
+the callers have checked; run with ``NUMBA_DISABLE_JIT=1`` they are ordinary Python and give the same numbers.
 
 Strategy
 --------
-A cluster lives in a *slot*, a column of the arrays in :class:`Clusters`; ``labels`` holds slots. A column that is free is
-all zeros, so that the first free slot *is* the candidate "new cluster" and needs no case of its own. Counts are
+A cluster lives in a *slot*, a column of the arrays in :class:`Clusters`; ``labels`` holds slots. A column that is free
+is all zeros, so that the first free slot *is* the candidate "new cluster" and needs no case of its own. Counts are
 stored word by word, so that the loop over candidates runs along a row.
 
 The marginal likelihood is read from tables. Log Gamma(pi_d + s m) is tabulated for every count m of word d that can
@@ -14,7 +14,8 @@ occur. The histogram's total is one more word, with the table -log Gamma(phi + s
 the continuous channels. What is left of the Gaussian marginal is one logarithm a channel.
 
 Numba counts references whenever an array is taken out of a tuple, so the long functions unpack theirs once at the top
-and the short ones inside the loops take arrays.
+and the short ones inside the loops take arrays. It also compiles a function again for every new type of an argument,
+constants included; hence ``whole``, which makes any integer a 64-bit one.
 
 ==============  ==========================================================
 paper           here
@@ -33,93 +34,32 @@ g               ``log_v``, ``log_w``
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import (
+    Bonds,
+    Clusters,
+    Counts,
+    Evidence,
+    Floats,
+    Graph,
+    Ints,
+    Longs,
+    Posterior,
+    Tables,
+    Work,
+)
 from napari_gsw.core.jit import jit
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Counts = NDArray[np.uint32]  # unsigned: an index that cannot be negative needs no check for it
+# np.int64 to numba, a plain integer to the type checker
+whole = cast(Callable[[Any], int], np.int64)
 
 # Most anchors of a whole-cluster move, and so most clusters that it can rearrange at once.
 MOST_ANCHORS = 32
-
-
-class Tables(NamedTuple):
-    """A prior on partitions of n sites, V(k) times the product of W(m_j); entry 0 of each is not used."""
-
-    log_v: Floats  # (n + 1,)
-    log_w: Floats  # (n + 1,)
-
-
-class Evidence(NamedTuple):
-    """The data of n sites: D words (totals and pixel numbers among them), and C continuous channels."""
-
-    site_start: Longs  # (n + 1,) where a site's words begin
-    word: Counts  # (nnz,)
-    count: Counts  # (nnz,)
-    table: Floats  # contribution of a word to the log marginal by its count, the words one after the other
-    table_start: NDArray[np.uint64]  # (D,)
-    moments: Floats  # (n, 2 C) weighted sums of each channel about its prior mean, then of their squares
-    gauss: Floats  # (3 + C,) kappa_0, a_0, weight of a pixel, and b_0 of each channel
-    pixels: int  # the word that counts the pixels behind the moments; -1 without channels
-
-
-class Graph(NamedTuple):
-    """Neighbours of each site in CSR form, and the edges themselves."""
-
-    start: Longs  # (n + 1,)
-    neighbour: Ints  # (2 m,)
-    edge: Ints  # (2 m,)
-    left: Ints  # (m,)
-    right: Ints  # (m,)
-    beta: Floats  # (m,)
-
-
-class Bonds(NamedTuple):
-    """How edges are bonded: with probability 1 - exp(-x strength).
-
-    x is 1, or, where high > 0, -log(1 - p) with p drawn uniformly from [low, high] for each sweep.
-    """
-
-    strength: Floats  # (m,)
-    low: float
-    high: float
-
-
-class Clusters(NamedTuple):
-    """Sufficient statistics of the clusters, one column (slot) each; a free slot is all zeros."""
-
-    size: Longs  # (slots,)
-    words: Counts  # (D, slots)
-    moments: Floats  # (2 C, slots)
-    gauss: Floats  # (slots,) the part of the log marginal that depends on the moments
-
-
-class Work(NamedTuple):
-    """Scratch of a chain. ``slots[0]`` is the first slot that was never used, ``slots[1]`` the number of clusters."""
-
-    slots: Longs  # (2,)
-    parent: Ints  # (n,)
-    head: Ints  # (n,)
-    chain: Ints  # (n,)
-    place: Ints  # (n,)
-    order: Ints  # (n,)
-    blocks: Clusters  # MOST_ANCHORS columns at most
-
-
-class Posterior(NamedTuple):
-    """What a chain keeps of the states it has seen."""
-
-    value: Floats  # (2,) log posterior now, and of the best state
-    best: Ints  # (n,) labels of the best state
-    together: Longs  # (m,) sweeps in which the two ends of an edge shared a cluster
-    counted: Longs  # (3,) sweeps done, sweeps counted in `together`, sweep of the best state
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # Statistics of clusters, and of the group of sites that moves
@@ -208,7 +148,7 @@ def add_gains(
     slots: int,
     score: Floats,
 ) -> None:
-    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free ones give p(y_C))."""
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C))."""
     for t in range(length):
         d = group_word[t]
         start = table_start[d]
@@ -269,8 +209,8 @@ def bond(graph: Graph, bonds: Bonds, labels: Ints, work: Work, rng: np.random.Ge
         parent[i] = i
         head[i] = -1
     for e in range(left.size):
-        i = left[e]
-        j = right[e]
+        i = whole(left[e])
+        j = whole(right[e])
         if labels[i] == labels[j] and strength[e] > 0.0 and rng.random() < -math.expm1(-x * strength[e]):
             a = find(parent, i)
             b = find(parent, j)
@@ -311,7 +251,7 @@ def visit(
 
     Returns the root to go on from when the slots have run out (n: all done), and the change of the log posterior.
     """
-    site_start, word, count = evidence.site_start, evidence.word, evidence.count
+    site_start, word, count = evidence.site_start, evidence.word, evidence.times
     table, table_start = evidence.table, evidence.table_start
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
@@ -342,8 +282,8 @@ def visit(
         while i >= 0:
             members += 1
             held = held or seeds[i] >= 0
-            i = chain[i]
-        old = labels[root]
+            i = whole(chain[i])
+        old = whole(labels[root])
         left = size[old] - members
         if held or (left > 0 and log_w[left] == -math.inf):
             continue  # a seed, or a remnant too small to stand: every other cluster is impossible
@@ -352,7 +292,7 @@ def visit(
         for k in range(slots):
             pull[k] = 0.0
             full[k] = 0.0
-        length = 0
+        length = whole(0)
         i = root
         while i >= 0:
             length = gather(site_start, word, count, i, group_word, group_count, length)
@@ -364,14 +304,14 @@ def visit(
                     e = edge[t]
                     pull[labels[j]] += beta[e] - x * strength[e]
                     full[labels[j]] += beta[e]
-            i = chain[i]
+            i = whole(chain[i])
         size[old] = left
         for t in range(length):
             words[group_word[t], old] -= group_count[group_word[t]]
         if channels > 0:
             for c in range(2 * channels):
                 moments[c, old] = moments[c, old] - group_moments[c] if left > 0 else 0.0
-            cached[old] = gauss_part(gauss, moments, old, words[pixels, old], nothing)
+            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)
 
         # Weigh every cluster and a new one, and draw.
         k_left = used[1] if left > 0 else used[1] - 1
@@ -388,7 +328,7 @@ def visit(
         add_gains(table, table_start, words, group_word, group_count, length, slots, score)
         if channels > 0:
             for k in range(slots):
-                total = words[pixels, k] + group_count[pixels]
+                total = whole(words[pixels, k] + group_count[pixels])
                 score[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
         new = draw(score, weight, slots, rng.random())
 
@@ -408,12 +348,12 @@ def visit(
             for c in range(2 * channels):
                 moments[c, new] += group_moments[c]
                 group_moments[c] = 0.0
-            cached[new] = gauss_part(gauss, moments, new, words[pixels, new], nothing)
+            cached[new] = gauss_part(gauss, moments, new, whole(words[pixels, new]), nothing)
         if new != old:
             i = root
             while i >= 0:
                 labels[i] = new
-                i = chain[i]
+                i = whole(chain[i])
     return n, change
 
 
@@ -439,7 +379,7 @@ def allocate(
     to learn with what probability they would have been. Returns the number of blocks (-1: no block would take a
     seed), the log probability of this deal, and its log likelihood plus couplings.
     """
-    site_start, word, count = evidence.site_start, evidence.word, evidence.count
+    site_start, word, count = evidence.site_start, evidence.word, evidence.times
     table, table_start = evidence.table, evidence.table_start
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
@@ -462,9 +402,9 @@ def allocate(
     log_q = 0.0
     energy = 0.0
     for t in range(length):
-        i = order[t]
+        i = whole(order[t])
         candidates = opened + 1 if t < anchors else opened
-        distinct = gather(site_start, word, count, i, group_word, group_count, 0)
+        distinct = gather(site_start, word, count, i, group_word, group_count, whole(0))
         for c in range(2 * channels):
             group_moments[c] = site_moments[i, c]
         for b in range(candidates):
@@ -482,7 +422,7 @@ def allocate(
         top = -math.inf
         for b in range(candidates):
             if channels > 0:
-                total = words[pixels, b] + group_count[pixels]
+                total = whole(words[pixels, b] + group_count[pixels])
                 score[b] += gauss_part(gauss, moments, b, total, group_moments) - cached[b]
             taken = b < opened and block_seed[b] >= 0
             if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
@@ -518,7 +458,7 @@ def allocate(
         if channels > 0:
             for c in range(2 * channels):
                 moments[c, chosen] += group_moments[c]
-            cached[chosen] = gauss_part(gauss, moments, chosen, words[pixels, chosen], nothing)
+            cached[chosen] = gauss_part(gauss, moments, chosen, whole(words[pixels, chosen]), nothing)
     return opened, log_q, energy
 
 
@@ -572,27 +512,31 @@ def regroup(
         u = anchors + int(rng.random() * (t - anchors + 1))
         order[t], order[u] = order[u], order[t]
 
-    for t in range(length):
-        place[order[t]] = -1
-    before, q_before, old = allocate(evidence, graph, seeds, labels, work, anchors, length, True, rng)
-    for b in range(before):
-        old += log_w[sizes[b]]
-    for t in range(length):
-        place[order[t]] = -1
-    after, q_after, new = allocate(evidence, graph, seeds, labels, work, anchors, length, False, rng)
-    for b in range(after):
-        new += log_w[sizes[b]]
+    # First the deal that would give the present state back, then the one that is proposed.
+    blocks = np.zeros(2, np.int64)
+    log_q = np.zeros(2)
+    energy = np.zeros(2)
+    for turn in range(2):
+        for t in range(length):
+            place[order[t]] = -1
+        blocks[turn], log_q[turn], energy[turn] = allocate(
+            evidence, graph, seeds, labels, work, anchors, length, turn == 0, rng
+        )
+        for b in range(blocks[turn]):
+            energy[turn] += log_w[sizes[b]]
+    before, after = blocks[0], blocks[1]
     others = used[1] - before
-    if after < 0 or not (
-        math.log(1.0 - rng.random()) < new + log_v[others + after] - old - log_v[others + before] + q_before - q_after
-    ):
+    if after < 0:
+        return 0.0
+    change = energy[1] + log_v[others + after] - energy[0] - log_v[others + before]
+    if not math.log(1.0 - rng.random()) < change + log_q[0] - log_q[1]:
         return 0.0
 
     for k in range(used[0]):
         if taken[k]:
             clear_slot(clusters, k)
     slot_of = np.zeros(after, np.int32)
-    k = 0
+    k = whole(0)
     for b in range(after):
         while clusters.size[k] > 0:
             k += 1
@@ -602,7 +546,7 @@ def regroup(
     for t in range(length):
         labels[order[t]] = slot_of[place[order[t]]]
     used[1] = others + after
-    return new + log_v[others + after] - old - log_v[others + before]
+    return float(change)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -613,7 +557,7 @@ def regroup(
 def compact(labels: Ints, clusters: Clusters, work: Work) -> None:
     """Close the gaps that vanished clusters have left among the slots."""
     moved = np.full(work.slots[0], -1, np.int32)
-    count = 0
+    count = whole(0)
     for k in range(work.slots[0]):
         if clusters.size[k] > 0:
             if k != count:
@@ -654,7 +598,7 @@ def advance(
         if used[0] > 2 * used[1] + 4:
             compact(labels, clusters, work)
         x = bond(graph, bonds, labels, work, rng)
-        root = 0
+        root = whole(0)
         while root < n:
             root, change = visit(evidence, graph, tables, bonds, x, seeds, labels, clusters, work, rng, root)
             value[0] += change
@@ -696,19 +640,3 @@ def canonical(labels: Ints) -> Ints:
             count += 1
         result[i] = number[labels[i]]
     return result
-
-
-@jit
-def log_convolution(weight: Floats, row: Floats) -> Floats:
-    """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j."""
-    out = np.full(row.size, -math.inf)
-    for j in range(1, row.size):
-        top = -math.inf
-        for m in range(1, j + 1):
-            top = max(top, weight[m] + row[j - m])
-        if top > -math.inf:
-            total = 0.0
-            for m in range(1, j + 1):
-                total += math.exp(weight[m] + row[j - m] - top)
-            out[j] = top + math.log(total) - math.log(j)
-    return out

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
+from napari_gsw.core.arrays import Evidence
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.kernels import Evidence
 
 Floats = NDArray[np.float64]
 
@@ -97,8 +97,8 @@ class DirichletMultinomial(Likelihood):
 class Gaussian(Likelihood):
     """Continuous channels, independent and Gaussian in each cluster, with a normal-inverse-gamma prior.
 
-    sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the expected
-    variance within a cluster is `spread` times the variance of the image.
+    sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the
+    expected variance within a cluster is `spread` times the variance of the image.
 
     Attributes
     ----------
@@ -137,8 +137,8 @@ class Gaussian(Likelihood):
             raise InputError("values must be finite, not NaN or infinite")
         x = x - x.mean(axis=0)
         mass = np.bincount(site, minlength=n)
-        sums = np.stack([np.bincount(site, c, n) for c in x.T], axis=1)
-        squares = np.stack([np.bincount(site, c * c, n) for c in x.T], axis=1)
+        sums: Floats = np.stack([np.bincount(site, c, n) for c in x.T], axis=1).astype(np.float64)
+        squares: Floats = np.stack([np.bincount(site, c * c, n) for c in x.T], axis=1).astype(np.float64)
         return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, shape, spread)
 
     @classmethod
@@ -170,7 +170,9 @@ class Gaussian(Likelihood):
             first, second = s * self.sums[inside].sum(axis=0), s * self.squares[inside].sum(axis=0)
             kappa, a = self.kappa + w, self.shape + w / 2
             b = b0 + (second - first**2 / kappa) / 2
-            one = gammaln(a) - gammaln(self.shape) + (np.log(self.kappa) - np.log(kappa)) / 2 - w / 2 * np.log(2 * np.pi)
+            one = (
+                gammaln(a) - gammaln(self.shape) + (np.log(self.kappa) - np.log(kappa)) / 2 - w / 2 * np.log(2 * np.pi)
+            )
             total += float(np.sum(one + self.shape * np.log(b0) - a * np.log(b)))
         return total
 
@@ -208,13 +210,15 @@ def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
             tables.append(block.pixel_table())
             moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
             gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
-    counts = sparse.csr_array(sparse.hstack(rows) if rows else (n, 0), dtype=np.int64)
+    counts = (
+        sparse.csr_array(sparse.hstack(rows, format="csr")) if rows else sparse.csr_array(np.zeros((n, 0), np.int64))
+    )
     counts.sort_indices()
     start = np.cumsum([0] + [len(t) for t in tables])[:-1]
     return Evidence(
         site_start=counts.indptr.astype(np.int64),
         word=counts.indices.astype(np.uint32),
-        count=counts.data.astype(np.uint32),
+        times=counts.data.astype(np.uint32),
         table=np.concatenate(tables) if tables else np.zeros(0),
         table_start=start.astype(np.uint64),
         moments=np.ascontiguousarray(moments),

@@ -109,7 +109,7 @@ def boundary_f(
 def _pairs(table: sparse.csr_array) -> tuple[float, float, float, float]:
     """Pairs together in both, in a, in b, and all pairs; as floats, since they may exceed 64-bit integers."""
 
-    def choose(counts: NDArray[np.int64]) -> float:
+    def choose(counts: ArrayLike) -> float:
         c = np.asarray(counts, dtype=np.float64)
         return float(np.sum(c * (c - 1)) / 2)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core import kernels
+from napari_gsw.core import arrays
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import RegionGraph, adjacency
 from napari_gsw.core.likelihoods import DirichletMultinomial, Likelihood, evidence
@@ -82,17 +82,17 @@ class Problem:
         return cls(made[0].n, made, edges, beta, prior)  # type: ignore[arg-type]
 
     @cached_property
-    def tables(self) -> kernels.Tables:
+    def tables(self) -> arrays.Tables:
         """The prior's two tables."""
         return self.prior.tables(self.n)
 
     @cached_property
-    def evidence(self) -> kernels.Evidence:
+    def evidence(self) -> arrays.Evidence:
         """The data as the sampler reads them."""
         return evidence(self.likelihoods, self.n)
 
     @cached_property
-    def adjacency(self) -> kernels.Graph:
+    def adjacency(self) -> arrays.Graph:
         """The graph as the sampler reads it."""
         return adjacency(self.n, self.edges, self.beta)
 

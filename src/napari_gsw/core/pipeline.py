@@ -25,8 +25,9 @@ from napari_gsw.core.superpixels import given_sites, superpixels
 from napari_gsw.core.versions import all_versions
 
 Labels = NDArray[np.unsignedinteger[Any]]
-# What is told while a segmentation runs: the stage, and the newest snapshot once the chain runs.
-Report = Callable[[str, Snapshot | None], None]
+# Called while a segmentation runs with the stage and, once the chain runs, the newest snapshot. True as its answer ends
+# the chain there; the result is then that of the snapshot.
+Report = Callable[[str, Snapshot | None], bool | None]
 STAGES = ("superpixels", "features", "graph", "sampling")
 
 
@@ -77,6 +78,13 @@ def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping
     return preset(preset_name or DEFAULT_PRESET, **changes)
 
 
+def _own_couplings(beta: ArrayLike | None, changes: dict[str, Any]) -> tuple[ArrayLike | None, dict[str, Any]]:
+    """``beta`` as one number is the setting of that name; as an array it replaces the couplings."""
+    if beta is not None and np.ndim(beta) == 0:
+        return None, changes | {"beta": beta}
+    return beta, changes
+
+
 def prepare(
     image: ArrayLike,
     settings: Settings | None = None,
@@ -101,8 +109,7 @@ def prepare(
     codebook : colour words to use instead of those that ``settings.codebook`` names.
     report : called with the name of each stage as it begins.
     """
-    if isinstance(beta, (int, float)):
-        changes["beta"], beta = beta, None
+    beta, changes = _own_couplings(beta, changes)
     chosen = resolve(settings, preset, changes)
     tell = report or (lambda stage, snapshot: None)
     prior = priors.from_settings(chosen)
@@ -140,7 +147,8 @@ def segment(
     seed : the same image, settings and seed give the same labels, bit for bit.
     seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label (by majority)
         and keep its number; 0 leaves a site to the chain.
-    report : called with the stage and, while the chain runs, with snapshots; an exception it raises ends the run.
+    report : called with the stage and, while the chain runs, with snapshots; when it returns True the chain ends there
+        and the result is what it has found.
 
     Examples
     --------
@@ -148,8 +156,7 @@ def segment(
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
     """
-    if isinstance(beta, (int, float)):
-        changes["beta"], beta = beta, None
+    beta, changes = _own_couplings(beta, changes)
     chosen = resolve(settings, preset, changes)
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
     held = None if seeds is None else site_seeds(problem, seeds)
@@ -157,15 +164,17 @@ def segment(
     snapshot = None
     for snapshot in chain(problem, chosen, seed, held):
         rows.append(snapshot.trace)
-        if report:
-            report("sampling", snapshot)
+        if report and report("sampling", snapshot):
+            break
     assert snapshot is not None  # even without a sweep the chain yields its start
     given = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta}
     made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
     return result(problem, snapshot, np.concatenate(rows), made)
 
 
-def chain(problem: Problem, settings: Settings, seed: int, held: NDArray[np.int32] | None = None, every: int = 0) -> Any:
+def chain(
+    problem: Problem, settings: Settings, seed: int, held: NDArray[np.int32] | None = None, every: int = 0
+) -> Any:
     """The chain that the settings describe; snapshots come about fifty times, or after every `every` sweeps."""
     return sample(
         problem,
@@ -198,13 +207,17 @@ def site_seeds(problem: Problem, seeds: ArrayLike) -> NDArray[np.int32]:
     assert sites is not None
     image = np.asarray(seeds)
     if image.shape != sites.shape or image.dtype.kind not in "bui":
-        raise InputError(f"seeds must be whole numbers of the image's shape {sites.shape}, not {image.dtype} {image.shape}")
+        raise InputError(
+            f"seeds must be whole numbers of the image's shape {sites.shape}, not {image.dtype} {image.shape}"
+        )
     if image.min() < 0:
         raise InputError(f"seeds must be numbers >= 0, not {image.min()}")
     painted = (image > 0) & (sites > 0)
     held = np.full(problem.n, -1, np.int32)
     if painted.any():
-        pairs, count = np.unique(np.stack((sites[painted] - 1, image[painted].astype(np.int64))), axis=1, return_counts=True)
+        pairs, count = np.unique(
+            np.stack((sites[painted] - 1, image[painted].astype(np.int64))), axis=1, return_counts=True
+        )
         for i in np.argsort(count, kind="stable"):
             held[pairs[0, i]] = pairs[1, i]
     return held

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
+from napari_gsw.core.arrays import Tables
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.kernels import Tables, log_convolution
+from napari_gsw.core.jit import jit
 from napari_gsw.core.settings import Settings
 
 Floats = NDArray[np.float64]
@@ -89,7 +90,7 @@ class FiniteDirichlet(PartitionPrior):
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> Tables:
-        log_w = gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)
+        log_w: Floats = gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)
         return Tables(_log_falling(self.K, n), log_w)
 
     def expected_clusters(self, n: int) -> float:
@@ -117,7 +118,7 @@ class DirichletProcess(PartitionPrior):
 
     def tables(self, n: int) -> Tables:
         log_w = gammaln(np.maximum(np.arange(n + 1), 1))
-        return Tables(np.arange(n + 1) * math.log(self.alpha), log_w)
+        return Tables(np.arange(n + 1) * np.float64(math.log(self.alpha)), np.asarray(log_w))
 
     def expected_clusters(self, n: int) -> float:
         return float(np.sum(self.alpha / (self.alpha + np.arange(n))))
@@ -269,7 +270,7 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
     log_p = np.full(n + 1, -np.inf)
     own = prior.prior if isinstance(prior, Truncated) else prior
     for k in range(1, n + 1):
-        row = log_convolution(weight, row)
+        row = _log_convolution(weight, row)
         log_p[k] = log_v[k] + row[n]
         # All priors but a user's own have one peak in k: past it, what no longer counts will not count again.
         if not isinstance(own, TablePrior) and -np.inf < log_p[k] < log_p.max() - 40:
@@ -279,6 +280,22 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
     probability: Floats = np.exp(log_p - logsumexp(log_p))
     probability.setflags(write=False)
     return probability
+
+
+@jit
+def _log_convolution(weight: Floats, row: Floats) -> Floats:
+    """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j."""
+    out = np.full(row.size, -math.inf)
+    for j in range(1, row.size):
+        top = -math.inf
+        for m in range(1, j + 1):
+            top = max(top, weight[m] + row[j - m])
+        if top > -math.inf:
+            total = 0.0
+            for m in range(1, j + 1):
+                total += math.exp(weight[m] + row[j - m] - top)
+            out[j] = top + math.log(total) - math.log(j)
+    return out
 
 
 def _log_falling(K: int, n: int) -> Floats:

@@ -105,78 +105,118 @@ class Settings:
     """All settings of a segmentation. See ``docs/settings.md`` for the table made from this class."""
 
     axes: str = knob(
-        "auto", "image",
+        "auto",
+        "image",
         "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
     )
 
     superpixels: str = knob(
-        "slic", "superpixels", "How pixels are grouped into sites.",
+        "slic",
+        "superpixels",
+        "How pixels are grouped into sites.",
         choices=("slic", "felzenszwalb", "watershed", "grid"),
     )
     site_size: int = knob(60, "superpixels", "Mean number of pixels in a site.", low=1)
     compactness: float = knob(
-        10.0, "superpixels",
+        10.0,
+        "superpixels",
         "Large values make sites round and equal, small ones let them follow colour (slic, watershed).",
-        low=0.0, open_low=True,
+        low=0.0,
+        open_low=True,
     )
     smoothing: float = knob(
         0.0, "superpixels", "Width in pixels of the Gaussian blur before sites are made.", low=0.0, high=100.0
     )
 
     likelihood: str = knob(
-        "words", "features",
+        "words",
+        "features",
         "What a site is described by: a histogram of colour words, an 8-bin luminance histogram, "
         "or the continuous channels themselves (gaussian).",
         choices=("words", "luminance", "gaussian"),
     )
     words: int = knob(120, "features", "Number of colour words in a codebook learnt from the image.", low=1, high=65535)
     codebook: str = knob(
-        "auto", "features",
+        "auto",
+        "features",
         "Where the colour words come from: shipped (learnt on photographs, RGB only), image, the path of a "
         "saved codebook, or auto (shipped for RGB, else image).",
     )
     bins: int = knob(8, "features", "Number of bins of the luminance histogram.", low=1, high=65535)
     phi: float = knob(
-        50.0, "features", "Concentration of the Dirichlet prior on a cluster's histogram.",
-        low=0.0, open_low=True, symbol="phi",
+        50.0,
+        "features",
+        "Concentration of the Dirichlet prior on a cluster's histogram.",
+        low=0.0,
+        open_low=True,
+        symbol="phi",
     )
     evidence: float | None = knob(
-        5.0, "features",
+        5.0,
+        "features",
         "Number of independent draws that a site's pixels are worth; none takes every pixel as one draw.",
-        kind=float, optional=True, low=0.0, open_low=True, symbol="s",
+        kind=float,
+        optional=True,
+        low=0.0,
+        open_low=True,
+        symbol="s",
     )
-    texture_words: int = knob(0, "features", "Number of texture words in a second histogram; 0 for none.", low=0, high=65535)
+    texture_words: int = knob(
+        0, "features", "Number of texture words in a second histogram; 0 for none.", low=0, high=65535
+    )
     texture_phi: float = knob(
-        20.0, "features", "Concentration of the Dirichlet prior on a cluster's texture histogram.",
-        low=0.0, open_low=True,
+        20.0,
+        "features",
+        "Concentration of the Dirichlet prior on a cluster's texture histogram.",
+        low=0.0,
+        open_low=True,
     )
     texture_evidence: float | None = knob(
-        5.0, "features", "Number of independent draws that a site's texture is worth; none for every pixel.",
-        kind=float, optional=True, low=0.0, open_low=True,
+        5.0,
+        "features",
+        "Number of independent draws that a site's texture is worth; none for every pixel.",
+        kind=float,
+        optional=True,
+        low=0.0,
+        open_low=True,
     )
     gauss_kappa: float = knob(
         0.01, "features", "How many draws the prior mean of a Gaussian cluster is worth.", low=0.0, open_low=True
     )
     gauss_shape: float = knob(
-        3.0, "features", "Shape of the inverse-gamma prior on the variance within a Gaussian cluster.",
-        low=1.0, open_low=True,
+        3.0,
+        "features",
+        "Shape of the inverse-gamma prior on the variance within a Gaussian cluster.",
+        low=1.0,
+        open_low=True,
     )
     gauss_spread: float = knob(
-        0.05, "features", "Expected variance within a Gaussian cluster, as a fraction of the image's variance.",
-        low=0.0, open_low=True,
+        0.05,
+        "features",
+        "Expected variance within a Gaussian cluster, as a fraction of the image's variance.",
+        low=0.0,
+        open_low=True,
     )
 
     prior: str = knob(
-        "dirichlet-process", "prior", "Prior on the number and the sizes of clusters.",
+        "dirichlet-process",
+        "prior",
+        "Prior on the number and the sizes of clusters.",
         choices=("dirichlet-process", "pitman-yor", "finite-dirichlet", "potts"),
     )
     alpha: float = knob(
-        3.0, "prior", "Concentration: larger values expect more clusters.", symbol="alpha",
+        3.0,
+        "prior",
+        "Concentration: larger values expect more clusters.",
+        symbol="alpha",
     )
     theta: float = knob(
-        0.25, "prior",
+        0.25,
+        "prior",
         "Discount of the Pitman-Yor prior: in [0, 1) with alpha > -theta, or negative with alpha = -L theta.",
-        high=1.0, open_high=True, symbol="theta",
+        high=1.0,
+        open_high=True,
+        symbol="theta",
     )
     K: int = knob(20, "prior", "Largest number of clusters (finite-dirichlet, potts).", low=1, symbol="K")
     min_size: int = knob(1, "prior", "Smallest number of sites in a cluster.", low=0, symbol="T_min")
@@ -191,65 +231,81 @@ class Settings:
         0.5, "coupling", "Coupling of second-order neighbours relative to sites that touch.", low=0.0
     )
     coupling: str = knob(
-        "constant", "coupling",
+        "constant",
+        "coupling",
         "How beta varies from edge to edge: not at all, with the length of the common boundary, or falling with the "
         "contrast across it.",
         choices=("constant", "length", "contrast"),
     )
     beta: float = knob(0.02, "coupling", "Strength with which neighbours share a cluster.", low=0.0, symbol="beta")
     contrast_scale: float = knob(
-        5.0, "coupling", "Contrast (in units of Lab colour) at which the coupling has fallen to 37 %.",
-        low=0.0, open_low=True,
+        5.0,
+        "coupling",
+        "Contrast (in units of Lab colour) at which the coupling has fallen to 37 %.",
+        low=0.0,
+        open_low=True,
     )
 
     sampler: str = knob(
-        "gsw", "sampler",
-        "How sites are bonded in a sweep: by lambda (gsw), lambda 1 (swendsen-wang), not at all (gibbs), lambda falling "
-        "with the distance of the sites (data-driven), a fixed bond probability (bond), or one drawn for each sweep "
-        "(bond-drawn).",
+        "gsw",
+        "sampler",
+        "How sites are bonded in a sweep: by lambda (gsw), lambda 1 (swendsen-wang), not at all (gibbs), lambda "
+        "falling with the distance of the sites (data-driven), by a bond probability (bond), or by one drawn for "
+        "each sweep (bond-drawn).",
         choices=("gsw", "swendsen-wang", "gibbs", "data-driven", "bond", "bond-drawn"),
     )
     lam: float = knob(10.0, "sampler", "Bond strength relative to the coupling.", low=0.0, symbol="lambda")
     tau: float = knob(1.0, "sampler", "How fast lambda falls with distance (data-driven).", low=0.0, symbol="tau")
     distance: str = knob(
-        "hellinger", "sampler",
+        "hellinger",
+        "sampler",
         "Distance between two sites' features (data-driven): hellinger, chi2 or total-variation between histograms, "
         "euclidean between channel means.",
         choices=("hellinger", "chi2", "total-variation", "euclidean"),
     )
     bond: float = knob(
-        0.2, "sampler", "Bond probability of an edge inside a cluster (bond), or the largest one drawn (bond-drawn).",
-        low=0.0, high=1.0, open_high=True,
+        0.2,
+        "sampler",
+        "Probability that an edge of mean coupling inside a cluster is bonded (bond), or the largest such "
+        "probability drawn (bond-drawn).",
+        low=0.0,
+        high=1.0,
+        open_high=True,
     )
     bond_low: float = knob(
         0.0, "sampler", "Smallest bond probability drawn (bond-drawn).", low=0.0, high=1.0, open_high=True
     )
     bond_cap: float | None = knob(
-        None, "sampler", "Upper limit of beta times delta on an edge, or none; keeps spin clusters from percolating.",
-        kind=float, optional=True, low=0.0,
+        None,
+        "sampler",
+        "Upper limit of beta times delta on an edge, or none; keeps spin clusters from percolating.",
+        kind=float,
+        optional=True,
+        low=0.0,
     )
     regroups: int | None = knob(
-        None, "sampler",
+        None,
+        "sampler",
         "Whole-cluster moves (merge, split, exchange) for each sweep; none makes one where cluster sizes are limited.",
-        kind=int, optional=True, low=0,
+        kind=int,
+        optional=True,
+        low=0,
     )
     start: str = knob(
-        "one", "sampler", "First state of the chain: one cluster, every site its own, or random clusters.",
+        "one",
+        "sampler",
+        "First state of the chain: one cluster, every site its own, or random clusters.",
         choices=("one", "singletons", "random"),
     )
     start_clusters: int = knob(20, "sampler", "Number of clusters of a random start.", low=1)
     sweeps: int = knob(300, "sampler", "Number of sweeps of the chain.", low=0)
-    burn_in: float = knob(
-        0.5, "sampler", "Fraction of the sweeps left out of the uncertainty.", low=0.0, high=1.0
-    )
+    burn_in: float = knob(0.5, "sampler", "Fraction of the sweeps left out of the uncertainty.", low=0.0, high=1.0)
 
     def __post_init__(self) -> None:
         for name, k in knobs().items():
             object.__setattr__(self, name, k.convert(name, getattr(self, name)))
         if self.max_size is not None and self.max_size < self.min_size:
-            raise InputError(
-                f"max_size must be a whole number >= min_size ({self.min_size}), not {self.max_size}"
-            )
+            raise InputError(f"max_size must be a whole number >= min_size ({self.min_size}), not {self.max_size}")
         if self.sampler == "bond-drawn" and self.bond_low > self.bond:
             raise InputError(f"bond_low must be a number in [0, bond = {self.bond:g}], not {self.bond_low:g}")
 
@@ -279,7 +335,9 @@ def _known(name: str) -> None:
 
 # A preset is a line of differences from the defaults above.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "general": dict(coupling="contrast", beta=1.5, bond_cap=1.2, alpha=0.3, texture_words=32, evidence=7.0),
+    "general": dict(
+        coupling="contrast", beta=1.5, alpha=0.3, evidence=7.0, texture_words=32, sampler="bond-drawn", bond=0.5
+    ),
     "paper": dict(evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }
 DEFAULT_PRESET = "general"

@@ -1,0 +1,218 @@
+"""The command line: ``napari-gsw segment IMAGE -o OUT``.
+
+Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (said in one line), 130 stopped by Ctrl+C
+(what the chain had found until then is written).
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.chain import Snapshot
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline import Result, segment
+from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, Settings, knobs, preset
+from napari_gsw.core.versions import own_version
+
+SAMPLE = "sample:"
+LABEL_FILES = (".tif", ".tiff", ".png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    given = parser().parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except InputError as reason:
+        print(f"napari-gsw: {reason}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("napari-gsw: stopped, nothing was written", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and options; those of the settings are made from their declaration."""
+    top = argparse.ArgumentParser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
+    top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser(
+        "segment",
+        help="segment one image",
+        description="Segment one image: writes labels, provenance.json and trace.csv into the folder OUT.",
+        epilog="Exit codes: 0 done, 2 wrong input (one line tells), 130 stopped by Ctrl+C (the result so far is kept).",
+        allow_abbrev=False,
+    )
+    one.set_defaults(run=run_segment)
+    one.add_argument(
+        "image", metavar="IMAGE", help="image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
+    )
+    one.add_argument(
+        "-o", "--output", metavar="OUT", required=True, help="folder to write into, or the labels' file (.tif, .png)"
+    )
+    one.add_argument(
+        "--preset",
+        default=DEFAULT_PRESET,
+        help=f"settings to start from: {', '.join(PRESETS)} (default {DEFAULT_PRESET})",
+    )
+    one.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change one setting; may be repeated"
+    )
+    one.add_argument(
+        "--seed", type=_whole, default=0, help="seed of the chain; the same seed gives the same labels (default 0)"
+    )
+    one.add_argument("--mask", metavar="FILE", help="image that is non-zero where to segment")
+    one.add_argument("--sites", metavar="FILE", help="label image of your own superpixels; 0 is background")
+    one.add_argument(
+        "--seeds", metavar="FILE", help="label image whose non-zero pixels clamp their sites to that label"
+    )
+    one.add_argument(
+        "--format", choices=("tif", "png"), default="tif", help="format of the labels in the folder OUT (default tif)"
+    )
+    one.add_argument("--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png")
+    one.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
+    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_settings(one)
+    return top
+
+
+def add_settings(command: argparse.ArgumentParser) -> None:
+    """An option for every setting, grouped by section."""
+    defaults = Settings()
+    for section in SECTIONS:
+        group = command.add_argument_group(f"settings: {section}")
+        for name, knob in knobs().items():
+            if knob.section == section:
+                symbol = f" [{knob.symbol}]" if knob.symbol else ""
+                default = getattr(defaults, name)
+                text = f"{knob.help}{symbol} ({knob.allowed}; default {'none' if default is None else default})"
+                flag = f"--{name.replace('_', '-')}"
+                group.add_argument(flag, dest=f"set_{name}", metavar="VALUE", help=text.replace("%", "%%"))
+
+
+def chosen_settings(given: argparse.Namespace) -> Settings:
+    """Preset, then ``--set``, then options of their own; the last word counts."""
+    changes: dict[str, Any] = {}
+    for pair in given.set:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set takes NAME=VALUE, not {pair!r}")
+        changes[name.strip().replace("-", "_")] = value.strip()
+    changes |= {n: v for n in knobs() if (v := getattr(given, f"set_{n}")) is not None}
+    return preset(given.preset, **changes)
+
+
+def run_segment(given: argparse.Namespace) -> int:
+    """``napari-gsw segment``."""
+    from napari_gsw.io import output_folder, read_labels, write_result
+
+    settings = chosen_settings(given)
+    image, axes = _image(given.image)
+    if settings.axes == "auto":
+        settings = settings.replace(axes=axes)
+    files: dict[str, Any] = {
+        name: read_labels(path) for name in ("mask", "sites", "seeds") if (path := getattr(given, name)) is not None
+    }
+    output = Path(given.output)
+    single = output.suffix.lower() in LABEL_FILES
+    name = output.name if single else f"labels.{given.format}"
+    with (
+        output_folder(output.parent if single else output) as folder,
+        Progress(settings.sweeps, given.quiet) as progress,
+    ):
+        result = segment(image, settings, seed=given.seed, report=progress.report, **files)
+        remarks = write_result(result, folder, name, given.save_sites)
+        if given.save_plot:
+            _plots(image, settings.axes, result, folder)
+        progress.close()
+        if not given.quiet:
+            print(summary(result, output))
+        for remark in remarks:
+            print(f"napari-gsw: {remark}", file=sys.stderr)
+    return 130 if progress.stopped else 0
+
+
+def summary(result: Result, output: Path) -> str:
+    best = result.snapshot.best
+    return (
+        f"{result.n_clusters} clusters of {result.problem.n} sites after {result.snapshot.sweep} sweeps; "
+        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {output}"
+    )
+
+
+def _plots(image: NDArray[Any], axes: str, result: Result, folder: Path) -> None:
+    from napari_gsw import plots
+
+    plots.save_overlay(image, result, folder / "overlay.png", axes)
+    plots.save_trace(result.trace, folder / "trace.png")
+    plots.save_uncertainty(result, folder / "uncertainty.png")
+
+
+def _image(name: str) -> tuple[NDArray[Any], str]:
+    from napari_gsw.io import read_image
+    from napari_gsw.sample_data import sample
+
+    if name.startswith(SAMPLE):
+        return np.asarray(sample(name.removeprefix(SAMPLE))[0]), "auto"
+    return read_image(name)
+
+
+def _whole(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("seed must be a whole number >= 0")
+    return value
+
+
+class Progress:
+    """The bar of a segmentation, and its Ctrl+C: the first one ends the chain and keeps what it has found."""
+
+    def __init__(self, sweeps: int, quiet: bool) -> None:
+        from tqdm import tqdm
+
+        form = (
+            "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} sweeps [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        )
+        self.bar = tqdm(
+            total=sweeps, desc="reading", disable=quiet, unit=" sweeps", bar_format=form, dynamic_ncols=True
+        )
+        self.stopped = False
+        self._stage = ""
+
+    def __enter__(self) -> Progress:
+        self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        signal.signal(signal.SIGINT, self._before)
+
+    def close(self) -> None:
+        self.bar.close()
+
+    def report(self, stage: str, snapshot: Snapshot | None) -> bool:
+        if stage != self._stage:
+            self._stage = stage
+            self.bar.set_description_str(stage)
+            if snapshot is not None:
+                self.bar.unpause()
+        if snapshot is not None:
+            best = f"{snapshot.best.log_posterior:,.1f}"
+            self.bar.set_postfix_str(f"{snapshot.n_clusters} clusters, best {best}", refresh=False)
+            self.bar.update(snapshot.sweep - self.bar.n)
+        return self.stopped
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.stopped or self._stage != "sampling":
+            raise KeyboardInterrupt
+        self.stopped = True

@@ -1,0 +1,152 @@
+"""Files: images and labels in, results out. Everything is written beside its place first and then moved there."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as iio
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline import Result, Trace
+
+TIFF = (".tif", ".tiff")
+PNG_MOST = np.iinfo(np.uint16).max
+
+
+def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
+    """An image file, and the order of its axes (``auto`` if the file does not tell).
+
+    TIFF (also OME and ImageJ, with their axes), NumPy's .npy, and whatever imageio reads: PNG, JPEG, BMP ...
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{str(path)!r} is not a file")
+    try:
+        if file.suffix.lower() in TIFF:
+            with tifffile.TiffFile(file) as tiff:
+                series = tiff.series[0]
+                return _without_single_axes(series.asarray(), series.axes, file)
+        if file.suffix.lower() == ".npy":
+            return np.load(file, allow_pickle=False), "auto"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a decoder's remark on metadata is not the user's concern
+            array = np.asarray(iio.imread(file))
+    except InputError:
+        raise
+    except Exception as reason:  # decoders raise whatever they like on a broken file
+        line = str(reason).strip().splitlines()[0] if str(reason).strip() else type(reason).__name__
+        raise InputError(f"{str(path)!r} cannot be read as an image: {line}") from None
+    if array.ndim == 3 and array.shape[-1] == 2:
+        array = array[..., 0]  # grey with alpha
+    return array, "auto"
+
+
+def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[NDArray[Any], str]:
+    """Drop axes of length 1; what is left must be space, channels or samples."""
+    keep = [i for i, (a, length) in enumerate(zip(axes, array.shape, strict=True)) if length > 1 or a in "YX"]
+    array, axes = array.reshape([array.shape[i] for i in keep]), "".join(axes[i] for i in keep)
+    if "T" in axes:
+        raise InputError(
+            f"{str(file)!r} has a time axis of {array.shape[axes.index('T')]}; give one time point at a time"
+        )
+    if "Z" not in axes:  # a plain stack of pages says nothing about its third axis
+        for unknown in "IQ":
+            axes = axes.replace(unknown, "Z", 1)
+    return array, axes if set(axes) <= set("ZYXCS") else "auto"
+
+
+def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """A label image: a file of whole numbers."""
+    array, _ = read_image(path)
+    if array.dtype.kind not in "bui":
+        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
+    return array
+
+
+@contextmanager
+def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """A scratch folder inside `folder` whose files move into it when all went well, and vanish otherwise."""
+    target = Path(folder)
+    made: list[Path] = []
+    missing = [p for p in (target, *target.parents) if not p.exists()]
+    try:
+        for parent in reversed(missing):
+            parent.mkdir()
+            made.append(parent)
+        scratch = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=target))
+    except OSError as reason:
+        _remove(made)
+        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror}") from None
+    try:
+        yield scratch
+        for file in sorted(scratch.iterdir()):
+            os.replace(file, target / file.name)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(made)
+        raise
+    shutil.rmtree(scratch)
+
+
+def _remove(folders: list[Path]) -> None:
+    for folder in reversed(folders):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", sites: bool = False) -> list[str]:
+    """Write labels, provenance and trace into a folder; returns remarks for the user.
+
+    Parameters
+    ----------
+    labels_name : ends in .tif or .png; PNG holds at most 16 bits.
+    sites : also write the superpixels.
+    """
+    remarks = []
+    if result.labels.dtype == np.uint32:
+        remarks.append(f"labels go up to {result.labels.max()}, more than uint16 holds: written as uint32")
+    written = write_labels(result.labels, folder / labels_name)
+    if written.name != labels_name:
+        remarks.append(f"PNG holds no 32-bit labels: written as {written.name}")
+    if sites and result.problem.sites is not None:
+        image = result.problem.sites
+        wide = result.problem.n > PNG_MOST
+        if wide:
+            remarks.append(f"{result.problem.n} sites are more than uint16 holds: sites.tif is uint32")
+        write_labels(image.astype(np.uint32 if wide else np.uint16), folder / "sites.tif")
+    (folder / "provenance.json").write_text(json.dumps(result.provenance, indent=2) + "\n")
+    write_trace(result.trace, folder / "trace.csv")
+    return remarks
+
+
+def write_labels(labels: NDArray[Any], path: Path) -> Path:
+    """Write a label image as TIFF, or as PNG where that can hold it; returns where it went."""
+    if path.suffix.lower() == ".png":
+        if labels.ndim == 2 and labels.dtype.itemsize <= 2:
+            iio.imwrite(path, labels)
+            return path
+        path = path.with_suffix(".tif")
+    tifffile.imwrite(path, labels, metadata={"axes": "ZYX"[-labels.ndim :]})
+    return path
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Write a trace as CSV, one row a sweep, with every digit."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(Trace._fields)
+        table.writerows(zip(*(column.tolist() for column in trace), strict=True))

@@ -1,0 +1,108 @@
+"""Pictures of a result: the overlay, the trace and the uncertainty, drawn without a screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.color import lab2rgb
+
+from napari_gsw.core.image import picture
+from napari_gsw.core.pipeline import Result, Trace
+
+DPI = 150
+INK = "#1f77b4"
+MARK = "#d62728"
+GREY = "#666666"
+
+
+def middle(volume: NDArray[Any]) -> NDArray[Any]:
+    """A 2D image as it is, of a volume the middle slice."""
+    return volume if volume.ndim == 2 else volume[len(volume) // 2]
+
+
+def shown(image: NDArray[Any], axes: str = "auto") -> NDArray[np.float64]:
+    """An image as RGB in 0..1, as a person would look at it: RGB as it is, anything else as grey."""
+    seen = picture(image, axes)
+    if seen.rgb:
+        rgb: NDArray[np.float64] = np.asarray(lab2rgb(seen.channels), dtype=np.float64)
+    else:
+        rgb = np.repeat(seen.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
+    return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
+
+
+def palette(count: int) -> NDArray[np.float64]:
+    """Colours of equal lightness whose hues are as far apart as the golden angle keeps them, (count, 3) in 0..1."""
+    angle = 2.399963 * np.arange(count) + 0.6
+    lightness = 62 + 14 * (np.arange(count) % 3 - 1)
+    lab = np.stack((lightness, 55 * np.cos(angle), 55 * np.sin(angle)), axis=-1)
+    return np.asarray(lab2rgb(lab[np.newaxis])[0], dtype=np.float64)
+
+
+def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
+    """The image tinted by cluster, with fine white boundaries: (y, x, 3) uint8."""
+    numbers, flat = np.unique(middle(labels), return_inverse=True)
+    base = shown(image, axes)
+    colours = palette(len(numbers))[flat.reshape(base.shape[:2])]
+    tinted = np.where(middle(labels)[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
+    edge = np.zeros(base.shape[:2], bool)
+    edge[:-1] |= middle(labels)[:-1] != middle(labels)[1:]
+    edge[:, :-1] |= middle(labels)[:, :-1] != middle(labels)[:, 1:]
+    tinted[edge] = 0.25 * tinted[edge] + 0.75
+    return (np.clip(tinted, 0, 1) * 255).round().astype(np.uint8)
+
+
+def save_overlay(image: NDArray[Any], result: Result, path: Path, axes: str = "auto") -> None:
+    import imageio.v3 as iio
+
+    iio.imwrite(path, overlay(image, result.labels, axes))
+
+
+def save_trace(trace: Trace, path: Path) -> None:
+    """Log posterior and number of clusters against sweeps, with the best state marked."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    upper.plot(trace.sweep, trace.log_posterior, color=INK, linewidth=1)
+    if len(trace.sweep):
+        best = int(np.argmax(trace.log_posterior))
+        upper.plot(trace.sweep[best], trace.log_posterior[best], "o", color=MARK, markersize=5)
+        text = f"best {trace.log_posterior[best]:,.1f} at sweep {trace.sweep[best]:,}"
+        upper.text(0.98, 0.06, text, color=MARK, ha="right", va="bottom", transform=upper.transAxes)
+        # The climb of the first sweeps would flatten everything after it.
+        late = trace.log_posterior[len(trace.sweep) // 20 :]
+        room = 0.1 * (np.ptp(late) or 1.0)
+        upper.set_ylim(late.min() - room, late.max() + room)
+    upper.set_ylabel("log posterior")
+    lower.step(trace.sweep, trace.n_clusters, color=INK, linewidth=1, where="post")
+    lower.set_ylabel("clusters")
+    lower.set_xlabel("sweep")
+    lower.yaxis.get_major_locator().set_params(integer=True)
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+        axes.ticklabel_format(useOffset=False, style="plain")
+    figure.savefig(path, dpi=DPI)
+
+
+def save_uncertainty(result: Result, path: Path) -> None:
+    """Boundary probability beside the uncertainty of the sites."""
+    from matplotlib.figure import Figure
+
+    boundary, unsure = middle(result.boundary), middle(result.uncertainty)
+    height, width = boundary.shape
+    figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")
+    for axes, values, title in zip(
+        figure.subplots(1, 2),
+        (boundary, unsure),
+        ("probability of a boundary", "uncertainty of a site (bits)"),
+        strict=True,
+    ):
+        drawn = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(title, fontsize=10, color=GREY)
+        axes.set_axis_off()
+        figure.colorbar(drawn, ax=axes, shrink=0.8)
+    figure.savefig(path, dpi=DPI)

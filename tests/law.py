@@ -1,0 +1,110 @@
+"""Exact laws of small problems, and what a chain visits of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+import napari_gsw as gsw
+from napari_gsw.core import bonds, kernels
+from napari_gsw.core.chain import start
+
+BATCHES = 100
+
+
+def partitions(n: int) -> np.ndarray:
+    """All partitions of n sites as canonical labels, shape (Bell(n), n)."""
+    rows = [(0,)]
+    for _ in range(n - 1):
+        rows = [(*row, k) for row in rows for k in range(max(row) + 2)]
+    return np.array(rows)
+
+
+def posterior(problem: gsw.Problem, seeds: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The support of a small posterior, and the exact probability of each partition in it."""
+    rows = partitions(problem.n)
+    if seeds is not None:
+        held = np.flatnonzero(seeds >= 0)
+        same = seeds[held][:, None] == seeds[held]
+        rows = rows[[np.array_equal(row[held][:, None] == row[held], same) for row in rows]]
+    log_p = np.array([gsw.log_posterior(problem, row) for row in rows])
+    inside = np.isfinite(log_p)
+    p = np.exp(log_p[inside] - log_p[inside].max())
+    return rows[inside], p / p.sum()
+
+
+@numba.njit(nogil=True, cache=True)
+def _codes(evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, regroups, sweeps):
+    """The partition after each sweep, as a number in base n."""
+    codes = np.zeros(sweeps, np.int64)
+    trace = np.zeros((1, 2))
+    n = labels.size
+    for t in range(sweeps):
+        clusters = kernels.advance(
+            evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, regroups, 0, trace
+        )
+        for k in kernels.canonical(labels):
+            codes[t] = codes[t] * n + k
+    return codes
+
+
+@dataclass
+class Agreement:
+    """How a long run agrees with the exact law."""
+
+    total_variation: float
+    noise: float  # total variation that Monte-Carlo error alone would give
+    pair_z: float  # largest z-score of P(i and j share a cluster)
+    missed: float  # probability of the most probable partition that was never visited
+    reached: int  # partitions visited
+    support: int
+    stray: int  # visits outside the support
+
+
+def agreement(
+    problem: gsw.Problem,
+    made: kernels.Bonds | float = 10.0,
+    sweeps: int = 200_000,
+    seed: int = 0,
+    seeds: np.ndarray | None = None,
+    regroups: int | None = None,
+) -> Agreement:
+    """Run a chain and compare what it visits with the enumerated posterior.
+
+    Errors come from the means of 100 batches, so that they know how the chain is correlated.
+    """
+    if not isinstance(made, kernels.Bonds):
+        made = bonds.fixed(problem, made)
+    if regroups is None:
+        regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
+    rows, exact = posterior(problem, seeds)
+    chain = start(problem, made, regroups, 0, seed, None, seeds)
+    codes = _codes(
+        problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
+        chain.work, chain.posterior, chain.rng, regroups, sweeps,
+    )  # fmt: skip
+    n = problem.n
+    known = rows @ (n ** np.arange(n)[::-1])
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known[order], codes), len(known) - 1)]
+    stray = int((known[place] != codes).sum())
+    batch = np.arange(sweeps) * BATCHES // sweeps
+    share = np.bincount(batch * len(rows) + place, minlength=BATCHES * len(rows)).reshape(BATCHES, -1)
+    share = share * BATCHES / sweeps
+    found = share.mean(axis=0)
+    error = share.std(axis=0, ddof=1) / np.sqrt(BATCHES)
+    pairs = np.array([(rows[:, i] == rows[:, j]) for i in range(n) for j in range(i)], dtype=float).T
+    pair_share = share @ pairs
+    pair_error = pair_share.std(axis=0, ddof=1) / np.sqrt(BATCHES)
+    gap = pair_share.mean(axis=0) - exact @ pairs
+    return Agreement(
+        total_variation=float(np.abs(found - exact).sum() / 2),
+        noise=float(np.sqrt(2 / np.pi) * error.sum() / 2),
+        pair_z=float(np.max(np.abs(gap) / np.maximum(pair_error, 1e-6))),
+        missed=float(exact[found == 0].max(initial=0.0)),
+        reached=int((found > 0).sum()),
+        support=len(rows),
+        stray=stray,
+    )

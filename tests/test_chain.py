@@ -1,0 +1,215 @@
+"""The generator, its bookkeeping, its randomness and its state."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core import kernels
+from problems import planar
+
+KINDS = {
+    "words": dict(),
+    "three-blocks": dict(blocks=3),
+    "gaussian": dict(blocks=0, channels=3),
+    "mixed": dict(blocks=2, channels=2),
+    "limits": dict(blocks=1, channels=1, prior=gsw.DirichletProcess(1.0).truncated(min_size=4)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lam", [0.0, 10.0])
+def test_kernel_keeps_the_log_posterior(kind, lam):
+    problem = planar(n=120, words=25, **KINDS[kind])
+    for snap in gsw.sample(problem, sweeps=150, lam=lam, seed=1, regroups=1):
+        exact = gsw.log_posterior(problem, snap.labels)
+        assert snap.log_posterior == pytest.approx(exact, rel=1e-9)
+        assert snap.best.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.best.labels), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernel_keeps_the_log_posterior_for_ten_thousand_sweeps(kind):
+    problem = planar(n=120, words=25, **KINDS[kind])
+    snap = gsw.run(problem, 10_000, lam=5.0, seed=2, regroups=1)
+    assert len(snap.trace) == 10_000
+    assert snap.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.labels), rel=1e-9)
+    assert snap.trace[:, 0].max() == snap.best.log_posterior
+
+
+def test_snapshots_tell_the_truth_about_themselves():
+    problem = planar()
+    start = gsw.log_posterior(problem, np.zeros(problem.n, int))
+    highest, sweeps = start, 0
+    for snap in gsw.sample(problem, sweeps=25, every=10):
+        sweeps += len(snap.trace)
+        assert snap.sweep == sweeps
+        assert snap.n_clusters == len(np.unique(snap.labels)) == snap.trace[-1, 1]
+        assert snap.log_posterior == snap.trace[-1, 0]
+        highest = max(highest, snap.trace[:, 0].max())
+        assert snap.best.log_posterior == highest
+        assert snap.labels[0] == 0
+    assert sweeps == 25
+
+
+def test_a_snapshot_is_immutable_and_is_not_changed_by_later_sweeps():
+    problem = planar()
+    chain = gsw.sample(problem, sweeps=40, every=20)
+    first = next(chain)
+    labels, best = first.labels.copy(), first.best.labels.copy()
+    state = {name: array.copy() for name, array in first.state.items()}
+    next(chain)
+    assert np.array_equal(first.labels, labels)
+    assert np.array_equal(first.best.labels, best)
+    assert all(np.array_equal(first.state[name], array) for name, array in state.items())
+    for array in (first.labels, first.best.labels, first.trace, first.together, *first.state.values()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    with pytest.raises(AttributeError):
+        first.sweep = 3
+
+
+def test_the_same_seed_gives_the_same_chain_whatever_is_looked_at():
+    problem = planar()
+    fine = [s.labels for s in gsw.sample(problem, sweeps=30, seed=5, every=1)][-1]
+    coarse = [s.labels for s in gsw.sample(problem, sweeps=30, seed=5, every=7)][-1]
+    other = gsw.run(problem, 30, seed=6).labels
+    assert np.array_equal(fine, coarse)
+    assert not np.array_equal(fine, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restored_chain_continues_bit_for_bit(kind):
+    problem = planar(**KINDS[kind])
+    whole = gsw.run(problem, 80, seed=3, burn_in=10)
+    half = gsw.run(problem, 37, seed=3, burn_in=10)
+    file = io.BytesIO()
+    np.savez(file, **half.state)  # plain arrays: no pickle is needed to bring them back
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as saved:
+        state = dict(saved)
+    rest = gsw.run(planar(**KINDS[kind]), 43, state=state, burn_in=10)
+    assert rest.sweep == whole.sweep == 80
+    assert np.array_equal(rest.labels, whole.labels)
+    assert np.array_equal(rest.trace, whole.trace[37:])
+    assert np.array_equal(rest.together, whole.together)
+    assert rest.best.sweep == whole.best.sweep
+    assert np.array_equal(rest.best.labels, whole.best.labels)
+    assert all(np.array_equal(rest.state[name], whole.state[name]) for name in whole.state)
+
+
+def test_a_state_of_another_problem_is_refused():
+    state = gsw.run(planar(n=50), 2).state
+    with pytest.raises(gsw.InputError, match="another problem"):
+        gsw.sample(planar(n=60), 2, state=state)
+    with pytest.raises(gsw.InputError, match="lacks 'best'"):
+        gsw.sample(planar(n=50), 2, state={k: v for k, v in state.items() if k != "best"})
+
+
+def test_together_counts_what_was_seen_after_the_burn_in():
+    problem = planar(n=60)
+    seen = np.zeros(len(problem.edges))
+    for snap in gsw.sample(problem, 30, burn_in=12):
+        if snap.sweep <= 12:
+            assert np.isnan(snap.together).all()
+        else:
+            seen += snap.labels[problem.edges[:, 0]] == snap.labels[problem.edges[:, 1]]
+    assert np.array_equal(snap.together, seen / 18)
+
+
+@pytest.mark.parametrize("start", [None, "one", "singletons", "random"])
+def test_starts(start):
+    problem = planar(n=80)
+    init = {None: None, "one": np.zeros(80, int), "singletons": np.arange(80), "random": np.arange(80) * 7 % 5}[start]
+    first = gsw.run(problem, 0, init=init)
+    expected = 1 if init is None else len(np.unique(init))
+    assert (first.sweep, first.n_clusters, len(first.trace)) == (0, expected, 0)
+    assert first.log_posterior == pytest.approx(gsw.log_posterior(problem, first.labels), rel=1e-12)
+    later = gsw.run(problem, 50, init=init)
+    assert later.log_posterior == pytest.approx(gsw.log_posterior(problem, later.labels), rel=1e-9)
+
+
+@pytest.mark.parametrize(("smallest", "largest"), [(5, None), (1, 7), (5, 8)])
+def test_every_state_respects_the_size_limits(smallest, largest):
+    problem = planar(n=60, prior=gsw.DirichletProcess(2.0).truncated(smallest, largest))
+    for snap in gsw.sample(problem, 100):
+        sizes = np.bincount(snap.labels)
+        assert sizes.min() >= smallest
+        assert sizes.max() <= (largest or 60)
+
+
+def test_clamped_sites_stay_as_they_were_given():
+    problem = planar(n=100)
+    seeds = np.full(100, -1)
+    seeds[[0, 10, 20]] = 3
+    seeds[[1, 11]] = 7
+    seeds[50] = 0
+    for snap in gsw.sample(problem, 60, seeds=seeds, regroups=1):
+        z = snap.labels
+        assert z[0] == z[10] == z[20]
+        assert z[1] == z[11]
+        assert len({z[0], z[1], z[50]}) == 3
+    again = gsw.run(problem, 20, state=snap.state)
+    assert again.labels[0] == again.labels[20] != again.labels[1]
+
+
+def test_a_chain_grows_from_one_cluster_to_many_and_back():
+    """More clusters than the first arrays hold, and then fewer, so that slots are added, freed and closed up."""
+    rng = np.random.default_rng(0)
+    counts = np.eye(150, dtype=int) * 400 + rng.integers(0, 2, (150, 150))
+    apart = gsw.Problem.from_counts(counts, [(i, i + 1) for i in range(149)], 0.01, gsw.DirichletProcess(50.0), phi=1.0)
+    many = gsw.run(apart, 30, lam=1.0)
+    assert many.n_clusters > 60
+    few = gsw.Problem.from_counts(
+        counts * 0 + 1, [(i, i + 1) for i in range(149)], 3.0, gsw.DirichletProcess(0.01), phi=1.0
+    )
+    joined = gsw.run(few, 60, lam=1.0, init=np.arange(150))
+    assert joined.n_clusters < 5
+    for problem, snap in ((apart, many), (few, joined)):
+        assert snap.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.labels), rel=1e-9)
+
+
+SCRIPT = """
+import hashlib, sys
+sys.path.insert(0, {tests!r})
+import napari_gsw as gsw
+from problems import planar
+digest = hashlib.sha256()
+for more in (dict(), dict(blocks=2, channels=2, prior=gsw.DirichletProcess(1.0).truncated(min_size=2))):
+    for snap in gsw.sample(planar(n=40, words=12, **more), 12, seed=4, lam=4.0, regroups=1):
+        digest.update(snap.labels.tobytes())
+        digest.update(repr(snap.log_posterior).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_without_compilation_the_labels_are_the_same():
+    script = SCRIPT.format(tests=os.path.dirname(__file__))
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | more, capture_output=True, text=True, check=True
+        ).stdout
+        for more in ({}, {"NUMBA_DISABLE_JIT": "1"})
+    ]
+    assert found[0] == found[1]
+    assert len(found[0].strip()) == 64
+
+
+def test_each_kernel_is_compiled_once():
+    """Whatever the types of the user's arrays, the kernels see one type."""
+    rng = np.random.default_rng(0)
+    for dtype in (np.uint8, np.int32, np.int64, np.float64):
+        counts = rng.integers(0, 5, (12, 6)).astype(dtype)
+        edges = np.array([(i, i + 1) for i in range(11)], dtype=np.int64 if dtype == np.float64 else np.int32)
+        problem = gsw.Problem.from_counts(counts, edges, np.float32(0.1), gsw.Potts(4).truncated(min_size=2))
+        snap = gsw.run(problem, 3, lam=np.ones(11, np.float32))
+        gsw.run(problem, 3, state=snap.state)
+    gsw.run(planar(n=30, blocks=1, channels=2), 2)
+    compiled = {name: k for name in dir(kernels) if hasattr(k := getattr(kernels, name), "signatures")}
+    assert "advance" in compiled
+    assert {name: len(k.signatures) for name, k in compiled.items() if len(k.signatures) > 1} == {}
