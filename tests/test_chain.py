@@ -78,6 +78,9 @@ def test_the_same_seed_gives_the_same_chain_whatever_is_looked_at():
     problem = planar()
     fine = [s.labels for s in gsw.sample(problem, sweeps=30, seed=5, every=1)][-1]
     coarse = [s.labels for s in gsw.sample(problem, sweeps=30, seed=5, every=7)][-1]
+    timed = list(gsw.sample(problem, sweeps=30, seed=5, interval=0.001))
+    assert np.array_equal(fine, timed[-1].labels)
+    assert sum(len(s.trace) for s in timed) == timed[-1].sweep == 30
     other = gsw.run(problem, 30, seed=6).labels
     assert np.array_equal(fine, coarse)
     assert not np.array_equal(fine, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -35,14 +36,18 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
         raise InputError(f"{str(path)!r} is not a file")
     try:
         if file.suffix.lower() in TIFF:
-            with tifffile.TiffFile(file) as tiff:
+            with _silent("tifffile"), tifffile.TiffFile(file) as tiff:
+                if len(tiff.pages) == 0:
+                    raise ValueError("the TIFF has no page")
                 series = tiff.series[0]
                 return _without_single_axes(series.asarray(), series.axes, file)
         if file.suffix.lower() == ".npy":
             return np.load(file, allow_pickle=False), "auto"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a decoder's remark on metadata is not the user's concern
+        with _silent("tifffile"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             array = np.asarray(iio.imread(file))
+        if array.size == 0:
+            raise ValueError("it holds no pixel")
     except InputError:
         raise
     except Exception as reason:  # decoders raise whatever they like on a broken file
@@ -51,6 +56,18 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     if array.ndim == 3 and array.shape[-1] == 2:
         array = array[..., 0]  # grey with alpha
     return array, "auto"
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """A library's remarks on a file are for its developers; what a user can do about it is in our one line."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[NDArray[Any], str]:
@@ -93,9 +110,11 @@ def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
         yield scratch
         for file in sorted(scratch.iterdir()):
             os.replace(file, target / file.name)
-    except BaseException:
+    except BaseException as reason:
         shutil.rmtree(scratch, ignore_errors=True)
         _remove(made)
+        if isinstance(reason, OSError):
+            raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror}") from None
         raise
     shutil.rmtree(scratch)
 

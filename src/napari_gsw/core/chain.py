@@ -6,6 +6,7 @@ state=...)`` goes on from there bit for bit as if it had never stopped.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -95,6 +96,7 @@ def sample(
     regroups: int | None = None,
     burn_in: int = 0,
     state: Arrays | None = None,
+    interval: float | None = None,
 ) -> Iterator[Snapshot]:
     """Run the generalized Swendsen-Wang sampler and yield a snapshot after every `every` sweeps, and after the last.
 
@@ -113,6 +115,7 @@ def sample(
         moves cannot always cross.
     burn_in : sweeps, counted from the first start of the chain, that the running sums leave out.
     state : arrays of an earlier snapshot of the same problem; `seed`, `init` and `seeds` then come from it.
+    interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
     if int(sweeps) != sweeps or sweeps < 0:
         raise InputError(f"sweeps must be a whole number >= 0, not {sweeps!r}")
@@ -125,14 +128,22 @@ def sample(
         chain = start(problem, made, regroups, burn_in, seed, init, seeds)
     else:
         chain = restored(problem, made, regroups, burn_in, state)
-    return _drain(chain, int(sweeps), int(every))
+    return _drain(chain, int(sweeps), int(every), interval)
 
 
-def _drain(chain: Chain, sweeps: int, every: int) -> Iterator[Snapshot]:
+def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
     if sweeps == 0:
         yield snapshot(chain, np.empty((0, 2)))
-    for done in range(0, sweeps, every):
-        yield snapshot(chain, step(chain, min(every, sweeps - done)))
+    size = every if interval is None else 1
+    while sweeps > 0:
+        size = min(size, sweeps)
+        began = time.perf_counter()
+        trace = step(chain, size)
+        took = time.perf_counter() - began
+        sweeps -= size
+        yield snapshot(chain, trace)
+        if interval is not None:  # by factors of two at most: one slow sweep must not stop the show
+            size = max(1, int(size * min(2.0, max(0.5, interval / max(took, 1e-9)))))
 
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:

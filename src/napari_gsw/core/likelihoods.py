@@ -85,12 +85,10 @@ class DirichletMultinomial(Likelihood):
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, pi = self.weight, self.concentration
-        total = 0.0
-        for k in np.unique(labels):
-            m = np.asarray(self.counts[np.flatnonzero(labels == k)].sum(axis=0)).ravel()
-            total += float(np.sum(gammaln(pi + s * m) - gammaln(pi)))
-            total -= float(gammaln(self.phi + s * m.sum()) - gammaln(self.phi))
-        return total
+        m = (membership(labels) @ self.counts).tocoo()  # counts of each cluster; a word it has not adds nothing
+        word = gammaln(pi[m.col] + s * m.data) - gammaln(pi[m.col])
+        total = gammaln(self.phi + s * m.sum(axis=1)) - gammaln(self.phi)
+        return float(np.sum(word) - np.sum(total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,18 +161,13 @@ class Gaussian(Likelihood):
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, b0 = self.weight, self.rate
-        total = 0.0
-        for k in np.unique(labels):
-            inside = labels == k
-            w = s * self.mass[inside].sum()
-            first, second = s * self.sums[inside].sum(axis=0), s * self.squares[inside].sum(axis=0)
-            kappa, a = self.kappa + w, self.shape + w / 2
-            b = b0 + (second - first**2 / kappa) / 2
-            one = (
-                gammaln(a) - gammaln(self.shape) + (np.log(self.kappa) - np.log(kappa)) / 2 - w / 2 * np.log(2 * np.pi)
-            )
-            total += float(np.sum(one + self.shape * np.log(b0) - a * np.log(b)))
-        return total
+        inside = s * membership(labels)
+        w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
+        kappa, a = self.kappa + w, self.shape + w / 2
+        b = b0 + (second - first**2 / kappa[:, np.newaxis]) / 2
+        one = gammaln(a) - gammaln(self.shape) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
+        each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
+        return float(np.sum(each))
 
     def pixel_table(self) -> Floats:
         """The part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ... of them."""
@@ -183,6 +176,12 @@ class Gaussian(Likelihood):
         one -= half * np.log(2 * np.pi)
         table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
         return table
+
+
+def membership(labels: NDArray[np.integer]) -> sparse.csr_array:
+    """(clusters, n) matrix that is 1 where a site is in a cluster: a product with it sums over clusters."""
+    k = np.unique(labels, return_inverse=True)[1]
+    return sparse.csr_array((np.ones(len(k), np.int64), (k, np.arange(len(k)))))
 
 
 def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:

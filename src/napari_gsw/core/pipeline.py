@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,11 +78,15 @@ def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping
     return preset(preset_name or DEFAULT_PRESET, **changes)
 
 
-def _own_couplings(beta: ArrayLike | None, changes: dict[str, Any]) -> tuple[ArrayLike | None, dict[str, Any]]:
-    """``beta`` as one number is the setting of that name; as an array it replaces the couplings."""
+def _own(
+    beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
+) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
+    """Two arguments that are settings when they are a number or a word, and data otherwise."""
     if beta is not None and np.ndim(beta) == 0:
-        return None, changes | {"beta": beta}
-    return beta, changes
+        beta, changes = None, changes | {"beta": beta}
+    if isinstance(codebook, str):
+        codebook, changes = None, changes | {"codebook": codebook}
+    return beta, codebook, changes
 
 
 def prepare(
@@ -93,7 +97,7 @@ def prepare(
     sites: ArrayLike | None = None,
     mask: ArrayLike | None = None,
     beta: ArrayLike | None = None,
-    codebook: Codebook | None = None,
+    codebook: Codebook | str | None = None,
     report: Report | None = None,
     **changes: Any,
 ) -> Problem:
@@ -106,10 +110,10 @@ def prepare(
     sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
     mask : non-zero where the image is to be segmented.
     beta : instead of the setting, one number or an array with a coupling for each edge of ``problem.edges``.
-    codebook : colour words to use instead of those that ``settings.codebook`` names.
+    codebook : colour words, as the setting names them or as a :class:`Codebook`.
     report : called with the name of each stage as it begins.
     """
-    beta, changes = _own_couplings(beta, changes)
+    beta, codebook, changes = _own(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     tell = report or (lambda stage, snapshot: None)
     prior = priors.from_settings(chosen)
@@ -134,7 +138,7 @@ def segment(
     mask: ArrayLike | None = None,
     seeds: ArrayLike | None = None,
     beta: ArrayLike | None = None,
-    codebook: Codebook | None = None,
+    codebook: Codebook | str | None = None,
     report: Report | None = None,
     **changes: Any,
 ) -> Result:
@@ -156,7 +160,7 @@ def segment(
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
     """
-    beta, changes = _own_couplings(beta, changes)
+    beta, codebook, changes = _own(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
     held = None if seeds is None else site_seeds(problem, seeds)
@@ -172,16 +176,14 @@ def segment(
     return result(problem, snapshot, np.concatenate(rows), made)
 
 
-def chain(
-    problem: Problem, settings: Settings, seed: int, held: NDArray[np.int32] | None = None, every: int = 0
-) -> Any:
-    """The chain that the settings describe; snapshots come about fifty times, or after every `every` sweeps."""
+def chain(problem: Problem, settings: Settings, seed: int, held: NDArray[np.int32] | None = None) -> Iterator[Snapshot]:
+    """The chain that the settings describe, with about twenty snapshots a second."""
     return sample(
         problem,
         settings.sweeps,
         seed,
         init=first_labels(problem, settings, seed),
-        every=every or max(1, settings.sweeps // 50),
+        interval=0.05,
         bonds=bonding.from_settings(problem, settings),
         seeds=held,
         regroups=settings.regroups,

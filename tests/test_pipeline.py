@@ -1,0 +1,179 @@
+"""Image in, labels out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from skimage.data import astronaut
+
+import napari_gsw as gsw
+from napari_gsw.core import metrics
+from napari_gsw.core.posterior import boundary_probability, site_entropy
+from napari_gsw.sample_data import SAMPLES, sample
+
+IMAGE = astronaut()[60:180, 150:300]
+
+
+def test_a_result_is_complete():
+    result = gsw.segment(IMAGE, sweeps=40, seed=2)
+    n = result.problem.n
+    assert result.labels.shape == result.uncertainty.shape == result.boundary.shape == IMAGE.shape[:2]
+    assert result.labels.dtype == np.uint16
+    assert sorted(np.unique(result.labels)) == list(range(1, result.n_clusters + 1))
+    assert result.clusters.shape == (n,)
+    assert np.array_equal(result.problem.paint(result.clusters), result.labels)
+    assert gsw.log_posterior(result.problem, result.clusters) == pytest.approx(result.trace.log_posterior.max())
+    assert result.trace.sweep.tolist() == list(range(1, 41))
+    assert 0 <= result.uncertainty.min() <= result.uncertainty.max() <= 1
+    assert 0 <= result.boundary.min() <= result.boundary.max() <= 1
+    made = json.loads(json.dumps(result.provenance))
+    assert made["settings"] == gsw.preset("general", sweeps=40).to_dict()
+    assert (made["seed"], made["sites"], made["clusters"]) == (2, n, result.n_clusters)
+    assert set(made["versions"]) >= {"napari-gsw", "numpy", "numba", "scikit-image", "python"}
+
+
+def test_the_same_seed_gives_the_same_labels():
+    first, again = (gsw.segment(IMAGE, sweeps=30, seed=4) for _ in range(2))
+    other = gsw.segment(IMAGE, sweeps=30, seed=5)
+    assert np.array_equal(first.labels, again.labels)
+    assert first.provenance == again.provenance
+    assert not np.array_equal(first.trace.log_posterior, other.trace.log_posterior)
+    assert first.provenance["image"] == other.provenance["image"]
+    assert first.provenance["image"] != gsw.segment(IMAGE[::-1], sweeps=0).provenance["image"]
+
+
+def test_settings_as_keywords_or_as_an_object():
+    whole = gsw.segment(IMAGE, gsw.preset("paper", sweeps=10, alpha=1.0), seed=1)
+    words = gsw.segment(IMAGE, preset="paper", sweeps=10, alpha=1.0, seed=1)
+    assert np.array_equal(whole.labels, words.labels)
+    with pytest.raises(gsw.InputError, match="not both"):
+        gsw.segment(IMAGE, gsw.Settings(), preset="paper")
+    with pytest.raises(gsw.InputError, match="did you mean alpha"):
+        gsw.segment(IMAGE, alfa=1.0)
+    with pytest.raises(gsw.InputError, match="preset must be one of"):
+        gsw.segment(IMAGE, preset="best")
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (40, 40), (40, 40, 3), (8, 20, 20)])
+@pytest.mark.parametrize("preset", ["general", "paper"])
+@pytest.mark.parametrize("likelihood", ["words", "luminance", "gaussian"])
+def test_a_constant_image_or_a_single_pixel_is_one_cluster(shape, preset, likelihood):
+    axes = {(1, 1, 1): "ZYX"}.get(shape, "auto")
+    result = gsw.segment(np.full(shape, 7, np.uint8), preset=preset, sweeps=30, axes=axes, likelihood=likelihood)
+    assert result.n_clusters == 1
+    assert (result.labels == 1).all()
+
+
+def test_the_background_of_a_mask_is_not_labelled():
+    mask = np.zeros(IMAGE.shape[:2], bool)
+    mask[20:90, 30:100] = True
+    result = gsw.segment(IMAGE, mask=mask, sweeps=20)
+    assert np.array_equal(result.labels > 0, mask)
+    assert not result.uncertainty[~mask].any()
+    assert not result.boundary[~mask].any()
+    assert set(result.provenance["given"]) == {"mask"}
+
+
+def test_own_superpixels():
+    sites = np.kron(np.arange(1, 13).reshape(3, 4) * 10, np.ones((40, 38), int))[:120, :150]
+    sites[:5] = 0
+    result = gsw.segment(IMAGE, sites=sites, sweeps=20)
+    assert result.problem.n == 12
+    assert np.array_equal(result.labels > 0, sites > 0)
+    for s in np.unique(sites[sites > 0]):
+        assert len(np.unique(result.labels[sites == s])) == 1
+
+
+def test_seeds_clamp_their_sites_and_keep_their_numbers():
+    seeds = np.zeros(IMAGE.shape[:2], int)
+    seeds[10:20, 10:20] = 5
+    seeds[100:110, 130:140] = 5
+    seeds[60:70, 60:75] = 2
+    result = gsw.segment(IMAGE, seeds=seeds, sweeps=30)
+    assert result.labels[15, 15] == result.labels[105, 135] == 5
+    assert result.labels[65, 67] == 2
+    assert len(np.unique(result.labels)) == result.n_clusters
+    with pytest.raises(gsw.InputError, match="seeds must be"):
+        gsw.segment(IMAGE, seeds=seeds[:-1])
+    with pytest.raises(gsw.InputError, match="seeds must be numbers >= 0"):
+        gsw.segment(IMAGE, seeds=-seeds)
+
+
+@pytest.mark.parametrize("start", ["one", "singletons", "random"])
+@pytest.mark.parametrize("sampler", ["gsw", "swendsen-wang", "gibbs", "data-driven", "bond", "bond-drawn"])
+def test_every_sampler_and_start(sampler, start):
+    result = gsw.segment(IMAGE, preset="paper", sweeps=8, sampler=sampler, start=start, site_size=150)
+    exact = gsw.log_posterior(result.problem, result.snapshot.labels)
+    assert result.snapshot.log_posterior == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(prior="potts", K=4),
+        dict(prior="finite-dirichlet", K=5, alpha=0.5),
+        dict(prior="pitman-yor", alpha=1.0, theta=0.2),
+        dict(min_size=6),
+        dict(min_size=3, max_size=30),
+    ],
+)
+def test_every_prior(changes):
+    result = gsw.segment(IMAGE, preset="paper", sweeps=30, **changes)
+    sizes = np.bincount(result.clusters)[1:]
+    assert sizes.min() >= changes.get("min_size", 1)
+    assert sizes.max() <= changes.get("max_size", result.problem.n)
+    assert len(sizes) <= changes.get("K", result.problem.n)
+
+
+def test_a_report_hears_of_every_stage_and_can_stop_the_chain():
+    heard = []
+
+    def report(stage, snapshot):
+        heard.append((stage, snapshot and snapshot.sweep))
+        return snapshot is not None and snapshot.sweep >= 20
+
+    result = gsw.segment(IMAGE, sweeps=10_000, report=report)
+    assert [s for s, sweep in heard[:3]] == ["superpixels", "features", "graph"]
+    stage, last = heard[-1]
+    assert (stage, last >= 20) == ("sampling", True)
+    assert len(result.trace.sweep) == result.provenance["sweeps"] == last < 10_000
+
+
+def test_uncertainty_is_what_the_chain_saw():
+    result = gsw.segment(IMAGE, sweeps=60)
+    problem, together = result.problem, result.snapshot.together
+    assert problem.paint(site_entropy(problem, together).astype(np.float32)) == pytest.approx(result.uncertainty)
+    image = boundary_probability(problem, together)
+    a, b = problem.edges[np.argmin(together)] + 1
+    apart = 1 - together.min()
+    touching = (problem.sites[:, :-1] == a) & (problem.sites[:, 1:] == b)
+    touching_down = (problem.sites[:-1] == a) & (problem.sites[1:] == b)
+    values = np.concatenate((image[:, :-1][touching], image[:-1][touching_down]))
+    assert (values >= np.float32(apart) - 1e-6).all()
+    sure = site_entropy(problem, np.ones(len(problem.edges)))
+    coin = site_entropy(problem, np.full(len(problem.edges), 0.5))
+    assert not sure.any()
+    assert coin == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["mosaic", "mosaic_3d"])
+def test_samples_with_a_known_truth_are_found(name):
+    image, truth = sample(name)
+    result = gsw.segment(image, seed=0)
+    assert metrics.adjusted_rand(result.labels, truth) > 0.75
+
+
+def test_samples():
+    for name in SAMPLES:
+        image, truth = sample(name)
+        assert image.size > 0
+        assert truth is None or truth.shape == image.shape[: truth.ndim]
+    with pytest.raises(gsw.InputError, match="the samples are astronaut"):
+        sample("lena")
+
+
+def test_warm_up_compiles_quietly(capsys):
+    gsw.warm_up()
+    assert capsys.readouterr() == ("", "")

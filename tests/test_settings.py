@@ -1,0 +1,62 @@
+"""The one declaration of every knob."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.settings import PRESETS, SECTIONS, knobs
+
+
+@pytest.mark.parametrize("name", knobs())
+def test_every_knob_has_a_sentence_a_section_and_a_valid_default(name):
+    knob = knobs()[name]
+    assert knob.section in SECTIONS
+    assert knob.help[0].isupper() or knob.help.startswith("1 ")
+    assert knob.help.endswith((".", ";"))
+    assert knob.convert(name, getattr(gsw.Settings(), name)) == getattr(gsw.Settings(), name)
+    text = str(getattr(gsw.Settings(), name))
+    assert knob.convert(name, text.lower() if text == "None" else text) == getattr(gsw.Settings(), name)
+
+
+def test_settings_survive_json():
+    settings = gsw.preset("paper", evidence=None, max_size=50)
+    assert gsw.Settings(**json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+def test_settings_are_frozen():
+    with pytest.raises(AttributeError):
+        gsw.Settings().alpha = 3
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(name):
+    assert gsw.preset(name).replace(sweeps=3).sweeps == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(site_size=0), "site_size must be a whole number >= 1, not 0"),
+        (dict(site_size=2.5), "site_size must be a whole number"),
+        (dict(site_size="many"), "site_size must be a whole number >= 1, not 'many'"),
+        (dict(site_size=True), "site_size must be a whole number"),
+        (dict(phi=0), "phi must be a number > 0"),
+        (dict(phi="nan"), "phi must be a number > 0"),
+        (dict(evidence=-1), "evidence must be a number > 0 or none"),
+        (dict(theta=1), "theta must be a number < 1"),
+        (dict(K=0), "K must be a whole number >= 1, not 0"),
+        (dict(prior="normal"), "prior must be one of dirichlet-process, pitman-yor"),
+        (dict(neighbourhood=3), r"neighbourhood must be a whole number in \[1, 2\]"),
+        (dict(bond=1.0), r"bond must be a number in \[0, 1\)"),
+        (dict(max_size=3, min_size=5), "max_size must be a whole number >= min_size"),
+        (dict(sampler="bond-drawn", bond=0.1, bond_low=0.5), "bond_low must be"),
+        (dict(aplha=1), "did you mean alpha"),
+        (dict(zzz=1), "the settings are axes, "),
+    ],
+)
+def test_values_out_of_range(changes, words):
+    with pytest.raises(gsw.InputError, match=words):
+        gsw.Settings().replace(**changes)

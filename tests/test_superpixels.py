@@ -1,0 +1,111 @@
+"""Sites: connected, compactly numbered, deterministic, of the size that was asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import ndimage
+from skimage.data import astronaut
+
+import napari_gsw as gsw
+from napari_gsw.core.image import picture
+from napari_gsw.core.superpixels import given_sites, superpixels
+
+METHODS = ("slic", "felzenszwalb", "watershed", "grid")
+RNG = np.random.default_rng(0)
+VOLUME = ndimage.gaussian_filter(RNG.normal(size=(16, 30, 32)), 2)
+IMAGES = {
+    "rgb": (astronaut()[100:220, 150:300], "auto"),
+    "grey": (astronaut()[100:220, 150:300, 1].astype(np.uint16) * 9, "auto"),
+    "float": (ndimage.gaussian_filter(RNG.normal(size=(100, 90)), 3), "auto"),
+    "noise": (RNG.normal(size=(100, 90)), "auto"),
+    "channels": (RNG.random((6, 60, 70)), "CYX"),
+    "volume": (VOLUME, "ZYX"),
+    "colour-volume": (np.stack([VOLUME, VOLUME**2, -VOLUME], axis=-1), "ZYXC"),
+}
+
+
+def check_sites(sites, inside):
+    assert sites.dtype == np.int32
+    assert np.array_equal(sites > 0, inside)
+    n = sites.max()
+    first = np.unique(sites[inside], return_index=True)
+    assert np.array_equal(first[0], np.arange(1, n + 1))  # compact
+    assert (np.diff(first[1]) > 0).all()  # in the order of the first pixel
+    for i in range(1, n + 1):
+        assert ndimage.label(sites == i)[1] == 1  # connected through faces
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("method", METHODS)
+def test_sites_of_every_kind_of_image(method, kind):
+    image, axes = IMAGES[kind]
+    seen = picture(image, axes)
+    settings = gsw.Settings(superpixels=method, site_size=60)
+    sites = superpixels(seen, settings)
+    check_sites(sites, np.ones(seen.shape, bool))
+    assert 0.6 * 60 < sites.size / sites.max() < 1.6 * 60
+    assert np.array_equal(sites, superpixels(seen, settings))
+
+
+@pytest.mark.parametrize("kind", ["rgb", "volume"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_mask_is_respected(method, kind):
+    image, axes = IMAGES[kind]
+    seen = picture(image, axes)
+    mask = np.zeros(seen.shape, np.uint8)
+    mask[3:-4, 5:-6] = 1
+    mask[:, 20] = 0
+    check_sites(superpixels(seen, gsw.Settings(superpixels=method), mask), mask > 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_size_can_be_set(method):
+    seen = picture(astronaut()[:200, :200])
+    for size in (20, 60, 200):
+        sites = superpixels(seen, gsw.Settings(superpixels=method, site_size=size))
+        assert 0.6 * size < sites.size / sites.max() < 1.6 * size
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 50), (3, 3), (1, 1, 1)])
+def test_tiny_images(method, shape):
+    sites = superpixels(picture(np.ones(shape), "ZYX"[-len(shape) :]), gsw.Settings(superpixels=method))
+    check_sites(sites, np.ones(shape, bool))
+
+
+def test_slic_follows_an_edge():
+    image = np.zeros((60, 60))
+    image[:, 25:] = 1
+    sites = superpixels(picture(image), gsw.Settings())
+    assert not set(np.unique(sites[:, :25])) & set(np.unique(sites[:, 25:]))
+
+
+def test_own_labels_may_have_gaps_background_and_separate_parts():
+    labels = np.array([[7, 7, 0, 900], [7, 0, 0, 900], [0, 7, 3, 3]])
+    assert given_sites(labels, (3, 4)).tolist() == [[1, 1, 0, 2], [1, 0, 0, 2], [0, 3, 4, 4]]
+    masked = given_sites(labels, (3, 4), mask=[[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 1]])
+    assert masked.tolist() == [[1, 1, 0, 0], [1, 0, 0, 2], [0, 3, 4, 4]]
+    assert given_sites(np.ones((2, 2), bool), (2, 2)).tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.zeros((3, 5), int), r"image's shape \(3, 4\), not \(3, 5\)"),
+        (np.full((3, 4), -1), "numbers >= 0, not -1"),
+        (np.zeros((3, 4)), "whole numbers, not float64"),
+        (np.zeros((3, 4), int), "no site"),
+    ],
+)
+def test_own_labels_that_cannot_be_used(labels, words):
+    with pytest.raises(gsw.InputError, match=words):
+        given_sites(labels, (3, 4))
+
+
+def test_masks_that_cannot_be_used():
+    seen = picture(np.ones((5, 5)))
+    with pytest.raises(gsw.InputError, match="the mask has no pixel"):
+        superpixels(seen, gsw.Settings(), np.zeros((5, 5)))
+    with pytest.raises(gsw.InputError, match="the mask must have the image's shape"):
+        superpixels(seen, gsw.Settings(), np.ones((5, 6)))
