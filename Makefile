@@ -5,12 +5,13 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit exact docs clean
+.PHONY: help demo test lint unit mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
 	@echo 'make test    set up, lint and run all tests'
 	@echo 'make unit    the tests alone        make lint    the linters alone'
+	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make docs    write docs/settings.md again from the declaration of the settings'
 	@echo 'make clean   remove the virtual environment and what was built'
 
@@ -33,6 +34,9 @@ lint: $(VENV)/.ready
 unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+mutants: $(VENV)/.ready
+	$(RUN)/python tools/mutants.py
 
 docs: $(VENV)/.ready
 	$(RUN)/python tools/settings_page.py > docs/settings.md

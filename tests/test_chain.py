@@ -27,7 +27,7 @@ KINDS = {
 @pytest.mark.parametrize("lam", [0.0, 10.0])
 def test_kernel_keeps_the_log_posterior(kind, lam):
     problem = planar(n=120, words=25, **KINDS[kind])
-    for snap in gsw.sample(problem, sweeps=150, lam=lam, seed=1, regroups=1):
+    for snap in gsw.sample(problem, sweeps=150, lam=lam, seed=1, init=np.arange(120) % 7, regroups=1):
         exact = gsw.log_posterior(problem, snap.labels)
         assert snap.log_posterior == pytest.approx(exact, rel=1e-9)
         assert snap.best.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.best.labels), rel=1e-9)
@@ -36,7 +36,7 @@ def test_kernel_keeps_the_log_posterior(kind, lam):
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernel_keeps_the_log_posterior_for_ten_thousand_sweeps(kind):
     problem = planar(n=120, words=25, **KINDS[kind])
-    snap = gsw.run(problem, 10_000, lam=5.0, seed=2, regroups=1)
+    snap = gsw.run(problem, 10_000, lam=5.0, seed=2, init=np.arange(120) % 7, regroups=1)
     assert len(snap.trace) == 10_000
     assert snap.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.labels), rel=1e-9)
     assert snap.trace[:, 0].max() == snap.best.log_posterior
@@ -144,6 +144,14 @@ def test_every_state_respects_the_size_limits(smallest, largest):
         sizes = np.bincount(snap.labels)
         assert sizes.min() >= smallest
         assert sizes.max() <= (largest or 60)
+
+
+def test_size_limits_are_crossed_by_default():
+    """Two interleaved clusters that no connected group can leave: whole-cluster moves come without being asked for."""
+    edges = [(0, 1), (1, 2), (2, 3)]
+    problem = gsw.Problem.from_counts(np.ones((4, 1), int), edges, 0.3, gsw.DirichletProcess(1.0).truncated(min_size=2))
+    seen = {tuple(s.labels) for s in gsw.sample(problem, 500, init=[0, 1, 0, 1], lam=3.0)}
+    assert len(seen) == 4
 
 
 def test_clamped_sites_stay_as_they_were_given():

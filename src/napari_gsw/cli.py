@@ -83,6 +83,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
     one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     add_settings(one)
+
+    window = commands.add_parser(
+        "gui", help="open napari with the widget docked", description="Open napari with the widget docked."
+    )
+    window.set_defaults(run=run_gui)
+    window.add_argument("image", metavar="IMAGE", nargs="?", help="image file, or a sample such as sample:astronaut")
     return top
 
 
@@ -140,6 +146,21 @@ def run_segment(given: argparse.Namespace) -> int:
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
     return 130 if progress.stopped else 0
+
+
+def run_gui(given: argparse.Namespace) -> int:
+    """``napari-gsw gui``."""
+    try:
+        import napari
+    except ImportError:
+        raise InputError('napari is not installed; try: pip install "napari-gsw[all]"') from None
+    image = None if given.image is None else _image(given.image)[0]
+    viewer = napari.Viewer()
+    if given.image is not None:
+        viewer.add_image(image, name=Path(given.image.removeprefix(SAMPLE)).stem)
+    viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    napari.run()
+    return 0
 
 
 def summary(result: Result, output: Path) -> str:

@@ -60,3 +60,35 @@ def _patches(shape: tuple[int, ...], count: int, smooth: float, rng: np.random.G
     fields = [ndimage.gaussian_filter(rng.normal(size=shape), smooth) for _ in range(count)]
     fields = [field / field.std() for field in fields]
     return np.asarray(np.argmax(fields, axis=0) + 1, dtype=np.uint8)
+
+
+# What napari's File > Open Sample calls: layers as (data, options, type).
+Layers = list[tuple[Image, dict[str, Any], str]]
+
+
+def _layers(name: str) -> Layers:
+    image, truth = sample(name)
+    shown: Layers = [(image, {"name": name.replace("_", " ")}, "image")]
+    if truth is not None:
+        shown.append((truth, {"name": f"{name.replace('_', ' ')} truth", "visible": False}, "labels"))
+    return shown
+
+
+def astronaut_layers() -> Layers:
+    """The astronaut for napari."""
+    return _layers("astronaut")
+
+
+def tissue_layers() -> Layers:
+    """The tissue for napari."""
+    return _layers("tissue")
+
+
+def mosaic_layers() -> Layers:
+    """The mosaic for napari, its truth hidden."""
+    return _layers("mosaic")
+
+
+def mosaic_3d_layers() -> Layers:
+    """The 3D mosaic for napari, its truth hidden."""
+    return _layers("mosaic_3d")

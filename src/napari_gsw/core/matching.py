@@ -1,0 +1,40 @@
+"""Numbers for clusters that stay the same from one state to the next, for a person who watches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+
+def matched(labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Number the clusters of `labels` so that as much as possible keeps the number it has in `shown`.
+
+    Parameters
+    ----------
+    labels : (n,) clusters of the new state, any numbers.
+    shown : (n,) positive numbers on the screen now.
+    weight : (n,) how much a site counts, for example its pixels.
+
+    Returns
+    -------
+    (n,) positive numbers; a cluster that has no counterpart takes the smallest number that is not on the screen.
+
+    Examples
+    --------
+    >>> matched(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
+    [5, 5, 1, 3]
+    """
+    new, i = np.unique(labels, return_inverse=True)
+    old, j = np.unique(shown, return_inverse=True)
+    overlap = sparse.coo_array((weight, (i, j)), shape=(len(new), len(old))).toarray()
+    rows, columns = linear_sum_assignment(overlap, maximize=True)
+    kept = overlap[rows, columns] > 0
+    number = np.zeros(len(new), np.int64)
+    number[rows[kept]] = old[columns[kept]]
+    missing = np.flatnonzero(number == 0)
+    free = np.setdiff1d(np.arange(1, len(new) + len(old) + 1), old)
+    number[missing] = free[: len(missing)]
+    result: NDArray[np.int64] = number[i]
+    return result

@@ -1,0 +1,183 @@
+"""Seeds known bugs one at a time and checks that the tests catch each of them: ``make mutants``.
+
+A bug is a line of the package and what a tired programmer might have written instead, with the tests that must fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    line: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+LAW = "tests/test_law.py"
+MUTANTS = (
+    Mutant(
+        "edges inside a spin cluster are counted (the paper's formula, read literally)",
+        "kernels.py",
+        "if parent[j] != root:",
+        "if True:",
+        (LAW, "-k", "dirichlet-process-words and (lambda-3 or lambda-array)"),
+    ),
+    Mutant(
+        "the factor 1 - delta is forgotten",
+        "kernels.py",
+        "pull[labels[j]] += beta[e] - x * strength[e]",
+        "pull[labels[j]] += beta[e]",
+        (LAW, "-k", "dirichlet-process-words and lambda-3"),
+    ),
+    Mutant(
+        "a drawn bond probability is not used in the conditional",
+        "kernels.py",
+        "pull[labels[j]] += beta[e] - x * strength[e]",
+        "pull[labels[j]] += beta[e] - strength[e]",
+        (LAW, "-k", "dirichlet-process-words and bond"),
+    ),
+    Mutant(
+        "spin clusters are visited in an order that looks at the labels",
+        "kernels.py",
+        "        if parent[root] != root:\n            continue\n",
+        "        if parent[root] != root or (root % 2 == 0 and labels[root] == labels[0]):\n            continue\n",
+        (LAW, "-k", "dirichlet-process-words and lambda-0"),
+    ),
+    Mutant(
+        "a new cluster is weighed as if there were one fewer",
+        "kernels.py",
+        "score[k] = log_v[k_left + 1] + log_w[members]",
+        "score[k] = log_v[k_left] + log_w[members]",
+        (LAW, "-k", "dirichlet-process-words and lambda-1"),
+    ),
+    Mutant(
+        "a remnant below the smallest size is let go",
+        "kernels.py",
+        "if held or (left > 0 and log_w[left] == -math.inf):",
+        "if held:",
+        ("tests/test_chain.py", "-k", "size_limits"),
+    ),
+    Mutant(
+        "seeds move with their spin cluster",
+        "kernels.py",
+        "held = held or seeds[i] >= 0",
+        "held = False",
+        (LAW, "-k", "seeds"),
+    ),
+    Mutant(
+        "whole-cluster moves forget the probabilities of the two deals",
+        "kernels.py",
+        "if not math.log(1.0 - rng.random()) < change + log_q[0] - log_q[1]:",
+        "if not math.log(1.0 - rng.random()) < change:",
+        (LAW, "-k", "whole_cluster_moves_leave"),
+    ),
+    Mutant(
+        "whole-cluster moves put any number of seeds into a block",
+        "kernels.py",
+        "if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):",
+        "if seeds[i] >= 0 and b != owner and owner >= 0:",
+        (LAW, "-k", "seeds"),
+    ),
+    Mutant(
+        "size limits without whole-cluster moves",
+        "chain.py",
+        "regroups = int(np.isneginf(problem.tables.log_w[1:]).any())",
+        "regroups = 0",
+        ("tests/test_chain.py", "-k", "limits_are_crossed"),
+    ),
+    Mutant(
+        "the Gaussian part of a cluster is not renewed when a group leaves",
+        "kernels.py",
+        "            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)\n",
+        "",
+        (LAW, "-k", "dirichlet-process-gaussian and lambda-0"),
+    ),
+    Mutant(
+        "a negative coupling makes a negative bond",
+        "bonds.py",
+        "strength = np.maximum(problem.beta, 0) * delta",
+        "strength = problem.beta * delta",
+        (LAW, "-k", "negative"),
+    ),
+    Mutant(
+        "the histogram's total is left out",
+        "likelihoods.py",
+        "tables.append(gammaln(block.phi) - gammaln(block.phi + s * np.arange(totals.sum() + 1)))",
+        "tables.append(np.zeros(int(totals.sum()) + 1))",
+        ("tests/test_chain.py", "-k", "keeps_the_log_posterior and words"),
+    ),
+    Mutant(
+        "the finite Dirichlet without Gamma(alpha) to the power -k, as in the paper",
+        "priors.py",
+        "gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)",
+        "gammaln(self.alpha + np.arange(n + 1))",
+        ("tests/test_priors.py", "-k", "finite-dirichlet or drops"),
+    ),
+    Mutant(
+        "the chain's float sums are counted again when it is restored",
+        "chain.py",
+        '    chain.clusters.moments[:, :used] = state["moments"]\n',
+        "",
+        ("tests/test_chain.py", "-k", "restored and (gaussian or mixed)"),
+    ),
+    Mutant(
+        "the generator starts anew when a chain is restored",
+        "chain.py",
+        "        rng.bit_generator.state = inner\n",
+        "",
+        ("tests/test_chain.py", "-k", "restored"),
+    ),
+)
+
+
+def caught(mutant: Mutant) -> bool:
+    """Whether the named tests fail in a copy of the package that has the bug."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "napari_gsw"
+        shutil.copytree(ROOT / "src" / "napari_gsw", package, ignore=shutil.ignore_patterns("__pycache__"))
+        tests = Path(folder) / "tests"
+        shutil.copytree(ROOT / "tests", tests, ignore=shutil.ignore_patterns("__pycache__"))
+        file = package / "core" / mutant.file
+        text = file.read_text()
+        if text.count(mutant.line) < 1:
+            raise SystemExit(f"the line of this mutant is gone from {mutant.file}: {mutant.line!r}")
+        file.write_text(text.replace(mutant.line, mutant.instead))
+        options = ["-q", "-x", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "--rootdir", folder]
+        options += ["-o", f"pythonpath={tests}"]
+        selected = [str(Path(folder) / t) if t.startswith("tests/") else t for t in mutant.tests]
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *selected],
+            env=os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            cwd=folder,
+        )
+        if run.returncode not in (0, 1):
+            raise SystemExit(f"{mutant.name}: the tests did not run\n{run.stdout[-3000:]}{run.stderr[-2000:]}")
+        return run.returncode == 1
+
+
+def main() -> int:
+    with ThreadPoolExecutor(2) as pool:
+        survivors = 0
+        for mutant, found in zip(MUTANTS, pool.map(caught, MUTANTS), strict=True):
+            print("caught  " if found else "SURVIVED", mutant.name, flush=True)
+            survivors += not found
+    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} bugs caught")
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
