@@ -79,14 +79,16 @@ class Run:
             self.newest = Frame("compiling")
         pixels = np.bincount(np.asarray(problem.sites).ravel(), minlength=problem.n + 1)[1:].astype(np.float64)
         shown: NDArray[np.int64] | None = None
-        spent, began = 0.0, time.perf_counter()
+        spent, timed, began = 0.0, 0, 0.0
         for snapshot in chain(problem, self.settings, self.seed):
-            spent += time.perf_counter() - began
+            if began > 0:  # the first step may have compiled
+                spent += time.perf_counter() - began
+                timed += len(snapshot.trace)
             first = snapshot.sweep - len(snapshot.trace)
             self.trace[first : snapshot.sweep] = snapshot.trace
             shown = snapshot.labels.astype(np.int64) + 1 if shown is None else matched(snapshot.labels, shown, pixels)
             image = np.asarray(problem.paint(shown.astype(np.uint16)), dtype=np.uint16)
-            self.newest = Frame("sampling", snapshot, image, snapshot.sweep / spent)
+            self.newest = Frame("sampling", snapshot, image, timed / spent if spent else 0.0)
             yield  # a pause waits here and is not counted
             began = time.perf_counter()
         # The best state is what a segmentation returns, so it is what stays on the screen.
