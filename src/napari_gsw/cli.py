@@ -225,8 +225,8 @@ class Progress:
         if stage != self._stage:
             self._stage = stage
             self.bar.set_description_str(stage)
-            if snapshot is not None:
-                self.bar.unpause()
+            if snapshot is not None:  # the speed is that of the chain, without what came before it
+                self.bar.reset()
         if snapshot is not None:
             best = f"{snapshot.best.log_posterior:,.1f}"
             self.bar.set_postfix_str(f"{snapshot.n_clusters} clusters, best {best}", refresh=False)
