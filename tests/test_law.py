@@ -59,11 +59,23 @@ def small_problem(prior, likelihood, rng, n=None, negative=False):
     return gsw.Problem(n, tuple(blocks), edges, beta, prior)
 
 
-def check(found):
-    assert found.stray == 0
-    assert found.missed < 1e-4, found  # 20 visits of 200,000 were to be expected
-    assert found.total_variation < 2.5 * found.noise + 1e-4, found
-    assert found.pair_z < 5.5, found
+def agrees(found):
+    """Total variation and pairs within Monte-Carlo error, and no partition missed that 20 visits were expected of."""
+    inside = found.total_variation < 2.5 * found.noise + 1e-4 and found.pair_z < 5.0
+    return found.stray == 0 and found.missed < 1e-4 and inside
+
+
+def check(problem, made, **more):
+    """200,000 sweeps must agree with the enumerated posterior.
+
+    Among hundreds of comparisons a few lie outside by chance, so these are run again from another seed and four times
+    as long: a chain that is right then passes, and a bias stands out twice as clearly.
+    """
+    found = agreement(problem, made, **more)
+    if not agrees(found):
+        found = agreement(problem, made, sweeps=800_000, seed=1, **more)
+    assert agrees(found), found
+    return found
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -73,7 +85,7 @@ def test_chain_samples_the_posterior(prior, likelihood, sampler):
     key = [list(PRIORS).index(prior), LIKELIHOODS.index(likelihood), list(SAMPLERS).index(sampler)]
     rng = np.random.default_rng(key)
     problem = small_problem(PRIORS[prior], likelihood, rng)
-    check(agreement(problem, SAMPLERS[sampler](problem, rng)))
+    check(problem, SAMPLERS[sampler](problem, rng))
 
 
 @pytest.mark.parametrize("sampler", ["lambda-0", "lambda-3"])
@@ -83,22 +95,22 @@ def test_seeds_condition_the_posterior(prior, sampler):
     problem = small_problem(PRIORS[prior], "words", rng, n=6)
     seeds = np.array([4, -1, -1, 9, -1, 4])
     made = SAMPLERS[sampler](problem, rng)
-    check(agreement(problem, made, seeds=seeds))
-    check(agreement(problem, made, seeds=seeds, regroups=2))
+    check(problem, made, seeds=seeds)
+    check(problem, made, seeds=seeds, regroups=2)
 
 
 def test_negative_couplings_are_never_bonded():
     rng = np.random.default_rng(5)
     problem = small_problem(gsw.DirichletProcess(1.0), "words", rng, negative=True)
     assert (problem.beta < 0).any()
-    check(agreement(problem, 3.0))
+    check(problem, 3.0)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_whole_cluster_moves_leave_the_posterior_alone(likelihood):
     rng = np.random.default_rng([8, LIKELIHOODS.index(likelihood)])
     problem = small_problem(gsw.DirichletProcess(1.0), likelihood, rng)
-    check(agreement(problem, 3.0, regroups=3))
+    check(problem, 3.0, regroups=3)
 
 
 def path_problem(n, prior):
@@ -111,9 +123,8 @@ def test_a_partition_that_single_moves_never_leave():
     problem = path_problem(4, gsw.DirichletProcess(1.0).truncated(min_size=2))
     stuck = gsw.run(problem, 2000, init=[0, 1, 0, 1], lam=3.0, regroups=0)
     assert len(np.unique(stuck.trace, axis=0)) == 1
-    found = agreement(problem, 3.0)
+    found = check(problem, 3.0)
     assert found.reached == found.support == 4
-    check(found)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +133,8 @@ def test_a_partition_that_single_moves_never_leave():
 def test_size_limits_leave_the_whole_support_within_reach(n, smallest, largest):
     """Also where the number of clusters cannot change by one merge or one split."""
     problem = path_problem(n, gsw.DirichletProcess(1.0).truncated(smallest, largest))
-    found = agreement(problem, 3.0)
+    found = check(problem, 3.0)
     assert found.reached == found.support
-    check(found)
 
 
 def test_prior_without_data_through_the_public_generator():

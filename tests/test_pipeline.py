@@ -97,8 +97,20 @@ def test_seeds_clamp_their_sites_and_keep_their_numbers():
     assert len(np.unique(result.labels)) == result.n_clusters
     with pytest.raises(gsw.InputError, match="seeds must be"):
         gsw.segment(IMAGE, seeds=seeds[:-1])
-    with pytest.raises(gsw.InputError, match="seeds must be numbers >= 0"):
+    with pytest.raises(gsw.InputError, match="seeds must be numbers in"):
         gsw.segment(IMAGE, seeds=-seeds)
+
+
+def test_a_label_image_can_be_the_start():
+    first = gsw.segment(IMAGE, sweeps=60, seed=1)
+    again = gsw.segment(IMAGE, sweeps=0, init=first.labels)
+    assert np.array_equal(again.labels, first.labels)
+    assert again.snapshot.log_posterior == pytest.approx(first.snapshot.best.log_posterior)
+    half = first.labels.copy()
+    half[:, 75:] = 0
+    assert gsw.segment(IMAGE, sweeps=0, init=half).n_clusters > 1
+    with pytest.raises(gsw.InputError, match="init must be whole numbers"):
+        gsw.segment(IMAGE, init=half.astype(float))
 
 
 @pytest.mark.parametrize("start", ["one", "singletons", "random"])

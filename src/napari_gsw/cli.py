@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--seeds", metavar="FILE", help="label image whose non-zero pixels clamp their sites to that label"
     )
+    one.add_argument("--init", metavar="FILE", help="label image to start the chain from")
     one.add_argument(
         "--format", choices=("tif", "png"), default="tif", help="format of the labels in the folder OUT (default tif)"
     )
@@ -127,7 +128,9 @@ def run_segment(given: argparse.Namespace) -> int:
     if settings.axes == "auto":
         settings = settings.replace(axes=axes)
     files: dict[str, Any] = {
-        name: read_labels(path) for name in ("mask", "sites", "seeds") if (path := getattr(given, name)) is not None
+        name: read_labels(path)
+        for name in ("mask", "sites", "seeds", "init")
+        if (path := getattr(given, name)) is not None
     }
     output = Path(given.output)
     single = output.suffix.lower() in LABEL_FILES

@@ -137,6 +137,7 @@ def segment(
     sites: ArrayLike | None = None,
     mask: ArrayLike | None = None,
     seeds: ArrayLike | None = None,
+    init: ArrayLike | None = None,
     beta: ArrayLike | None = None,
     codebook: Codebook | str | None = None,
     report: Report | None = None,
@@ -151,6 +152,7 @@ def segment(
     seed : the same image, settings and seed give the same labels, bit for bit.
     seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label (by majority)
         and keep its number; 0 leaves a site to the chain.
+    init : label image of the image's shape to start the chain from (by majority; sites under 0 share a cluster).
     report : called with the stage and, while the chain runs, with snapshots; when it returns True the chain ends there
         and the result is what it has found.
 
@@ -163,35 +165,48 @@ def segment(
     beta, codebook, changes = _own(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
-    held = None if seeds is None else site_seeds(problem, seeds)
+    held = None if seeds is None else site_labels(problem, seeds, "seeds")
     rows = []
     snapshot = None
-    for snapshot in chain(problem, chosen, seed, held):
+    for snapshot in chain(problem, chosen, seed, held, init):
         rows.append(snapshot.trace)
         if report and report("sampling", snapshot):
             break
     assert snapshot is not None  # even without a sweep the chain yields its start
-    given = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta}
+    given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
     made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
     return result(problem, snapshot, np.concatenate(rows), made)
 
 
-def chain(problem: Problem, settings: Settings, seed: int, held: NDArray[np.int32] | None = None) -> Iterator[Snapshot]:
-    """The chain that the settings describe, with about twenty snapshots a second."""
+def chain(
+    problem: Problem,
+    settings: Settings,
+    seed: int,
+    held: NDArray[np.int32] | None = None,
+    init: ArrayLike | None = None,
+) -> Iterator[Snapshot]:
+    """The chain that the settings describe, with about twenty snapshots a second.
+
+    Parameters
+    ----------
+    held : (n,) seeds of the sites, -1 for none.
+    init : label image to start from instead of ``settings.start``.
+    """
+    first = start_labels(problem, settings, seed) if init is None else site_labels(problem, init, "init")
     return sample(
         problem,
         settings.sweeps,
         seed,
-        init=first_labels(problem, settings, seed),
-        interval=0.05,
+        init=first,
         bonds=bonding.from_settings(problem, settings),
         seeds=held,
         regroups=settings.regroups,
         burn_in=int(settings.burn_in * settings.sweeps),
+        interval=0.05,
     )
 
 
-def first_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.int64] | None:
+def start_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.int64] | None:
     """Labels of the start that the settings name; None leaves one cluster to the chain."""
     n = problem.n
     if settings.start == "one":
@@ -203,26 +218,25 @@ def first_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.
     return np.random.default_rng((seed, 1)).permutation(even)
 
 
-def site_seeds(problem: Problem, seeds: ArrayLike) -> NDArray[np.int32]:
-    """Label image of seeds -> (n,) seed of each site, -1 for none: the commonest non-zero label under the site."""
+def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int32]:
+    """Label image -> (n,) the commonest non-zero label under each site, -1 where there is none."""
     sites = problem.sites
     assert sites is not None
-    image = np.asarray(seeds)
-    if image.shape != sites.shape or image.dtype.kind not in "bui":
+    labels = np.asarray(image)
+    if labels.shape != sites.shape or labels.dtype.kind not in "bui":
         raise InputError(
-            f"seeds must be whole numbers of the image's shape {sites.shape}, not {image.dtype} {image.shape}"
+            f"{name} must be whole numbers of the image's shape {sites.shape}, not {labels.dtype} of {labels.shape}"
         )
-    if image.min() < 0:
-        raise InputError(f"seeds must be numbers >= 0, not {image.min()}")
-    painted = (image > 0) & (sites > 0)
-    held = np.full(problem.n, -1, np.int32)
+    if labels.min() < 0 or labels.max() > np.iinfo(np.int32).max:
+        raise InputError(f"{name} must be numbers in [0, 2147483647], not {labels.min()} to {labels.max()}")
+    painted = (labels > 0) & (sites > 0)
+    found = np.full(problem.n, -1, np.int32)
     if painted.any():
-        pairs, count = np.unique(
-            np.stack((sites[painted] - 1, image[painted].astype(np.int64))), axis=1, return_counts=True
-        )
-        for i in np.argsort(count, kind="stable"):
-            held[pairs[0, i]] = pairs[1, i]
-    return held
+        both = np.stack((sites[painted] - 1, labels[painted].astype(np.int64)))
+        pairs, count = np.unique(both, axis=1, return_counts=True)
+        order = np.argsort(count, kind="stable")  # the commonest comes last and stays
+        found[pairs[0, order]] = pairs[1, order]
+    return found
 
 
 def result(problem: Problem, snapshot: Snapshot, trace: NDArray[np.float64], made: Mapping[str, Any]) -> Result:
