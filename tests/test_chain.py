@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core import kernels
+from napari_gsw.core import bonds, kernels
+from napari_gsw.core.chain import needs_regroups
 from problems import planar
 
 KINDS = {
@@ -106,10 +107,32 @@ def test_a_restored_chain_continues_bit_for_bit(kind):
     assert all(np.array_equal(rest.state[name], whole.state[name]) for name in whole.state)
 
 
+@pytest.mark.parametrize("sweeps", [1, 2, 5])
+def test_a_chain_is_restored_while_clusters_vanish_and_arrays_grow(sweeps):
+    """From singletons most slots are empty after a sweep; from one cluster the slots run out in the first ones."""
+    crowd = gsw.Problem.from_counts(
+        np.ones((100, 1), int), [(i, j) for i in range(100) for j in range(i)], 1.0, gsw.DirichletProcess(0.1)
+    )
+    rng = np.random.default_rng(1)
+    apart = gsw.Problem.from_counts(
+        rng.integers(0, 9, (120, 10)) * 5, [(i, i + 1) for i in range(119)], 0.1, gsw.DirichletProcess(5.0), phi=5.0
+    )
+    for problem, init in ((crowd, np.arange(100)), (apart, None)):
+        for seed in range(5):
+            whole = gsw.run(problem, 12, init=init, lam=0.0, seed=seed)
+            part = gsw.run(problem, sweeps, init=init, lam=0.0, seed=seed)
+            rest = gsw.run(problem, 12 - sweeps, lam=0.0, state=part.state)
+            assert np.array_equal(rest.trace, whole.trace[sweeps:])
+            assert np.array_equal(rest.labels, whole.labels)
+            assert rest.best.sweep == whole.best.sweep
+
+
 def test_a_state_of_another_problem_is_refused():
     state = gsw.run(planar(n=50), 2).state
     with pytest.raises(gsw.InputError, match="another problem"):
         gsw.sample(planar(n=60), 2, state=state)
+    with pytest.raises(gsw.InputError, match="another problem"):
+        gsw.sample(planar(n=50, channels=2), 2, state=state)
     with pytest.raises(gsw.InputError, match="lacks 'best'"):
         gsw.sample(planar(n=50), 2, state={k: v for k, v in state.items() if k != "best"})
 
@@ -152,6 +175,55 @@ def test_size_limits_are_crossed_by_default():
     problem = gsw.Problem.from_counts(np.ones((4, 1), int), edges, 0.3, gsw.DirichletProcess(1.0).truncated(min_size=2))
     seen = {tuple(s.labels) for s in gsw.sample(problem, 500, init=[0, 1, 0, 1], lam=3.0)}
     assert len(seen) == 4
+
+
+def test_gaps_in_the_number_of_clusters_are_crossed_by_default():
+    """With two clusters impossible, one cluster can become three only all at once."""
+    prior = gsw.TablePrior([0, 0, -np.inf, 0, 0, 0, 0], np.zeros(7))
+    problem = gsw.Problem.from_counts(np.ones((6, 1), int), [(i, i + 1) for i in range(5)], 0.1, prior)
+    assert set(gsw.run(problem, 3000).trace[:, 1]) == {1, 3, 4, 5, 6}
+    assert not needs_regroups(planar(n=20, prior=gsw.Potts(4)))
+
+
+def test_a_start_is_found_without_a_search(monkeypatch):
+    """Also where the prior allows few partitions, and at once where it allows none."""
+    edges = [(i, i + 1) for i in range(2999)]
+    counts = np.ones((3000, 1), int)
+    pairs = gsw.Problem.from_counts(counts, edges, 0.1, gsw.DirichletProcess(1.0).truncated(max_size=2))
+    assert gsw.run(pairs, 0).n_clusters == 1500
+    seeds = np.full(3000, -1)
+    seeds[:2] = (4, 9)
+    few = gsw.Problem.from_counts(counts, edges, 0.1, gsw.DirichletProcess(1.0).truncated(min_size=1000))
+    first = gsw.run(few, 0, seeds=seeds).labels
+    assert first[0] != first[1]
+    assert np.bincount(first).min() >= 1000
+    one = gsw.Problem.from_counts(counts, edges, 0.1, gsw.Potts(1))
+    with pytest.raises(gsw.InputError, match="no simple start"):
+        gsw.run(one, 0, seeds=seeds)
+
+
+def test_run_drains_whatever_it_is_asked_to_yield():
+    problem = planar(n=40)
+    whole = gsw.run(problem, 50, seed=1)
+    for more in (dict(interval=0.001), dict(every=7)):
+        again = gsw.run(problem, 50, seed=1, **more)
+        assert np.array_equal(again.trace, whole.trace)
+        assert again.sweep == 50
+
+
+@pytest.mark.parametrize("more", [dict(regroups=1.5), dict(burn_in=-1), dict(seed=-1), dict(sweeps=1.5), dict(every=0)])
+def test_numbers_of_the_chain_are_checked(more):
+    with pytest.raises(gsw.InputError, match="must be a whole number"):
+        gsw.sample(planar(n=20), **more)
+    with pytest.raises(gsw.InputError, match="seeds must be numbers in"):
+        gsw.sample(planar(n=20), seeds=[2**33] * 20)
+
+
+def test_a_bond_probability_of_zero_is_gibbs():
+    problem = planar(n=60, beta=0.5)
+    zero = gsw.run(problem, 30, seed=2, bonds=bonds.drawn(problem, 0.0, 0.0))
+    assert np.array_equal(zero.trace, gsw.run(problem, 30, seed=2, lam=0.0).trace)
+    assert not bonds.drawn(problem, 0.0, 0.0).strength.any()
 
 
 def test_clamped_sites_stay_as_they_were_given():

@@ -77,9 +77,28 @@ def test_plots_sites_and_png(image, tmp_path):
 
 
 def test_output_may_be_a_file(image, tmp_path):
-    assert run("segment", image, "-o", tmp_path / "mine.png", "--sweeps", 5, "-q") == 0
-    assert iio.imread(tmp_path / "mine.png").dtype == np.uint16
-    assert (tmp_path / "provenance.json").exists()
+    out = tmp_path / "out"
+    for name in ("mine.png", "sites.tif", "overlay.png"):
+        assert run("segment", image, "-o", out / name, "--sweeps", 5, "-q", "--save-plot", "--save-sites") == 0
+        labels = (tifffile.imread if name.endswith("tif") else iio.imread)(out / name)
+        assert (labels.dtype, labels.shape) == (np.uint16, IMAGE.shape[:2])
+        assert labels.max() < 60  # clusters, not sites and not a picture
+        stem = name.partition(".")[0]
+        assert {p.name for p in out.glob(f"{stem}.*")} >= {f"{stem}.provenance.json", f"{stem}.trace.csv"}
+
+
+def test_no_input_is_written_over(image, tmp_path, capsys):
+    before = image.read_bytes()
+    assert run("segment", image, "-o", image, "-q") == 2
+    assert "would write over an input" in capsys.readouterr().err
+    assert image.read_bytes() == before
+    (tmp_path / "folder.tif").mkdir()
+    assert run("segment", image, "-o", tmp_path / "folder.tif", "-q") == 2
+    assert "is a folder" in capsys.readouterr().err
+    assert run("segment", image, "-o", tmp_path / "out.jpg", "-q") == 2
+    assert "written as .tif or .png" in capsys.readouterr().err
+    assert run("segment", image, "-o", tmp_path / ("x" * 300), "-q") == 2
+    assert run("segment", "y" * 300, "-o", tmp_path / "out", "-q") == 2
 
 
 def test_quiet_prints_nothing(image, tmp_path, capsys):
@@ -229,13 +248,15 @@ def test_more_labels_than_uint16_holds_are_written_as_uint32(tmp_path, capsys):
     tifffile.imwrite(tmp_path / "sites.tif", sites)
     np.save(tmp_path / "image.npy", sites.astype(np.float32))
     arguments = ["--sites", tmp_path / "sites.tif", "--start", "singletons", "--sweeps", 0, "--texture-words", 0]
-    assert run("segment", tmp_path / "image.npy", "-o", tmp_path / "out", "-q", "--save-sites", *arguments) == 0
+    assert run("segment", tmp_path / "image.npy", "-o", tmp_path / "out", "--save-sites", *arguments) == 0
     labels = tifffile.imread(tmp_path / "out" / "labels.tif")
     assert (labels.dtype, labels.max()) == (np.uint32, 67_600)
     assert tifffile.imread(tmp_path / "out" / "sites.tif").dtype == np.uint32
     assert "written as uint32" in capsys.readouterr().err
-    assert run("segment", tmp_path / "image.npy", "-o", tmp_path / "two", "-q", "--format", "png", *arguments) == 0
-    assert "written as labels.tif" in capsys.readouterr().err
+    assert run("segment", tmp_path / "image.npy", "-o", tmp_path / "two", "--format", "png", *arguments) == 0
+    printed = capsys.readouterr().err
+    assert "PNG cannot hold 32-bit labels: written as labels.tif" in printed
+    assert "there is no uncertainty" in printed  # without a sweep
 
 
 def test_help_explains_every_knob(capsys):
@@ -254,6 +275,7 @@ def test_wrong_usage_is_exit_code_2(capsys):
         with pytest.raises(SystemExit) as end:
             run(*arguments)
         assert end.value.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

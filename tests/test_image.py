@@ -57,7 +57,8 @@ def test_boolean_images_and_rgb_floats():
         ((8, 9, 3), "ZYX", (8, 9, 3), 1),
         ((8, 9, 3), "YXC", (8, 9), 3),
         ((2, 5, 8, 9), "CZYX", (5, 8, 9), 2),
-        ((9, 8, 5), "xyz", (5, 8, 9), 1),
+        ((9, 8, 5), "xyz", (9, 8, 5), 1),
+        ((8, 9, 2), "YXS", (8, 9), 1),
     ],
 )
 def test_axes(shape, axes, space, channels):

@@ -92,6 +92,9 @@ def test_tables_hold_an_entry_for_every_count_that_can_occur():
         (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), evidence=-1.0), "evidence must be"),
         (lambda: gsw.DirichletMultinomial(-np.ones((2, 2), int)), "counts must be >= 0"),
         (lambda: gsw.DirichletMultinomial(np.full((2, 2), 0.5)), "whole numbers"),
+        (lambda: gsw.DirichletMultinomial([[np.inf, 2], [3, 0]]), "whole numbers"),
+        (lambda: gsw.DirichletMultinomial([[1e12, 2], [3, 0]]), "add up to at most"),
+        (lambda: gsw.DirichletMultinomial(np.ones((2, 2), complex)), "whole numbers of shape"),
         (lambda: gsw.Gaussian.from_values(np.array([[np.nan]])), "finite"),
         (lambda: gsw.Gaussian.from_values(np.ones((3, 1)), kappa=0.0), "gauss_kappa must be"),
         (
@@ -124,13 +127,19 @@ def test_tables_hold_an_entry_for_every_count_that_can_occur():
             lambda: next(
                 gsw.sample(gsw.Problem.from_counts(np.ones((3, 1), int), [(0, 1)], 0.1, gsw.Potts(2)), init=[0, 1, 2])
             ),
-            "init has a number or sizes of clusters that the prior forbids",
+            "the start has a number or sizes of clusters that the prior forbids",
         ),
     ],
 )
 def test_what_cannot_be_used_is_said(make, words):
     with pytest.raises(gsw.InputError, match=words):
         make()
+
+
+def test_defaults_of_a_problem_are_the_papers():
+    problem = gsw.Problem.from_counts(np.ones((3, 2), ">i4"), [(0, 1), (1, 2)])
+    assert (set(problem.beta), problem.prior) == ({0.02}, gsw.DirichletProcess(3.0))
+    assert problem.likelihoods[0].phi == 50.0
 
 
 def test_counts_may_be_sparse_and_come_in_blocks():

@@ -170,6 +170,33 @@ def test_uncertainty_is_what_the_chain_saw():
     assert coin == pytest.approx(1.0)
 
 
+def test_what_is_not_known_yet_is_not_called_sure():
+    stopped = gsw.segment(IMAGE, sweeps=100_000, report=lambda _, s: s is not None)
+    assert np.isnan(stopped.uncertainty).all()
+    assert np.isnan(stopped.boundary).any()
+
+
+def test_own_words_are_in_the_provenance(tmp_path):
+    book = gsw.Codebook.fit(IMAGE, words=9)
+    book.save(tmp_path / "book.json")
+    given = gsw.segment(IMAGE, codebook=book, sweeps=1).provenance["given"]
+    assert set(given) == {"codebook"}
+    assert gsw.segment(IMAGE, codebook=str(tmp_path / "book.json"), sweeps=1).provenance["given"] == given
+
+
+def test_a_random_start_respects_the_prior():
+    for changes in (dict(prior="potts", K=3), dict(min_size=40), dict(max_size=7)):
+        result = gsw.segment(IMAGE, preset="paper", start="random", sweeps=0, **changes)
+        assert np.isfinite(result.snapshot.log_posterior)
+
+
+def test_grey_stored_as_rgb_is_grey_to_the_gaussian():
+    grey = IMAGE[..., 0]
+    (one,) = gsw.prepare(grey, preset="paper", likelihood="gaussian").likelihoods
+    (three,) = gsw.prepare(np.stack([grey] * 3, axis=-1), preset="paper", likelihood="gaussian").likelihoods
+    assert one.sums.shape[1] == three.sums.shape[1] == 1
+
+
 @pytest.mark.parametrize("name", ["mosaic", "mosaic_3d"])
 def test_samples_with_a_known_truth_are_found(name):
     image, truth = sample(name)

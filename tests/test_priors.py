@@ -71,6 +71,22 @@ def test_tables_and_expected_clusters_against_enumeration(name, n):
     assert cluster_distribution(prior, n) == pytest.approx(exact, abs=1e-12)
 
 
+@pytest.mark.parametrize("K", [10**9, 10**15, 10**20])
+def test_very_many_clusters_are_no_limit(K):
+    """Every site its own label: the number of clusters is that of a Dirichlet process, or n itself."""
+    log_v = gsw.Potts(K).tables(50).log_v
+    assert np.diff(log_v) == pytest.approx(np.log(float(K)), rel=1e-6)
+    assert gsw.Potts(K).expected_clusters(50) == pytest.approx(50, rel=1e-5)
+    assert gsw.FiniteDirichlet(K, 1.0).expected_clusters(50) == pytest.approx(50, rel=1e-5)
+    process = gsw.DirichletProcess(2.0).expected_clusters(50)
+    assert gsw.FiniteDirichlet(K, 2.0 / K).expected_clusters(50) == pytest.approx(process, rel=1e-6)
+
+
+def test_limits_on_limits():
+    once = gsw.TablePrior([0, 0, *[-50.0] * 10, 40.0], [0.0] * 13).truncated(1)
+    assert once.truncated(1).expected_clusters(12) == pytest.approx(once.expected_clusters(12))
+
+
 def test_the_finite_dirichlet_has_the_factor_that_the_paper_drops():
     assert gsw.FiniteDirichlet(4, 0.25).expected_clusters(5) == pytest.approx(1.857, abs=5e-4)
 
@@ -114,6 +130,9 @@ def test_coupling_lowers_the_number_of_clusters():
         (lambda: gsw.FiniteDirichlet(3, 0.0), "alpha must be a number > 0"),
         (lambda: gsw.Potts(0), "K must be a whole number >= 1"),
         (lambda: gsw.Potts(2.5), "K must be a whole number >= 1"),
+        (lambda: gsw.Potts(math.nan), "K must be a whole number >= 1"),
+        (lambda: gsw.Potts("3"), "K must be a whole number >= 1"),
+        (lambda: gsw.DirichletProcess("1"), "alpha must be a number > 0"),
         (lambda: gsw.PitmanYor(1.0, 1.0), "theta must be a number < 1"),
         (lambda: gsw.PitmanYor(-0.5, 0.5), "alpha must be a number > -theta"),
         (lambda: gsw.PitmanYor(1.2, -0.5), "whole number L"),

@@ -60,6 +60,20 @@ def test_a_mask_is_respected(method, kind):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("pattern", ["small", "dots", "islands"])
+def test_every_pixel_of_a_mask_is_in_a_site(method, pattern):
+    mask = np.zeros((60, 60), bool)
+    if pattern == "small":
+        mask[20:29, 20:29] = True
+    elif pattern == "dots":
+        mask[::4, ::4] = True
+    else:
+        mask[[3, 3, 50, 57], [3, 40, 50, 2]] = True
+        mask[20:40, 10:45] = True
+    check_sites(superpixels(picture(astronaut()[:60, :60]), gsw.Settings(superpixels=method), mask), mask)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_the_size_can_be_set(method):
     seen = picture(astronaut()[:200, :200])
     for size in (20, 60, 200):

@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant(
         "size limits without whole-cluster moves",
         "chain.py",
-        "regroups = int(np.isneginf(problem.tables.log_w[1:]).any())",
+        "regroups = int(needs_regroups(problem))",
         "regroups = 0",
         ("tests/test_chain.py", "-k", "limits_are_crossed"),
     ),
@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant(
         "the chain's float sums are counted again when it is restored",
         "chain.py",
-        '    chain.clusters.moments[:, :used] = state["moments"]\n',
+        "    chain.clusters.moments[:, : gauss.size] = moments\n",
         "",
         ("tests/test_chain.py", "-k", "restored and (gaussian or mixed)"),
     ),

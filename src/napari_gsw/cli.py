@@ -7,12 +7,13 @@ Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (sa
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from napari_gsw.core.versions import own_version
 
 SAMPLE = "sample:"
 LABEL_FILES = (".tif", ".tiff", ".png")
+OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,9 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"napari-gsw: {message}; {self.prog} --help tells more\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and options; those of the settings are made from their declaration."""
-    top = argparse.ArgumentParser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
+    top = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
@@ -132,23 +141,41 @@ def run_segment(given: argparse.Namespace) -> int:
         for name in ("mask", "sites", "seeds", "init")
         if (path := getattr(given, name)) is not None
     }
-    output = Path(given.output)
-    single = output.suffix.lower() in LABEL_FILES
-    name = output.name if single else f"labels.{given.format}"
-    with (
-        output_folder(output.parent if single else output) as folder,
-        Progress(settings.sweeps, given.quiet) as progress,
-    ):
+    folder, name = _targets(given)
+    with output_folder(folder) as scratch, Progress(settings.sweeps, given.quiet) as progress:
         result = segment(image, settings, seed=given.seed, report=progress.report, **files)
-        remarks = write_result(result, folder, name, given.save_sites)
+        remarks = write_result(result, scratch, name, given.save_sites)
         if given.save_plot:
-            _plots(image, settings.axes, result, folder)
-        progress.close()
-        if not given.quiet:
-            print(summary(result, output))
+            _plots(image, settings.axes, result, scratch, name)
+    if not given.quiet:
+        print(summary(result, folder))
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
     return 130 if progress.stopped else 0
+
+
+def _targets(given: argparse.Namespace) -> tuple[Path, str]:
+    """The folder to write into and the name of the labels in it; nothing that was read is written over."""
+    output = Path(given.output)
+    kind = output.suffix.lower()
+    if kind in OTHER_IMAGES:
+        raise InputError(f"labels are written as .tif or .png, or into a folder, not as {kind}")
+    if kind in LABEL_FILES:
+        folder, name = output.parent, output.name
+    else:
+        folder, name = output, f"labels.{given.format}"
+    target = folder / name
+    if os.path.isdir(target):
+        raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
+    for source in (given.image, given.mask, given.sites, given.seeds, given.init):
+        if (
+            source is not None
+            and os.path.exists(source)
+            and os.path.exists(target)
+            and os.path.samefile(source, target)
+        ):
+            raise InputError(f"the output {str(target)!r} would write over an input; choose another name")
+    return folder, name
 
 
 def run_gui(given: argparse.Namespace) -> int:
@@ -166,20 +193,21 @@ def run_gui(given: argparse.Namespace) -> int:
     return 0
 
 
-def summary(result: Result, output: Path) -> str:
+def summary(result: Result, folder: Path) -> str:
     best = result.snapshot.best
     return (
         f"{result.n_clusters} clusters of {result.problem.n} sites after {result.snapshot.sweep} sweeps; "
-        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {output}"
+        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {folder}"
     )
 
 
-def _plots(image: NDArray[Any], axes: str, result: Result, folder: Path) -> None:
+def _plots(image: NDArray[Any], axes: str, result: Result, folder: Path, labels_name: str) -> None:
     from napari_gsw import plots
+    from napari_gsw.io import companion
 
-    plots.save_overlay(image, result, folder / "overlay.png", axes)
-    plots.save_trace(result.trace, folder / "trace.png")
-    plots.save_uncertainty(result, folder / "uncertainty.png")
+    plots.save_overlay(image, result, folder / companion(labels_name, "overlay.png"), axes)
+    plots.save_trace(result.trace, folder / companion(labels_name, "trace.png"))
+    plots.save_uncertainty(result, folder / companion(labels_name, "uncertainty.png"))
 
 
 def _image(name: str) -> tuple[NDArray[Any], str]:

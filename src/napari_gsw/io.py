@@ -32,7 +32,7 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     TIFF (also OME and ImageJ, with their axes), NumPy's .npy, and whatever imageio reads: PNG, JPEG, BMP ...
     """
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
         raise InputError(f"{str(path)!r} is not a file")
     try:
         if file.suffix.lower() in TIFF:
@@ -97,7 +97,7 @@ def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """A scratch folder inside `folder` whose files move into it when all went well, and vanish otherwise."""
     target = Path(folder)
     made: list[Path] = []
-    missing = [p for p in (target, *target.parents) if not p.exists()]
+    missing = [p for p in (target, *target.parents) if not os.path.exists(p)]
     try:
         for parent in reversed(missing):
             parent.mkdir()
@@ -132,7 +132,8 @@ def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", 
 
     Parameters
     ----------
-    labels_name : ends in .tif or .png; PNG holds at most 16 bits.
+    labels_name : ends in .tif or .png; PNG holds two dimensions of at most 16 bits. Unless its stem is ``labels``, the
+        other files' names begin with it, so that several results can share a folder.
     sites : also write the superpixels.
     """
     remarks = []
@@ -140,16 +141,26 @@ def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", 
         remarks.append(f"labels go up to {result.labels.max()}, more than uint16 holds: written as uint32")
     written = write_labels(result.labels, folder / labels_name)
     if written.name != labels_name:
-        remarks.append(f"PNG holds no 32-bit labels: written as {written.name}")
+        what = "a volume" if result.labels.ndim > 2 else "32-bit labels"
+        remarks.append(f"PNG cannot hold {what}: written as {written.name}")
     if sites and result.problem.sites is not None:
-        image = result.problem.sites
         wide = result.problem.n > PNG_MOST
         if wide:
-            remarks.append(f"{result.problem.n} sites are more than uint16 holds: sites.tif is uint32")
-        write_labels(image.astype(np.uint32 if wide else np.uint16), folder / "sites.tif")
-    (folder / "provenance.json").write_text(json.dumps(result.provenance, indent=2) + "\n")
-    write_trace(result.trace, folder / "trace.csv")
+            remarks.append(f"{result.problem.n} sites are more than uint16 holds: the sites are written as uint32")
+        image = result.problem.sites.astype(np.uint32 if wide else np.uint16)
+        write_labels(image, folder / companion(labels_name, "sites.tif"))
+    text = json.dumps(result.provenance, indent=2) + "\n"
+    (folder / companion(labels_name, "provenance.json")).write_text(text, encoding="utf-8")
+    write_trace(result.trace, folder / companion(labels_name, "trace.csv"))
+    if np.isnan(result.uncertainty).any():
+        remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
+
+
+def companion(labels_name: str, name: str) -> str:
+    """Name of a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
+    stem = Path(labels_name).stem
+    return name if stem == "labels" else f"{stem}.{name}"
 
 
 def write_labels(labels: NDArray[Any], path: Path) -> Path:

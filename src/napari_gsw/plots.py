@@ -93,6 +93,7 @@ def save_uncertainty(result: Result, path: Path) -> None:
     from matplotlib.figure import Figure
 
     boundary, unsure = middle(result.boundary), middle(result.uncertainty)
+    known = not np.isnan(result.uncertainty).any()
     height, width = boundary.shape
     figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")
     for axes, values, title in zip(
@@ -102,7 +103,7 @@ def save_uncertainty(result: Result, path: Path) -> None:
         strict=True,
     ):
         drawn = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
-        axes.set_title(title, fontsize=10, color=GREY)
+        axes.set_title(title if known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
         axes.set_axis_off()
         figure.colorbar(drawn, ax=axes, shrink=0.8)
     figure.savefig(path, dpi=DPI)

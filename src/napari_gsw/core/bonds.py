@@ -45,7 +45,7 @@ def drawn(problem: Problem, low: float, high: float) -> Bonds:
         raise InputError(f"bond probabilities must satisfy 0 <= low <= high < 1, not {low!r} and {high!r}")
     positive = np.maximum(problem.beta, 0)
     mean = positive[positive > 0].mean() if (positive > 0).any() else 1.0
-    return Bonds(positive / mean, float(low), float(high))
+    return Bonds(positive / mean if high > 0 else 0 * positive, float(low), float(high))
 
 
 def from_settings(problem: Problem, settings: Settings) -> Bonds:

@@ -6,6 +6,8 @@ state=...)`` goes on from there bit for bit as if it had never stopped.
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +26,9 @@ from napari_gsw.core.model import Problem, check_labels, log_posterior
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]
+
+# How many numbers of clusters are tried for a start that has seeds.
+MOST_DEALS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +128,14 @@ def sample(
         raise InputError(f"every must be a whole number >= 1, not {every!r}")
     made = bonds if bonds is not None else bonding.fixed(problem, lam)
     if regroups is None:
-        regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
+        regroups = int(needs_regroups(problem))
+    for name, number in (("regroups", regroups), ("burn_in", burn_in), ("seed", seed)):
+        if isinstance(number, bool) or int(number) != number or number < 0:
+            raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
     if state is None:
-        chain = start(problem, made, regroups, burn_in, seed, init, seeds)
+        chain = start(problem, made, int(regroups), int(burn_in), int(seed), init, seeds)
     else:
-        chain = restored(problem, made, regroups, burn_in, state)
+        chain = restored(problem, made, int(regroups), int(burn_in), state)
     return _drain(chain, int(sweeps), int(every), interval)
 
 
@@ -148,7 +156,16 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
     """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
-    return next(sample(problem, sweeps, every=max(sweeps, 1), **more))
+    snapshots = list(sample(problem, sweeps, **{"every": max(sweeps, 1)} | more))
+    return dataclasses.replace(snapshots[-1], trace=_frozen(np.concatenate([s.trace for s in snapshots])))
+
+
+def needs_regroups(problem: Problem) -> bool:
+    """Whether the prior forbids some sizes, or some numbers of clusters between others, that single moves cannot cross."""
+    log_v, log_w = problem.tables
+    allowed = np.flatnonzero(np.isfinite(log_v[1:]))
+    gap = len(allowed) > 0 and len(allowed) < allowed[-1] - allowed[0] + 1
+    return bool(gap or np.isneginf(log_w[1:]).any())
 
 
 def start(
@@ -171,7 +188,7 @@ def start(
         counted=np.zeros(3, np.int64),
     )
     rng = np.random.Generator(np.random.SFC64(seed))
-    return _assembled(problem, bonds, held, regroups, burn_in, labels, posterior, rng)
+    return _assembled(problem, bonds, held, regroups, burn_in, labels, posterior, rng, int(labels.max()) + 1)
 
 
 def step(chain: Chain, sweeps: int) -> Floats:
@@ -218,23 +235,23 @@ def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state:
     try:
         posterior = Posterior(*(state[name].copy() for name in Posterior._fields))
         labels, seeds = state["labels"].astype(np.int32), state["seeds"].astype(np.int32)
-        fits = len(labels) == problem.n and len(posterior.together) == len(problem.edges)
-        rng = np.random.Generator(np.random.SFC64(0))
-        inner = dict(rng.bit_generator.state)
-        inner["state"] = {"state": state["generator"].astype(np.uint64)}
-        rng.bit_generator.state = inner
+        moments, gauss, words = state["moments"], state["gauss"], state["generator"]
     except KeyError as missing:
         raise InputError(f"the state of the chain lacks {missing}") from None
-    if not fits:
+    own = (problem.n, len(problem.edges), problem.evidence.moments.shape[1])
+    found = (len(labels), len(posterior.together), moments.shape[0])
+    if own != found or moments.shape[1] != gauss.size or gauss.size <= labels.max():
         raise InputError(
-            f"the state belongs to another problem: {len(labels)} sites and {len(posterior.together)} edges, "
-            f"not {problem.n} and {len(problem.edges)}"
+            f"the state belongs to another problem: it has {found[0]} sites, {found[1]} edges and {found[2]} moments, "
+            f"not {own[0]}, {own[1]} and {own[2]}"
         )
-    chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng)
-    used = state["gauss"].size
-    chain.clusters.moments[:, :used] = state["moments"]
-    chain.clusters.gauss[:used] = state["gauss"]
-    chain.work.slots[0] = used
+    rng = np.random.Generator(np.random.SFC64(0))
+    inner = dict(rng.bit_generator.state)
+    inner["state"] = {"state": words.astype(np.uint64)}
+    rng.bit_generator.state = inner
+    chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size)
+    chain.clusters.moments[:, : gauss.size] = moments
+    chain.clusters.gauss[: gauss.size] = gauss
     return chain
 
 
@@ -247,10 +264,10 @@ def _assembled(
     labels: Ints,
     posterior: Posterior,
     rng: np.random.Generator,
+    used: int,
 ) -> Chain:
-    """Count the clusters of `labels` (any slots >= 0) and add the scratch arrays."""
+    """Count the clusters of `labels`, which lie in the first `used` slots, and add the scratch arrays."""
     e, n = problem.evidence, problem.n
-    used = int(labels.max()) + 1
     words, channels = len(e.table_start), e.moments.shape[1] // 2
     clusters = kernels.empty_clusters(words, channels, used + 16)
     np.add.at(clusters.size, labels, 1)
@@ -273,14 +290,33 @@ def _first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints
     if init is not None:
         labels = _seeded(check_labels(init, n, "init"), seeds)
         if not np.isfinite(_log_prior(problem, labels)):
-            raise InputError("init has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
+            raise InputError(
+                "the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)"
+            )
         return labels
-    for k in range(1, n + 1):
-        even = np.arange(n) * k // n
-        for labels in (_seeded(even, seeds), _dealt(seeds, k)):
+    if (seeds < 0).all():
+        for k in range(1, n + 1):
+            if even_start_allowed(problem, k):
+                return (np.arange(n) * k // n).astype(np.int32)
+    else:
+        labels = _seeded(np.zeros(n, np.int64), seeds)
+        if np.isfinite(_log_prior(problem, labels)):
+            return labels
+        # Otherwise deal the free sites to the seeds' clusters and, if need be, to some more.
+        least = len(np.unique(seeds[seeds >= 0]))
+        for k in [k for k in range(least, n + 1) if np.isfinite(problem.tables.log_v[k])][:MOST_DEALS]:
+            labels = _dealt(seeds, k)
             if np.isfinite(_log_prior(problem, labels)):
                 return labels
     raise InputError("no simple start satisfies the prior's limits (K, min_size, max_size) and the seeds; give init")
+
+
+def even_start_allowed(problem: Problem, k: int) -> bool:
+    """Whether the prior allows k clusters as equal in size as can be."""
+    log_v, log_w = problem.tables
+    small, more = divmod(problem.n, k)
+    sizes = (small, small + 1) if more else (small,)
+    return bool(np.isfinite(log_v[k]) and all(np.isfinite(log_w[m]) for m in sizes))
 
 
 def _log_prior(problem: Problem, labels: Ints) -> float:
@@ -296,21 +332,25 @@ def _seeded(labels: NDArray[np.integer], seeds: Ints) -> Ints:
 
 def _dealt(seeds: Ints, k: int) -> Ints:
     """k clusters as equal as the seeds allow: each free site goes to the cluster that is smallest so far."""
-    labels = np.unique(np.where(seeds >= 0, seeds, -1), return_inverse=True)[1].astype(np.int32)
-    labels -= int((seeds < 0).any())
-    sizes = np.zeros(max(k, int(labels.max()) + 1), np.int64)
-    np.add.at(sizes, labels[labels >= 0], 1)
-    for i in np.flatnonzero(labels < 0):
-        labels[i] = np.argmin(sizes)
-        sizes[labels[i]] += 1
+    held = seeds >= 0
+    labels = np.zeros(len(seeds), np.int32)
+    labels[held] = np.unique(seeds[held], return_inverse=True)[1]
+    sizes = np.bincount(labels[held], minlength=k)
+    heap = [(int(size), j) for j, size in enumerate(sizes)]
+    heapq.heapify(heap)
+    for i in np.flatnonzero(~held):
+        size, labels[i] = heap[0]
+        heapq.heapreplace(heap, (size + 1, int(labels[i])))
     return kernels.canonical(labels)
 
 
 def _check_seeds(seeds: ArrayLike, n: int) -> Ints:
     values = check_labels(seeds, n, "seeds")
-    if values.min(initial=0) < -1:
-        raise InputError(f"seeds must be numbers >= 0, or -1 for a free site, not {values.min()}")
-    return np.where(values < 0, -1, values).astype(np.int32)
+    if values.min(initial=0) < -1 or values.max(initial=0) > np.iinfo(np.int32).max:
+        raise InputError(
+            f"seeds must be numbers in [0, 2147483647], or -1 for a free site, not {values.min()} to {values.max()}"
+        )
+    return values.astype(np.int32)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -24,7 +24,7 @@ LEARNING_PIXELS = 20_000
 ROUNDS = 15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Codebook:
     """A list of words, each a point of a feature space.
 

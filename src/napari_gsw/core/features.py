@@ -15,6 +15,8 @@ from napari_gsw.core.superpixels import Sites
 
 # Widths in pixels of the texture filters.
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
+# Share of the largest channel's variance below which a channel is taken for constant.
+LEAST_VARIANCE = 1e-6
 
 
 def likelihoods(
@@ -31,9 +33,13 @@ def likelihoods(
     blocks: list[Likelihood] = []
     if settings.likelihood == "gaussian":
         inside = sites > 0
+        pixels = picture.channels[inside]
+        # A grey picture stored as RGB has two channels of rounding errors, which would count as much as the third.
+        spread = pixels.astype(np.float64).var(axis=0)
+        pixels = pixels[:, spread >= LEAST_VARIANCE * spread.max()]
         blocks.append(
             Gaussian.from_pixels(
-                picture.channels[inside],
+                pixels,
                 sites[inside] - 1,
                 int(sites.max()),
                 evidence=settings.evidence,
@@ -57,10 +63,9 @@ def likelihoods(
 def histogram(words: NDArray[np.int32], sites: Sites) -> sparse.csr_array:
     """Pixels of each word in each site: (n_sites, n_words) counts."""
     inside = sites > 0
-    n, width = int(sites.max()), int(words.max()) + 1
-    key = (sites[inside].astype(np.int64) - 1) * width + words[inside]
-    counts = np.bincount(key, minlength=n * width).reshape(n, width)
-    return sparse.csr_array(counts)
+    shape = (int(sites.max()), int(words.max()) + 1)
+    place = (sites[inside] - 1, words[inside])
+    return sparse.coo_array((np.ones(len(place[0]), np.int64), place), shape=shape).tocsr()
 
 
 def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:

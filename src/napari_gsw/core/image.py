@@ -18,7 +18,7 @@ from napari_gsw.core.errors import InputError
 Pixels = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Picture:
     """An image that has been checked and converted.
 
@@ -33,7 +33,7 @@ class Picture:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The spatial shape, (y, x) or (z, y, x)."""
+        """The spatial shape, in the image's own order of axes."""
         return self.channels.shape[:-1]
 
     @property
@@ -70,12 +70,13 @@ def picture(image: ArrayLike, axes: str = "auto") -> Picture:
             f"the image has {bad} pixels that are NaN or infinite; replace them or mask them by finite values"
         )
 
-    space = [a for a in "ZYX" if a in letters]
     samples = letters.find("S") if "S" in letters else letters.find("C")
-    order = [letters.index(a) for a in space]
+    order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
     array = array.transpose([*order, samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
     if "S" in letters and array.shape[-1] in (3, 4):
         return Picture(_lab(array[..., :3]), True)
+    if "S" in letters and array.shape[-1] == 2:
+        array = array[..., :1]  # grey with alpha
     return Picture(_stretched(array), False)
 
 

@@ -237,9 +237,10 @@ def visit(
     labels: Ints,
     clusters: Clusters,
     work: Work,
+    value: Floats,
     rng: np.random.Generator,
     first: int,
-) -> tuple[int, float]:
+) -> int:
     """Visit each spin cluster from root `first` on once and redraw its cluster from the conditional.
 
     For spin cluster C and an existing cluster j the weight is, in logarithms (eq. conditional1),
@@ -249,7 +250,8 @@ def visit(
     where the last sum runs over the edges that leave C and end in A_j, each once. Unbonded edges inside C are the same
     for every candidate and must not be counted. A spin cluster that holds a seed stays where it is.
 
-    Returns the root to go on from when the slots have run out (n: all done), and the change of the log posterior.
+    ``value[0]``, the log posterior, is kept group by group, so that its last digit does not depend on when slots run
+    out. Returns the root to go on from when they have (n: all done).
     """
     site_start, word, count = evidence.site_start, evidence.word, evidence.times
     table, table_start = evidence.table, evidence.table_start
@@ -269,12 +271,11 @@ def visit(
     weight = np.zeros(capacity)
     pull = np.zeros(capacity)  # sum of beta (1 - delta) towards each cluster
     full = np.zeros(capacity)  # sum of beta
-    change = 0.0
     for root in range(first, n):
         if parent[root] != root:
             continue
         if used[0] == capacity:
-            return root, change
+            return root
         slots = used[0] + 1
         members = 0
         held = False
@@ -334,7 +335,7 @@ def visit(
 
         back = old if left > 0 else fresh
         if new != back:
-            change += (score[new] - pull[new] + full[new]) - (score[back] - pull[back] + full[back])
+            value[0] += (score[new] - pull[new] + full[new]) - (score[back] - pull[back] + full[back])
         used[1] = k_left + 1 if new == fresh else k_left
         if new == used[0]:
             used[0] += 1
@@ -354,7 +355,7 @@ def visit(
             while i >= 0:
                 labels[i] = new
                 i = whole(chain[i])
-    return n, change
+    return n
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -478,8 +479,9 @@ def regroup(
     Draw two or more anchor sites, take the clusters that hold them apart, and deal their sites again so that every new
     cluster holds an anchor. The anchors do not depend on the labels and lead from the new state back to the
     old one, so only the probabilities of the two deals enter the acceptance. Two anchors merge, split or exchange; with
-    more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of
-    the support can be dealt, so chains with size limits are irreducible.
+    more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of up to
+    MOST_ANCHORS clusters of the support can be dealt, so chains with size limits are irreducible, unless the limits are
+    so tight that more clusters than that must change at once (smallest over largest size above 32 / 33).
 
     Returns the change of the log posterior.
     """
@@ -600,8 +602,7 @@ def advance(
         x = bond(graph, bonds, labels, work, rng)
         root = whole(0)
         while root < n:
-            root, change = visit(evidence, graph, tables, bonds, x, seeds, labels, clusters, work, rng, root)
-            value[0] += change
+            root = visit(evidence, graph, tables, bonds, x, seeds, labels, clusters, work, value, rng, root)
             if root < n:
                 clusters = grown(clusters, 2 * clusters.size.size)
         for _ in range(regroups):

@@ -21,6 +21,9 @@ from napari_gsw.core.errors import InputError
 
 Floats = NDArray[np.float64]
 
+# The tables have an entry for every count, so counts have to end somewhere.
+MOST_COUNTS = 2**31 - 1
+
 
 class Likelihood:
     """What every block offers."""
@@ -53,19 +56,7 @@ class DirichletMultinomial(Likelihood):
             raise InputError(f"phi must be a number > 0, not {self.phi!r}")
         if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
             raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
-        counts = sparse.csr_array(self.counts)
-        if counts.shape[0] < 1:
-            raise InputError("counts must have at least one row (site)")
-        if counts.dtype.kind not in "bui" and not np.array_equal(counts.data, np.rint(counts.data)):
-            raise InputError("counts must be whole numbers; scale their weight with evidence instead")
-        if counts.nnz and counts.data.min() < 0:
-            raise InputError(f"counts must be >= 0, not {counts.data.min()}")
-        counts = counts.astype(np.int64)
-        occurs = np.asarray(counts.sum(axis=0)).ravel() > 0
-        counts = sparse.csr_array(counts[:, np.flatnonzero(occurs)])
-        counts.eliminate_zeros()
-        counts.sort_indices()
-        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "counts", _checked_counts(self.counts))
 
     @property
     def n(self) -> int:  # type: ignore[override]
@@ -176,6 +167,26 @@ class Gaussian(Likelihood):
         one -= half * np.log(2 * np.pi)
         table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
         return table
+
+
+def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:
+    """Whole numbers >= 0 as a sparse matrix of the words that occur."""
+    raw = given if sparse.issparse(given) else np.asarray(given)
+    if raw.dtype.kind not in "buif" or raw.ndim != 2 or raw.shape[0] < 1:
+        raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
+    counts = sparse.csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))
+    if not np.isfinite(counts.data).all() or not np.array_equal(counts.data, np.rint(counts.data)):
+        raise InputError("counts must be whole numbers; scale their weight with evidence instead")
+    if counts.nnz and counts.data.min() < 0:
+        raise InputError(f"counts must be >= 0, not {counts.data.min():g}")
+    if counts.nnz and float(counts.data.astype(np.float64).sum()) > MOST_COUNTS:
+        raise InputError(f"counts must add up to at most {MOST_COUNTS:,}, not {counts.data.sum():g}")
+    counts = counts.astype(np.int64)
+    occurs = np.asarray(counts.sum(axis=0)).ravel() > 0
+    counts = sparse.csr_array(counts[:, np.flatnonzero(occurs)])
+    counts.eliminate_zeros()
+    counts.sort_indices()
+    return counts
 
 
 def membership(labels: NDArray[np.integer]) -> sparse.csr_array:

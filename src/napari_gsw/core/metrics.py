@@ -98,6 +98,8 @@ def boundary_f(
     """
     found = _boundary(np.asarray(segmentation))
     many = [_boundary(np.asarray(h)) for h in (humans if isinstance(humans, (list, tuple)) else [humans])]
+    if not many:
+        raise InputError("the boundary measure needs at least one human segmentation")
     if any(h.shape != found.shape for h in many):
         raise InputError(f"all segmentations must have the shape {found.shape}")
     reach = BOUNDARY_TOLERANCE * float(np.linalg.norm(found.shape)) if tolerance is None else tolerance

@@ -16,7 +16,7 @@ from napari_gsw.core import arrays
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import RegionGraph, adjacency
 from napari_gsw.core.likelihoods import DirichletMultinomial, Likelihood, evidence
-from napari_gsw.core.priors import PartitionPrior
+from napari_gsw.core.priors import DirichletProcess, PartitionPrior
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +49,8 @@ class Problem:
             raise InputError("a problem needs at least one site")
         object.__setattr__(self, "edges", _check_edges(self.edges, self.n))
         object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
+        if not isinstance(self.prior, PartitionPrior):
+            raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
         self.prior.tables(self.n)  # says what is wrong with the prior now rather than at the first sweep
 
     @classmethod
@@ -56,8 +58,8 @@ class Problem:
         cls,
         counts: ArrayLike,
         edges: ArrayLike,
-        beta: ArrayLike,
-        prior: PartitionPrior,
+        beta: ArrayLike = 0.02,
+        prior: PartitionPrior | None = None,
         phi: float | Sequence[float] = 50.0,
         evidence: float | Sequence[float | None] | None = None,
     ) -> Problem:
@@ -68,6 +70,7 @@ class Problem:
         counts : (n, words) whole numbers, dense or sparse; or a list of such arrays, one for each block of features.
         edges : (m, 2) neighbouring sites, numbered from 0.
         beta : one coupling, or one for each edge.
+        prior : the partition prior; None is the paper's, ``DirichletProcess(alpha=3)``.
         phi, evidence : of all blocks, or one for each. ``evidence=None`` takes the counts as they are.
         """
         blocks = list(counts) if isinstance(counts, (list, tuple)) and np.ndim(counts[0]) == 2 else [counts]
@@ -79,7 +82,7 @@ class Problem:
             if np.ndim(c) != 2:
                 raise InputError(f"counts must have shape (sites, words), not {np.shape(c)}")
         made = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
-        return cls(made[0].n, made, edges, beta, prior)  # type: ignore[arg-type]
+        return cls(made[0].n, made, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
 
     @cached_property
     def tables(self) -> arrays.Tables:

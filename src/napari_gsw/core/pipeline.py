@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
 from napari_gsw.core import priors
-from napari_gsw.core.chain import Snapshot, sample
+from napari_gsw.core.chain import Snapshot, even_start_allowed, run, sample
 from napari_gsw.core.codebook import Codebook
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features import likelihoods
@@ -49,7 +49,8 @@ class Result:
         number), 0 where there is no site; uint16, or uint32 if the numbers need it.
     clusters : (n,) label of each site.
     trace : log posterior and number of clusters after each sweep.
-    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss).
+    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
+        ended before its burn-in was over.
     boundary : image of the probability that a boundary runs through a pixel.
     provenance : settings, seed, versions and image hash, ready for JSON.
     problem, snapshot : what was sampled, and the last state of the chain, from which it can go on.
@@ -164,6 +165,8 @@ def segment(
     """
     beta, codebook, changes = _own(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
+    if codebook is None and chosen.codebook not in ("auto", "shipped", "image"):
+        codebook = Codebook.load(chosen.codebook)  # here, so that its words are in the provenance
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
     held = None if seeds is None else site_labels(problem, seeds, "seeds")
     rows = []
@@ -174,6 +177,7 @@ def segment(
             break
     assert snapshot is not None  # even without a sweep the chain yields its start
     given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
+    given["codebook"] = None if codebook is None else codebook.centres
     made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
     return result(problem, snapshot, np.concatenate(rows), made)
 
@@ -213,9 +217,12 @@ def start_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.
         return None
     if settings.start == "singletons":
         return np.arange(n)
-    # Equal sizes, dealt at random: the sizes satisfy most limits, and the generator is not the chain's own.
-    even = np.arange(n) * min(settings.start_clusters, n) // n
-    return np.random.default_rng((seed, 1)).permutation(even)
+    # Equal sizes that the prior allows, dealt at random by a generator that is not the chain's own.
+    most = min(settings.start_clusters, n)
+    allowed = [k for k in [*range(most, 0, -1), *range(most + 1, n + 1)] if even_start_allowed(problem, k)]
+    if not allowed:
+        raise InputError("start random finds no sizes that the prior allows (K, min_size, max_size); start from one")
+    return np.random.default_rng((seed, 1)).permutation(np.arange(n) * allowed[0] // n)
 
 
 def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int32]:
@@ -280,7 +287,7 @@ def provenance(
         "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)},
         "given": {name: array_hash(np.asarray(value)) for name, value in given.items()},
         "settings": settings.to_dict(),
-        "seed": seed,
+        "seed": int(seed),
         "sites": problem.n,
         "edges": len(problem.edges),
         "sweeps": snapshot.sweep,
@@ -302,7 +309,7 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
     With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
     """
     bare = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
-    trace = next(sample(bare, burn_in + sweeps, seed, lam, every=burn_in + sweeps)).trace[burn_in:]
+    trace = run(bare, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return Trace(np.arange(burn_in, burn_in + sweeps) + 1, trace[:, 0], trace[:, 1].astype(np.int64))
 
 

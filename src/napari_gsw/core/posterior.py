@@ -20,8 +20,14 @@ def site_entropy(problem: Problem, together: Floats) -> Floats:
     Parameters
     ----------
     together : (m,) probability that the two ends of an edge share a cluster (:attr:`Snapshot.together`).
+
+    Returns
+    -------
+    (n,) bits; NaN if no sweep has been counted yet.
     """
-    p = np.clip(np.nan_to_num(together, nan=1.0), 0, 1)
+    if np.isnan(together).any():
+        return np.full(problem.n, np.nan)
+    p = together
     with np.errstate(divide="ignore", invalid="ignore"):
         bits = -np.nan_to_num(p * np.log2(p)) - np.nan_to_num((1 - p) * np.log2(1 - p))
     weight = np.ones(len(p)) if problem.graph is None else problem.graph.length
@@ -35,7 +41,7 @@ def boundary_probability(problem: Problem, together: Floats) -> NDArray[np.float
     """Image of the probability that a boundary runs through a pixel.
 
     A pixel beside another site has the probability that the two sites are in different clusters (the largest, if there
-    are several); all others have 0.
+    are several); all others have 0. NaN beside other sites if no sweep has been counted yet.
     """
     if problem.sites is None or problem.graph is None:
         raise InputError("this problem was not made from an image, so there is no boundary image")
@@ -44,7 +50,7 @@ def boundary_probability(problem: Problem, together: Floats) -> NDArray[np.float
     touching = problem.graph.order == 1
     edges = problem.edges[touching].astype(np.int64)
     key = edges[:, 0] * n + edges[:, 1]  # sorted, as region_graph leaves it
-    apart = 1 - np.nan_to_num(together[touching], nan=1.0)
+    apart = 1 - together[touching]
     image = np.zeros(sites.shape, np.float32)
     for axis in range(sites.ndim):
         s = np.moveaxis(sites, axis, 0)

@@ -24,6 +24,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,7 +50,7 @@ class PartitionPrior:
         """Exact prior mean of the number of clusters among n sites that are not coupled.
 
         By a formula where there is one, otherwise from :func:`cluster_distribution`, whose cost grows with the
-        square of n.
+        square of n times the number of clusters.
         """
         probability = cluster_distribution(self, n)
         return float(np.arange(len(probability)) @ probability)
@@ -69,7 +71,7 @@ class Potts(PartitionPrior):
     K: int
 
     def __post_init__(self) -> None:
-        _check_whole("K", self.K)
+        object.__setattr__(self, "K", _checked_whole("K", self.K))
 
     def tables(self, n: int) -> Tables:
         return Tables(_log_falling(self.K, n), np.zeros(n + 1))
@@ -86,7 +88,7 @@ class FiniteDirichlet(PartitionPrior):
     alpha: float
 
     def __post_init__(self) -> None:
-        _check_whole("K", self.K)
+        object.__setattr__(self, "K", _checked_whole("K", self.K))
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> Tables:
@@ -95,11 +97,9 @@ class FiniteDirichlet(PartitionPrior):
 
     def expected_clusters(self, n: int) -> float:
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
-        total = self.K * self.alpha
-        rest = total - self.alpha
-        if rest == 0:
+        if self.K == 1:
             return float(n > 0)
-        empty = gammaln(rest + n) - gammaln(rest) - gammaln(total + n) + gammaln(total)
+        empty = np.sum(np.log1p(-self.alpha / (self.K * self.alpha + np.arange(n))))
         return float(-self.K * math.expm1(empty))
 
 
@@ -137,7 +137,7 @@ class PitmanYor(PartitionPrior):
 
     def __post_init__(self) -> None:
         alpha, theta = self.alpha, self.theta
-        if not (math.isfinite(alpha) and math.isfinite(theta) and theta < 1):
+        if not (_finite(alpha) and _finite(theta) and theta < 1):
             raise InputError(f"theta must be a number < 1, not {theta!r} (with alpha {alpha!r})")
         if theta >= 0:
             if not alpha > -theta:
@@ -220,12 +220,10 @@ class Truncated(PartitionPrior):
     max_size: int | None = None
 
     def __post_init__(self) -> None:
-        if int(self.min_size) != self.min_size or self.min_size < 0:
-            raise InputError(f"min_size must be a whole number >= 0, not {self.min_size!r}")
-        if self.max_size is not None and (int(self.max_size) != self.max_size or self.max_size < max(self.min_size, 1)):
-            raise InputError(
-                f"max_size must be a whole number >= {max(self.min_size, 1)} (min_size), not {self.max_size!r}"
-            )
+        object.__setattr__(self, "min_size", _checked_whole("min_size", self.min_size, 0))
+        if self.max_size is not None:
+            largest = _checked_whole("max_size", self.max_size, max(self.min_size, 1))
+            object.__setattr__(self, "max_size", largest)
 
     def tables(self, n: int) -> Tables:
         if self.min_size > n:
@@ -268,7 +266,9 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
     row = np.full(n + 1, -np.inf)
     row[0] = 0.0
     log_p = np.full(n + 1, -np.inf)
-    own = prior.prior if isinstance(prior, Truncated) else prior
+    own = prior
+    while isinstance(own, Truncated):
+        own = own.prior
     for k in range(1, n + 1):
         row = _log_convolution(weight, row)
         log_p[k] = log_v[k] + row[n]
@@ -299,17 +299,22 @@ def _log_convolution(weight: Floats, row: Floats) -> Floats:
 
 
 def _log_falling(K: int, n: int) -> Floats:
-    """log K! - log (K - k)! for k = 0..n, minus infinity beyond K."""
-    k = np.arange(n + 1)
-    inside = gammaln(K + 1) - gammaln(np.maximum(K - k, 0) + 1)
-    return np.where(k <= K, inside, -np.inf)
+    """log K! - log (K - k)! for k = 0..n, minus infinity beyond K; as a sum, for K may be huge."""
+    with np.errstate(divide="ignore"):
+        factors = np.log(np.maximum(float(K) - np.arange(n), 0.0))
+    return np.concatenate(([0.0], np.cumsum(factors)))
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def _check_positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
+    if not (_finite(value) and value > 0):
         raise InputError(f"{name} must be a number > 0, not {value!r}")
 
 
-def _check_whole(name: str, value: int) -> None:
-    if int(value) != value or value < 1:
-        raise InputError(f"{name} must be a whole number >= 1, not {value!r}")
+def _checked_whole(name: str, value: int, low: int = 1) -> int:
+    if not (_finite(value) and int(value) == value and value >= low):
+        raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
+    return int(value)

@@ -278,7 +278,7 @@ class Settings:
     bond_cap: float | None = knob(
         None,
         "sampler",
-        "Upper limit of beta times delta on an edge, or none; keeps spin clusters from percolating.",
+        "Upper limit of beta times delta on an edge (gsw, data-driven), or none; keeps spin clusters from percolating.",
         kind=float,
         optional=True,
         low=0.0,
@@ -299,7 +299,9 @@ class Settings:
     )
     start_clusters: int = knob(20, "sampler", "Number of clusters of a random start.", low=1)
     sweeps: int = knob(300, "sampler", "Number of sweeps of the chain.", low=0)
-    burn_in: float = knob(0.5, "sampler", "Fraction of the sweeps left out of the uncertainty.", low=0.0, high=1.0)
+    burn_in: float = knob(
+        0.5, "sampler", "Fraction of the sweeps left out of the uncertainty.", low=0.0, high=1.0, open_high=True
+    )
 
     def __post_init__(self) -> None:
         for name, k in knobs().items():

@@ -42,7 +42,9 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
         widths = (settings.smoothing,) * len(picture.shape) + (0,)
         channels = ndimage.gaussian_filter(channels, widths)
     make = {"slic": _slic, "felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
-    return connected(make[settings.superpixels](channels, settings, inside), inside)
+    made = make[settings.superpixels](channels, settings, inside)
+    # A part of the mask that got no seed of its own is a site too.
+    return connected(np.where(made == 0, made.max() + 1, made), inside)
 
 
 def given_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | None = None) -> Sites:
@@ -95,6 +97,8 @@ def _slic(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[
     compactness doubles until the number of sites is about the one that is asked for.
     """
     wanted = _wanted(settings, channels.shape[:-1], inside)
+    if wanted == 1:
+        return np.ones(channels.shape[:-1], np.int32)
     # slic stretches its input to 0..1; dividing the compactness by the same range keeps it in units of Lab colour.
     compactness = settings.compactness / (float(np.ptp(channels)) or 1.0)
     for _ in range(MOST_DOUBLINGS):
