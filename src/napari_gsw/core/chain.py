@@ -161,7 +161,7 @@ def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
 
 
 def needs_regroups(problem: Problem) -> bool:
-    """Whether the prior forbids some sizes, or some number of clusters between others: single moves may not cross it."""
+    """Whether the prior forbids some sizes, or numbers of clusters between others, which single moves may not cross."""
     log_v, log_w = problem.tables
     allowed = np.flatnonzero(np.isfinite(log_v[1:]))
     gap = len(allowed) > 0 and len(allowed) < allowed[-1] - allowed[0] + 1
