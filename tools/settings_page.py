@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, Settings, knobs
-
-
-def shown(value: object) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, default_words, knobs
 
 
 def main() -> None:
@@ -14,7 +10,6 @@ def main() -> None:
     print("Made from the declaration in `napari_gsw.core.settings` by `make docs`; do not edit.\n")
     print("Every setting is a keyword of `gsw.segment` and `gsw.prepare`, an option of `napari-gsw segment`")
     print("(`--site-size 100`, or `--set site_size=100`), and is saved with every result.")
-    defaults = Settings()
     for section in SECTIONS:
         print(f"\n## {section.capitalize()}\n")
         print("| setting | default | allowed | what it does |\n|---|---|---|---|")
@@ -22,12 +17,11 @@ def main() -> None:
             if knob.section == section:
                 symbol = f" ({knob.symbol})" if knob.symbol else ""
                 allowed = knob.allowed.replace("|", "\\|")
-                print(f"| `{name}`{symbol} | {shown(getattr(defaults, name))} | {allowed} | {knob.help} |")
+                print(f"| `{name}`{symbol} | {default_words(name)} | {allowed} | {knob.help} |")
     print("\n## Presets\n")
-    print(f"A preset changes some of the defaults above; `{DEFAULT_PRESET}` is used when none is named.\n")
-    print("| preset | changes |\n|---|---|")
-    for name, changes in PRESETS.items():
-        print(f"| `{name}` | {', '.join(f'`{k}` {shown(v)}' for k, v in changes.items())} |")
+    names = ", ".join(f"`{name}`" for name in PRESETS)
+    print(f"A preset changes some of the defaults, as the tables say in brackets: {names}.")
+    print(f"`{DEFAULT_PRESET}` is used when none is named.")
 
 
 if __name__ == "__main__":

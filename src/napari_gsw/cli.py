@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.chain import Snapshot
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline import Result, segment
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, Settings, knobs, preset
+from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, Settings, default_words, knobs, preset
 from napari_gsw.core.versions import own_version
 
 SAMPLE = "sample:"
@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser(
         "segment",
+        usage="%(prog)s IMAGE -o OUT [options]",
         help="segment one image",
         description="Segment one image: writes labels, provenance.json and trace.csv into the folder OUT.",
         epilog="Exit codes: 0 done, 2 wrong input (one line tells), 130 stopped by Ctrl+C (the result so far is kept).",
@@ -104,14 +105,12 @@ def parser() -> argparse.ArgumentParser:
 
 def add_settings(command: argparse.ArgumentParser) -> None:
     """An option for every setting, grouped by section."""
-    defaults = Settings()
     for section in SECTIONS:
         group = command.add_argument_group(f"settings: {section}")
         for name, knob in knobs().items():
             if knob.section == section:
                 symbol = f" [{knob.symbol}]" if knob.symbol else ""
-                default = getattr(defaults, name)
-                text = f"{knob.help}{symbol} ({knob.allowed}; default {'none' if default is None else default})"
+                text = f"{knob.help}{symbol} ({knob.allowed}; default {default_words(name)})"
                 flag = f"--{name.replace('_', '-')}"
                 group.add_argument(flag, dest=f"set_{name}", metavar="VALUE", help=text.replace("%", "%%"))
 

@@ -354,3 +354,18 @@ def preset(name: str, **changes: Any) -> Settings:
     if name not in PRESETS:
         raise InputError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
     return Settings().replace(**{**PRESETS[name], **changes})
+
+
+def default_words(name: str) -> str:
+    """The default of a setting, and what presets make of it, in words.
+
+    >>> default_words("evidence")
+    '5 (general 7, paper 8)'
+    """
+    default = getattr(Settings(), name)
+    others = [f"{p} {_word(c[name])}" for p, c in PRESETS.items() if name in c and c[name] != default]
+    return _word(default) + (f" ({', '.join(others)})" if others else "")
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
