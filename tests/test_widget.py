@@ -52,6 +52,7 @@ def test_three_clicks_to_a_segmentation(panel, qtbot):
     assert metrics.variation_of_information(labels.data, api.labels) == 0
     assert panel.bar.value() == panel.bar.maximum() == 300
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.status.text()
+    assert panel.status.text().startswith(f"{api.n_clusters} clusters")
     assert panel.run_button.isEnabled()
     click(qtbot, panel.run_button)  # again: the layer is used again
     qtbot.waitUntil(lambda: panel.state == "done", timeout=120_000)

@@ -188,8 +188,9 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         snapshot, run = frame.snapshot, self.run
         assert run is not None
         self.bar.setValue(snapshot.sweep)
+        shown = snapshot.best if frame.stage == "done" else snapshot
         self.status.setText(
-            f"{snapshot.n_clusters} clusters of {len(snapshot.labels):,} sites, best "
+            f"{shown.n_clusters} clusters of {len(snapshot.labels):,} sites, best "
             f"{snapshot.best.log_posterior:,.1f}, {frame.rate:,.0f} sweeps/s"
         )
         if self.trace.isVisible():
