@@ -135,7 +135,7 @@ MUTANTS = (
     Mutant(
         "the generator starts anew when a chain is restored",
         "chain.py",
-        "        rng.bit_generator.state = inner\n",
+        "    rng.bit_generator.state = inner\n",
         "",
         ("tests/test_chain.py", "-k", "restored"),
     ),
