@@ -127,6 +127,15 @@ def test_a_chain_is_restored_while_clusters_vanish_and_arrays_grow(sweeps):
             assert rest.best.sweep == whole.best.sweep
 
 
+def test_a_restored_chain_bonds_as_it_did_before():
+    problem = planar(n=80, beta=0.4)
+    whole = gsw.run(problem, 20, seed=1, bonds=bonds.drawn(problem, 0.1, 0.6), regroups=2, burn_in=3)
+    part = gsw.run(problem, 8, seed=1, bonds=bonds.drawn(problem, 0.1, 0.6), regroups=2, burn_in=3)
+    rest = gsw.run(problem, 12, state=part.state)
+    assert np.array_equal(rest.trace, whole.trace[8:])
+    assert np.array_equal(rest.together, whole.together)
+
+
 def test_a_state_of_another_problem_is_refused():
     state = gsw.run(planar(n=50), 2).state
     with pytest.raises(gsw.InputError, match="another problem"):

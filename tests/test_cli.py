@@ -101,6 +101,14 @@ def test_no_input_is_written_over(image, tmp_path, capsys):
     assert run("segment", "y" * 300, "-o", tmp_path / "out", "-q") == 2
 
 
+def test_pictures_of_an_earlier_run_do_not_stay_beside_new_labels(image, tmp_path):
+    out = tmp_path / "out"
+    assert run("segment", image, "-o", out, "--sweeps", 3, "-q", "--save-plot", "--save-sites") == 0
+    (out / "mine.txt").write_text("stays")
+    assert run("segment", image, "-o", out, "--sweeps", 3, "-q") == 0
+    assert {p.name for p in out.iterdir()} == {"labels.tif", "provenance.json", "trace.csv", "mine.txt"}
+
+
 def test_quiet_prints_nothing(image, tmp_path, capsys):
     assert run("segment", image, "-o", tmp_path / "out", "--quiet", "--sweeps", 5) == 0
     assert capsys.readouterr() == ("", "")

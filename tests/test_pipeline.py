@@ -97,6 +97,8 @@ def test_seeds_clamp_their_sites_and_keep_their_numbers():
     assert len(np.unique(result.labels)) == result.n_clusters
     with pytest.raises(gsw.InputError, match="seeds must be"):
         gsw.segment(IMAGE, seeds=seeds[:-1])
+    with pytest.raises(gsw.InputError, match="touch no site"):
+        gsw.segment(IMAGE, seeds=seeds, mask=seeds == 0, site_size=20)
     with pytest.raises(gsw.InputError, match="seeds must be numbers in"):
         gsw.segment(IMAGE, seeds=-seeds)
 
@@ -174,6 +176,15 @@ def test_what_is_not_known_yet_is_not_called_sure():
     stopped = gsw.segment(IMAGE, sweeps=100_000, report=lambda _, s: s is not None)
     assert np.isnan(stopped.uncertainty).all()
     assert np.isnan(stopped.boundary).any()
+
+
+def test_a_prepared_problem_is_sampled_as_its_settings_say():
+    settings = gsw.preset("general", start="one", sweeps=30)
+    problem = gsw.prepare(IMAGE, settings)
+    assert np.array_equal(
+        gsw.run(problem, 30, seed=3).trace[:, 0], gsw.segment(IMAGE, settings, seed=3).trace.log_posterior
+    )
+    assert not np.array_equal(gsw.run(problem, 30, seed=3).trace, gsw.run(problem, 30, seed=3, lam=10.0).trace)
 
 
 def test_own_words_are_in_the_provenance(tmp_path):

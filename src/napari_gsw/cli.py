@@ -129,7 +129,7 @@ def chosen_settings(given: argparse.Namespace) -> Settings:
 
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
-    from napari_gsw.io import output_folder, read_labels, write_result
+    from napari_gsw.io import COMPANIONS, companion, output_folder, read_labels, write_result
 
     settings = chosen_settings(given)
     image, axes = _image(given.image)
@@ -141,13 +141,15 @@ def run_segment(given: argparse.Namespace) -> int:
         if (path := getattr(given, name)) is not None
     }
     folder, name = _targets(given)
-    with output_folder(folder) as scratch, Progress(settings.sweeps, given.quiet) as progress:
+    ours = [companion(name, other) for other in COMPANIONS]
+    with output_folder(folder, ours) as scratch, Progress(settings.sweeps, given.quiet) as progress:
         result = segment(image, settings, seed=given.seed, report=progress.report, **files)
+        progress.close()
         remarks = write_result(result, scratch, name, given.save_sites)
         if given.save_plot:
             _plots(image, settings.axes, result, scratch, name)
     if not given.quiet:
-        print(summary(result, folder))
+        print(summary(result, folder / name))
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
     return 130 if progress.stopped else 0
@@ -192,11 +194,11 @@ def run_gui(given: argparse.Namespace) -> int:
     return 0
 
 
-def summary(result: Result, folder: Path) -> str:
-    best = result.snapshot.best
+def summary(result: Result, labels: Path) -> str:
+    best, count = result.snapshot.best, result.n_clusters
     return (
-        f"{result.n_clusters} clusters of {result.problem.n} sites after {result.snapshot.sweep} sweeps; "
-        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {folder}"
+        f"{count} cluster{'' if count == 1 else 's'} of {result.problem.n} sites after {result.snapshot.sweep} sweeps; "
+        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {labels}"
     )
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,11 @@ def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 @contextmanager
-def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """A scratch folder inside `folder` whose files move into it when all went well, and vanish otherwise."""
+def output_folder(folder: str | os.PathLike[str], ours: Sequence[str] = ()) -> Iterator[Path]:
+    """A scratch folder inside `folder` whose files move into it when all went well, and vanish otherwise.
+
+    Files named in `ours` that an earlier run left and this one did not write go: they would belong to other labels.
+    """
     target = Path(folder)
     made: list[Path] = []
     missing = [p for p in (target, *target.parents) if not os.path.exists(p)]
@@ -108,8 +111,11 @@ def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror}") from None
     try:
         yield scratch
-        for file in sorted(scratch.iterdir()):
+        files = sorted(scratch.iterdir())
+        for file in files:
             os.replace(file, target / file.name)
+        for name in set(ours) - {file.name for file in files}:
+            (target / name).unlink(missing_ok=True)
     except BaseException as reason:
         shutil.rmtree(scratch, ignore_errors=True)
         _remove(made)
@@ -155,6 +161,10 @@ def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", 
     if np.isnan(result.uncertainty).any():
         remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
+
+
+# What stands beside the labels, some of it on demand.
+COMPANIONS = ("sites.tif", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png")
 
 
 def companion(labels_name: str, name: str) -> str:

@@ -92,14 +92,14 @@ def sample(
     problem: Problem,
     sweeps: int = 1000,
     seed: int = 0,
-    lam: ArrayLike = 10.0,
+    lam: ArrayLike | None = None,
     init: ArrayLike | None = None,
     every: int = 1,
     *,
     bonds: Bonds | None = None,
     seeds: ArrayLike | None = None,
     regroups: int | None = None,
-    burn_in: int = 0,
+    burn_in: int | None = None,
     state: Arrays | None = None,
     interval: float | None = None,
 ) -> Iterator[Snapshot]:
@@ -112,23 +112,31 @@ def sample(
     problem : what to sample from.
     sweeps : number of sweeps from here on.
     seed : the same problem, arguments and seed give the same labels, bit for bit, whatever `every` is.
-    lam : delta_ij for all edges, or one for each (0: single-site Gibbs, 1: classical Swendsen-Wang).
+    lam : delta_ij for all edges, or one for each (0: single-site Gibbs, 1: classical Swendsen-Wang). None bonds as the
+        settings say with which the problem was prepared from an image, and by 10, the paper's choice, without an image.
     init : (n,) labels to start from; None starts from one cluster (or the fewest that the prior's size limits allow).
     bonds : how to bond instead of by `lam`; see :mod:`napari_gsw.core.bonds`.
     seeds : (n,) clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
     regroups : whole-cluster moves after each sweep; None makes one if the prior limits cluster sizes, which single
         moves cannot always cross.
-    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out.
-    state : arrays of an earlier snapshot of the same problem; `seed`, `init` and `seeds` then come from it.
+    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None for 0.
+    state : arrays of an earlier snapshot of the same problem; `seed`, `init` and `seeds` then come from it, and so do
+        bonds, `regroups` and `burn_in` where they are not given.
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
     if int(sweeps) != sweeps or sweeps < 0:
         raise InputError(f"sweeps must be a whole number >= 0, not {sweeps!r}")
     if int(every) != every or every < 1:
         raise InputError(f"every must be a whole number >= 1, not {every!r}")
-    made = bonds if bonds is not None else bonding.fixed(problem, lam)
+    made = bonds if bonds is not None else _bonds(problem, lam, state)
+    if state is not None and "moves" in state:
+        regroups = int(state["moves"][0]) if regroups is None else regroups
+        burn_in = int(state["moves"][1]) if burn_in is None else burn_in
+    if regroups is None and problem.settings is not None:
+        regroups = problem.settings.regroups
     if regroups is None:
         regroups = int(needs_regroups(problem))
+    burn_in = 0 if burn_in is None else burn_in
     for name, number in (("regroups", regroups), ("burn_in", burn_in), ("seed", seed)):
         if isinstance(number, bool) or int(number) != number or number < 0:
             raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
@@ -137,6 +145,18 @@ def sample(
     else:
         chain = restored(problem, made, int(regroups), int(burn_in), state)
     return _drain(chain, int(sweeps), int(every), interval)
+
+
+def _bonds(problem: Problem, lam: ArrayLike | None, state: Arrays | None) -> Bonds:
+    """By `lam` if it is given; otherwise as the chain did before, as the settings say, or as the paper does."""
+    if lam is not None:
+        return bonding.fixed(problem, lam)
+    if state is not None and "strength" in state and len(state["strength"]) == len(problem.edges):
+        low, high = (float(x) for x in state["bond_range"])
+        return Bonds(state["strength"].astype(np.float64), low, high)
+    if problem.settings is not None:
+        return bonding.from_settings(problem, problem.settings)
+    return bonding.fixed(problem, 10.0)
 
 
 def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
@@ -223,6 +243,9 @@ def exported(chain: Chain) -> Arrays:
         "best": chain.posterior.best,
         "together": chain.posterior.together,
         "counted": chain.posterior.counted,
+        "strength": chain.bonds.strength,
+        "bond_range": np.array([chain.bonds.low, chain.bonds.high]),
+        "moves": np.array([chain.regroups, chain.burn_in]),
         # Sums of floats depend on the order in which sites came and went, so they are part of the state.
         "moments": chain.clusters.moments[:, :used],
         "gauss": chain.clusters.gauss[:used],

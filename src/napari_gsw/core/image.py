@@ -66,9 +66,7 @@ def picture(image: ArrayLike, axes: str = "auto") -> Picture:
     letters = guess_axes(array) if axes == "auto" else _check_axes(axes, array)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(array.size - np.isfinite(array).sum())
-        raise InputError(
-            f"the image has {bad} pixels that are NaN or infinite; replace them or mask them by finite values"
-        )
+        raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them by finite values")
 
     samples = letters.find("S") if "S" in letters else letters.find("C")
     order = [i for i, letter in enumerate(letters) if letter in "ZYX"]

@@ -17,6 +17,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import RegionGraph, adjacency
 from napari_gsw.core.likelihoods import DirichletMultinomial, Likelihood, evidence
 from napari_gsw.core.priors import DirichletProcess, PartitionPrior
+from napari_gsw.core.settings import Settings
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +35,7 @@ class Problem:
     prior : the partition prior.
     sites : label image 1..n the problem was made from (0 is not a site), or None.
     graph : boundary lengths and contrasts of the edges, or None.
+    settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
     """
 
     n: int
@@ -43,6 +45,7 @@ class Problem:
     prior: PartitionPrior
     sites: NDArray[np.int32] | None = None
     graph: RegionGraph | None = None
+    settings: Settings | None = None
 
     def __post_init__(self) -> None:
         if self.n < 1:

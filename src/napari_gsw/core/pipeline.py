@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
-from napari_gsw.core import priors
+from napari_gsw.core import kernels, priors
 from napari_gsw.core.chain import Snapshot, even_start_allowed, run, sample
 from napari_gsw.core.codebook import Codebook
 from napari_gsw.core.errors import InputError
@@ -28,7 +28,6 @@ Labels = NDArray[np.unsignedinteger[Any]]
 # Called while a segmentation runs with the stage and, once the chain runs, the newest snapshot. True as its answer ends
 # the chain there; the result is then that of the snapshot.
 Report = Callable[[str, Snapshot | None], bool | None]
-STAGES = ("superpixels", "features", "graph", "sampling")
 
 
 class Trace(NamedTuple):
@@ -68,6 +67,10 @@ class Result:
     @property
     def n_clusters(self) -> int:
         return self.snapshot.best.n_clusters
+
+    def __repr__(self) -> str:
+        best = f"best log posterior {self.snapshot.best.log_posterior:,.1f}"
+        return f"<Result {self.labels.shape}, {self.n_clusters} clusters of {self.problem.n} sites, {best}>"
 
 
 def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
@@ -126,7 +129,7 @@ def prepare(
     tell("graph", None)
     graph = region_graph(seen, made, chosen.neighbourhood)
     strengths = couplings(graph, chosen) if beta is None else np.asarray(beta, dtype=np.float64)
-    return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph)
+    return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph, chosen)
 
 
 def segment(
@@ -171,6 +174,9 @@ def segment(
     held = None if seeds is None else site_labels(problem, seeds, "seeds")
     rows = []
     snapshot = None
+    # The kernels have no signature before they are compiled or read from the cache.
+    if report and not getattr(kernels.advance, "signatures", True):
+        report("compiling", None)
     for snapshot in chain(problem, chosen, seed, held, init):
         rows.append(snapshot.trace)
         if report and report("sampling", snapshot):
@@ -232,12 +238,14 @@ def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int
     labels = np.asarray(image)
     if labels.shape != sites.shape or labels.dtype.kind not in "bui":
         raise InputError(
-            f"{name} must be whole numbers of the image's shape {sites.shape}, not {labels.dtype} of {labels.shape}"
+            f"{name} must be whole numbers of the image's shape: {sites.shape}, not {labels.shape} ({labels.dtype})"
         )
     if labels.min() < 0 or labels.max() > np.iinfo(np.int32).max:
         raise InputError(f"{name} must be numbers in [0, 2147483647], not {labels.min()} to {labels.max()}")
     painted = (labels > 0) & (sites > 0)
     found = np.full(problem.n, -1, np.int32)
+    if not painted.any() and labels.any():
+        raise InputError(f"{name} touch no site: every labelled pixel lies outside the mask or the given sites")
     if painted.any():
         both = np.stack((sites[painted] - 1, labels[painted].astype(np.int64)))
         pairs, count = np.unique(both, axis=1, return_counts=True)

@@ -338,7 +338,14 @@ def _known(name: str) -> None:
 # A preset is a line of differences from the defaults above.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(
-        coupling="contrast", beta=1.5, alpha=0.3, evidence=7.0, texture_words=32, sampler="bond-drawn", bond=0.5
+        coupling="contrast",
+        beta=1.5,
+        alpha=0.3,
+        evidence=7.0,
+        texture_words=32,
+        sampler="bond-drawn",
+        bond=0.5,
+        start="random",
     ),
     "paper": dict(evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }
@@ -357,13 +364,14 @@ def preset(name: str, **changes: Any) -> Settings:
 
 
 def default_words(name: str) -> str:
-    """The default of a setting, and what presets make of it, in words.
+    """The value of a setting in the preset that is used when none is named, and in those that differ from it.
 
     >>> default_words("evidence")
-    '5 (general 7, paper 8)'
+    '7 (paper 8)'
     """
-    default = getattr(Settings(), name)
-    others = [f"{p} {_word(c[name])}" for p, c in PRESETS.items() if name in c and c[name] != default]
+    values = {p: c.get(name, getattr(Settings(), name)) for p, c in PRESETS.items()}
+    default = values[DEFAULT_PRESET]
+    others = [f"{p} {_word(v)}" for p, v in values.items() if v != default]
     return _word(default) + (f" ({', '.join(others)})" if others else "")
 
 
