@@ -8,6 +8,7 @@ all blocks into the tables that the sampler reads.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,14 +26,17 @@ Floats = NDArray[np.float64]
 MOST_COUNTS = 2**31 - 1
 
 
-class Likelihood:
+class Likelihood(ABC):
     """What every block offers."""
 
-    n: int
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of sites."""
 
+    @abstractmethod
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         """log p(y | partition) of this block, up to a constant of the data."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,7 @@ class DirichletMultinomial(Likelihood):
         object.__setattr__(self, "counts", _checked_counts(self.counts))
 
     @property
-    def n(self) -> int:  # type: ignore[override]
+    def n(self) -> int:
         return int(self.counts.shape[0])
 
     @property
@@ -137,7 +141,7 @@ class Gaussian(Likelihood):
         return cls.from_pixels(x, np.arange(len(x)), len(x), **more)
 
     @property
-    def n(self) -> int:  # type: ignore[override]
+    def n(self) -> int:
         return len(self.mass)
 
     @property

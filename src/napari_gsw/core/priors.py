@@ -22,6 +22,7 @@ The paper leaves Gamma(alpha)^-k out of the finite Dirichlet, which changes the 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -39,12 +40,12 @@ from napari_gsw.core.settings import Settings
 Floats = NDArray[np.float64]
 
 
-class PartitionPrior:
+class PartitionPrior(ABC):
     """What all priors share: `tables`, `expected_clusters`, `truncated`."""
 
+    @abstractmethod
     def tables(self, n: int) -> Tables:
         """``log_v`` and ``log_w`` for partitions of n sites."""
-        raise NotImplementedError
 
     def expected_clusters(self, n: int) -> float:
         """Exact prior mean of the number of clusters among n sites that are not coupled.
