@@ -20,3 +20,8 @@ def jit(function: F) -> F:
         return cast(F, numba.njit(nogil=True, cache=True)(function))
     except RuntimeError:
         return cast(F, numba.njit(nogil=True)(function))
+
+
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Whether a kernel is ready in this process: compiled, read from the cache, or never to be compiled at all."""
+    return bool(getattr(function, "signatures", True))

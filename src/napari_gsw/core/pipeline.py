@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.features import likelihoods
 from napari_gsw.core.graph import couplings, region_graph
 from napari_gsw.core.image import picture
+from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model import Problem
 from napari_gsw.core.posterior import boundary_probability, site_entropy
 from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
@@ -174,8 +176,7 @@ def segment(
     held = None if seeds is None else site_labels(problem, seeds, "seeds")
     rows = []
     snapshot = None
-    # The kernels have no signature before they are compiled or read from the cache.
-    if report and not getattr(kernels.advance, "signatures", True):
+    if report and not is_compiled(kernels.advance):
         report("compiling", None)
     for snapshot in chain(problem, chosen, seed, held, init):
         rows.append(snapshot.trace)
@@ -225,10 +226,11 @@ def start_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.
         return np.arange(n)
     # Equal sizes that the prior allows, dealt at random by a generator that is not the chain's own.
     most = min(settings.start_clusters, n)
-    allowed = [k for k in [*range(most, 0, -1), *range(most + 1, n + 1)] if even_start_allowed(problem, k)]
-    if not allowed:
+    tries = itertools.chain(range(most, 0, -1), range(most + 1, n + 1))
+    count = next((k for k in tries if even_start_allowed(problem, k)), None)
+    if count is None:
         raise InputError("start random finds no sizes that the prior allows (K, min_size, max_size); start from one")
-    return np.random.default_rng((seed, 1)).permutation(np.arange(n) * allowed[0] // n)
+    return np.random.default_rng((seed, 1)).permutation(np.arange(n) * count // n)
 
 
 def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int32]:

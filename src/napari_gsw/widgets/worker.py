@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core import kernels
 from napari_gsw.core.chain import Snapshot
+from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.matching import matched
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import chain, prepare
@@ -74,8 +75,7 @@ class Run:
 
         problem = self.problem = prepare(self._image, self.settings, report=report)
         yield
-        # The kernels have no signature before they are compiled or read from the cache.
-        if not getattr(kernels.advance, "signatures", True):
+        if not is_compiled(kernels.advance):
             self.newest = Frame("compiling")
         pixels = np.bincount(np.asarray(problem.sites).ravel(), minlength=problem.n + 1)[1:].astype(np.float64)
         shown: NDArray[np.int64] | None = None
