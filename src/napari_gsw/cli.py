@@ -25,8 +25,8 @@ from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, Settings
 from napari_gsw.core.versions import own_version
 
 SAMPLE = "sample:"
-LABEL_FILES = (".tif", ".tiff", ".png")
-OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy")
+LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
+OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -157,25 +157,27 @@ def run_segment(given: argparse.Namespace) -> int:
 
 def _targets(given: argparse.Namespace) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
+    from napari_gsw.io import COMPANIONS, companion
+
     output = Path(given.output)
     kind = output.suffix.lower()
     if kind in OTHER_IMAGES:
-        raise InputError(f"labels are written as .tif or .png, or into a folder, not as {kind}")
+        raise InputError(f"labels are written as .tif, .ome.tif, .png, .npy or .zarr, or into a folder, not as {kind}")
     if kind in LABEL_FILES:
         folder, name = output.parent, output.name
     else:
         folder, name = output, f"labels.{given.format}"
     target = folder / name
-    if os.path.isdir(target):
+    if os.path.isdir(target) and kind != ".zarr":
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
+    # Everything that a run writes, or clears away as left over from an earlier one.
+    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
     for source in (given.image, given.mask, given.sites, given.seeds, given.init):
-        if (
-            source is not None
-            and os.path.exists(source)
-            and os.path.exists(target)
-            and os.path.samefile(source, target)
-        ):
-            raise InputError(f"the output {str(target)!r} would write over an input; choose another name")
+        if source is None or not os.path.exists(source):
+            continue
+        for path in written:
+            if os.path.exists(path) and os.path.samefile(source, path):
+                raise InputError(f"the output {str(path)!r} would write over an input; choose another name")
     return folder, name
 
 
@@ -206,8 +208,8 @@ def _plots(image: NDArray[Any], axes: str, result: Result, folder: Path, labels_
     from napari_gsw import plots
     from napari_gsw.io import companion
 
-    plots.save_overlay(image, result, folder / companion(labels_name, "overlay.png"), axes)
-    plots.save_trace(result.trace, folder / companion(labels_name, "trace.png"))
+    plots.save_overlay(image, result.labels, folder / companion(labels_name, "overlay.png"), axes)
+    plots.save_trace(result.traces, folder / companion(labels_name, "trace.png"))
     plots.save_uncertainty(result, folder / companion(labels_name, "uncertainty.png"))
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 import imageio.v3 as iio
 import numpy as np
 import tifffile
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw import label_files
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline import Result, Trace
 
@@ -29,12 +30,17 @@ PNG_MOST = np.iinfo(np.uint16).max
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     """An image file, and the order of its axes (``auto`` if the file does not tell).
 
-    TIFF (also OME and ImageJ, with their axes), NumPy's .npy, and whatever imageio reads: PNG, JPEG, BMP ...
+    TIFF (also OME and ImageJ, with their axes), NumPy's .npy, a zarr folder (of an OME-Zarr the finest level), and
+    whatever imageio reads: PNG, JPEG, BMP ...
     """
     file = Path(path)
-    if not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
+    folder = label_files.is_zarr(file)
+    if not folder and not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
         raise InputError(f"{str(path)!r} is not a file")
     try:
+        if folder:
+            array, axes = label_files.read_zarr(file)
+            return (array, axes) if axes == "auto" else _without_single_axes(array, axes, file)
         if file.suffix.lower() in TIFF:
             with _silent("tifffile"), tifffile.TiffFile(file) as tiff:
                 if len(tiff.pages) == 0:
@@ -108,21 +114,37 @@ def output_folder(folder: str | os.PathLike[str], ours: Sequence[str] = ()) -> I
         scratch = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=target))
     except OSError as reason:
         _remove(made)
-        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror}") from None
+        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror or reason}") from None
     try:
         yield scratch
         files = sorted(scratch.iterdir())
         for file in files:
-            os.replace(file, target / file.name)
+            _move(file, target / file.name)
         for name in set(ours) - {file.name for file in files}:
             (target / name).unlink(missing_ok=True)
     except BaseException as reason:
         shutil.rmtree(scratch, ignore_errors=True)
         _remove(made)
         if isinstance(reason, OSError):
-            raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror}") from None
+            why = reason.strerror or reason
+            raise InputError(f"the output folder {str(folder)!r} cannot be written: {why}") from None
         raise
     shutil.rmtree(scratch)
+
+
+def _move(made: Path, place: Path) -> None:
+    """Put a file or folder in its place. A folder cannot be moved onto another: the old one steps aside first."""
+    if not made.is_dir() or not os.path.lexists(place):
+        os.replace(made, place)
+        return
+    _check_target(place)
+    aside = made.with_name(f".replaced-{made.name}")
+    os.replace(place, aside)
+    try:
+        os.replace(made, place)
+    except BaseException:
+        os.replace(aside, place)
+        raise
 
 
 def _remove(folders: list[Path]) -> None:
@@ -145,7 +167,7 @@ def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", 
     remarks = []
     if result.labels.dtype == np.uint32:
         remarks.append(f"labels go up to {result.labels.max()}, more than uint16 holds: written as uint32")
-    written = write_labels(result.labels, folder / labels_name)
+    written = put_labels(result.labels, folder / labels_name, provenance=result.provenance)
     if written.name != labels_name:
         what = "a volume" if result.labels.ndim > 2 else "32-bit labels"
         remarks.append(f"PNG cannot hold {what}: written as {written.name}")
@@ -154,10 +176,8 @@ def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", 
         if wide:
             remarks.append(f"{result.problem.n} sites are more than uint16 holds: the sites are written as uint32")
         image = result.problem.sites.astype(np.uint32 if wide else np.uint16)
-        write_labels(image, folder / companion(labels_name, "sites.tif"))
-    text = json.dumps(result.provenance, indent=2) + "\n"
-    (folder / companion(labels_name, "provenance.json")).write_text(text, encoding="utf-8")
-    write_trace(result.trace, folder / companion(labels_name, "trace.csv"))
+        put_labels(image, folder / companion(labels_name, "sites.tif"), name="sites")
+    write_trace(result.traces, folder / companion(labels_name, "trace.csv"))
     if np.isnan(result.uncertainty).any():
         remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
@@ -169,24 +189,96 @@ COMPANIONS = ("sites.tif", "provenance.json", "trace.csv", "overlay.png", "trace
 
 def companion(labels_name: str, name: str) -> str:
     """Name of a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
-    stem = Path(labels_name).stem
+    stem = label_files.stem(labels_name)
     return name if stem == "labels" else f"{stem}.{name}"
 
 
-def write_labels(labels: NDArray[Any], path: Path) -> Path:
-    """Write a label image as TIFF, or as PNG where that can hold it; returns where it went."""
-    if path.suffix.lower() == ".png":
-        if labels.ndim == 2 and labels.dtype.itemsize <= 2:
-            iio.imwrite(path, labels)
-            return path
+def write_labels(
+    labels: ArrayLike,
+    path: str | os.PathLike[str],
+    *,
+    axes: str | None = None,
+    scale: Sequence[float] | None = None,
+    units: object = None,
+    translate: Sequence[float] | None = None,
+    name: str = "labels",
+    provenance: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a label image in the format that the file's name asks for; returns where it went.
+
+    ``.tif`` is an ImageJ hyperstack, ``.ome.tif`` an OME-TIFF, ``.zarr`` an OME-Zarr; ``.npy`` and ``.png`` hold the
+    numbers alone. What PNG cannot hold (volumes, more than 16 bits) becomes a TIFF of the same name.
+
+    Parameters
+    ----------
+    labels : whole numbers >= 0, 2D to 5D. uint8 and uint16 stay what they are; others are written as the smallest
+        unsigned type that holds them.
+    axes : a letter of TCZYX for each axis; by default ``YX``, ``ZYX``, ``TZYX`` or ``TCZYX``. Axes in an order that a
+        format does not know are written in the order that it knows.
+    scale : distance from one pixel to the next along each axis, in `units`.
+    units : one for all axes of space, or one for each axis: words or symbols such as ``micrometer``, ``um``, ``second``
+        and ``pixel``, or objects whose ``str`` is one (pint's, which napari uses).
+    translate : position of the first pixel, in `units`; kept by .tif and .zarr.
+    name : of the image, kept by .ome.tif and .zarr.
+    provenance : what made the labels, ready for JSON: written beside them as ``<stem>.provenance.json`` (beside
+        ``labels.tif`` as ``provenance.json``), and also into .tif, .ome.tif and .zarr.
+    """
+    target = Path(path)
+    _check_target(target)
+    place = label_files.geometry(np.ndim(labels), axes, scale, units, translate)
+    beside = companion(target.name, "provenance.json")
+    stale = os.path.lexists(target) and _is_ours(target.with_name(beside))
+    with output_folder(target.parent, [beside] if stale else []) as scratch:
+        written = target.with_name(put_labels(labels, scratch / target.name, place, name, provenance).name)
+        if written != target and os.path.lexists(written):  # nobody was asked whether that one may go
+            raise InputError(f"PNG cannot hold these labels, and {str(written)!r} is there already; write another .tif")
+    return written
+
+
+def put_labels(
+    labels: ArrayLike,
+    path: Path,
+    place: label_files.Geometry | None = None,
+    name: str = "labels",
+    provenance: Mapping[str, Any] | None = None,
+) -> Path:
+    """The work of :func:`write_labels`, straight into a folder that is scratch already."""
+    array = label_files.narrowed(labels)
+    try:
+        made = None if provenance is None else json.dumps(dict(provenance), indent=2)
+    except (TypeError, ValueError) as reason:
+        raise InputError(f"the provenance must be ready for JSON: {reason}") from None
+    if path.suffix.lower() == ".png" and (array.ndim > 2 or array.dtype.itemsize > 2):
         path = path.with_suffix(".tif")
-    tifffile.imwrite(path, labels, metadata={"axes": "ZYX"[-labels.ndim :]})
+    label_files.writer(path)(array, path, place or label_files.geometry(array.ndim), name, made)
+    if made is not None:
+        path.with_name(companion(path.name, "provenance.json")).write_text(made + "\n", encoding="utf-8")
     return path
 
 
-def write_trace(trace: Trace, path: Path) -> None:
-    """Write a trace as CSV, one row a sweep, with every digit."""
+def _check_target(path: Path) -> None:
+    """Refuse a name of no known format, and a folder that holds something else."""
+    if label_files.writer(path) is not label_files.write_zarr:
+        if os.path.isdir(path):
+            raise InputError(f"{str(path)!r} is a folder; name a file for the labels")
+    elif os.path.lexists(path) and not label_files.is_label_zarr(path):
+        raise InputError(f"{str(path)!r} is there already and is no label image of OME-Zarr; choose another name")
+
+
+def _is_ours(provenance: Path) -> bool:
+    """Whether a file tells what napari-gsw made; of labels that are written over it would tell a lie."""
+    try:
+        return bool(json.loads(provenance.read_text(encoding="utf-8"))["software"] == "napari-gsw")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def write_trace(traces: Sequence[Trace], path: Path) -> None:
+    """Write traces as CSV, one row a sweep, with every digit; of several chains with the chain's number first."""
+    many = len(traces) > 1
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(Trace._fields)
-        table.writerows(zip(*(column.tolist() for column in trace), strict=True))
+        table.writerow((*(["chain"] if many else []), *Trace._fields))
+        for chain, trace in enumerate(traces):
+            rows = zip(*(column.tolist() for column in trace), strict=True)
+            table.writerows(([chain, *row] if many else row) for row in rows)

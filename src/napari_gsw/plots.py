@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,30 +55,33 @@ def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> ND
     return (np.clip(tinted, 0, 1) * 255).round().astype(np.uint8)
 
 
-def save_overlay(image: NDArray[Any], result: Result, path: Path, axes: str = "auto") -> None:
+def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
     import imageio.v3 as iio
 
-    iio.imwrite(path, overlay(image, result.labels, axes))
+    iio.imwrite(path, overlay(image, labels, axes))
 
 
-def save_trace(trace: Trace, path: Path) -> None:
-    """Log posterior and number of clusters against sweeps, with the best state marked."""
+def save_trace(traces: Sequence[Trace], path: Path) -> None:
+    """Log posterior and number of clusters against sweeps, one line a chain, with the best state marked."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    upper.plot(trace.sweep, trace.log_posterior, color=INK, linewidth=1)
-    if len(trace.sweep):
-        best = int(np.argmax(trace.log_posterior))
-        upper.plot(trace.sweep[best], trace.log_posterior[best], "o", color=MARK, markersize=5)
-        text = f"best {trace.log_posterior[best]:,.1f} at sweep {trace.sweep[best]:,}"
+    inks = [INK] if len(traces) == 1 else [tuple(c) for c in palette(len(traces))]
+    for trace, ink in zip(traces, inks, strict=True):
+        upper.plot(trace.sweep, trace.log_posterior, color=ink, linewidth=1)
+        lower.step(trace.sweep, trace.n_clusters, color=ink, linewidth=1, where="post")
+    first = max(traces, key=lambda t: t.log_posterior.max(initial=-np.inf))
+    if len(first.sweep):
+        best = int(np.argmax(first.log_posterior))
+        upper.plot(first.sweep[best], first.log_posterior[best], "o", color=MARK, markersize=5)
+        text = f"best {first.log_posterior[best]:,.1f} at sweep {first.sweep[best]:,}"
         upper.text(0.98, 0.06, text, color=MARK, ha="right", va="bottom", transform=upper.transAxes)
         # The climb of the first sweeps would flatten everything after it.
-        late = trace.log_posterior[len(trace.sweep) // 20 :]
+        late = np.concatenate([t.log_posterior[len(t.sweep) // 20 :] for t in traces])
         room = 0.1 * (np.ptp(late) or 1.0)
         upper.set_ylim(late.min() - room, late.max() + room)
     upper.set_ylabel("log posterior")
-    lower.step(trace.sweep, trace.n_clusters, color=INK, linewidth=1, where="post")
     lower.set_ylabel("clusters")
     lower.set_xlabel("sweep")
     lower.yaxis.get_major_locator().set_params(integer=True)

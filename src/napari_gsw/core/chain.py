@@ -170,8 +170,13 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
         took = time.perf_counter() - began
         sweeps -= size
         yield snapshot(chain, trace)
-        if interval is not None:  # by factors of two at most: one slow sweep must not stop the show
-            size = max(1, int(size * min(2.0, max(0.5, interval / max(took, 1e-9)))))
+        if interval is not None:
+            size = next_size(size, took, interval)
+
+
+def next_size(size: int, took: float, interval: float) -> int:
+    """How many sweeps make an interval; by factors of two at most: one slow sweep must not stop the show."""
+    return max(1, int(size * min(2.0, max(0.5, interval / max(took, 1e-9)))))
 
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
@@ -276,6 +281,47 @@ def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state:
     chain.clusters.moments[:, : gauss.size] = moments
     chain.clusters.gauss[: gauss.size] = gauss
     return chain
+
+
+def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) -> Chain:
+    """The chain with another state and other seeds; it keeps its generator and its count of sweeps.
+
+    The best state and the running sums begin anew: what they tell belongs to what was there before.
+
+    Parameters
+    ----------
+    labels : (n,) the new state; sites with the same seed must be together, those with different ones apart.
+    seeds : (n,) numbers >= 0 for clamped sites, -1 for free ones.
+    burn_in : sweeps, counted from the first start of the chain, that the sums leave out.
+    """
+    problem = chain.problem
+    held = _check_seeds(seeds, problem.n)
+    first = kernels.canonical(np.unique(check_labels(labels, problem.n), return_inverse=True)[1].astype(np.int32))
+    pairs = np.unique(np.stack((held[held >= 0], first[held >= 0])), axis=1)
+    if any(len(np.unique(row)) < pairs.shape[1] for row in pairs):
+        raise InputError("sites with the same seed must share a cluster, and sites with different seeds must not")
+    if not np.isfinite(_log_prior(problem, first)):
+        raise InputError("the prior forbids this number or these sizes of clusters (K, min_size, max_size)")
+    value, sweep = log_posterior(problem, first), int(chain.posterior.counted[0])
+    posterior = Posterior(
+        value=np.array([value, value]),
+        best=first.copy(),
+        together=np.zeros(len(problem.edges), np.int64),
+        counted=np.array([sweep, 0, sweep]),
+    )
+    return _assembled(
+        problem, chain.bonds, held, chain.regroups, burn_in, first, posterior, chain.rng, int(first.max()) + 1
+    )
+
+
+def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
+    """The chain's labels after one visit to some sites, each drawn from its law given all the others."""
+    held = chain.labels.copy()
+    held[sites] = -1
+    alone = redirected(chain, chain.labels, held, 0)
+    alone.bonds, alone.regroups = bonding.fixed(chain.problem, 0.0), 0
+    step(alone, 1)
+    return alone.labels.copy()
 
 
 def _assembled(

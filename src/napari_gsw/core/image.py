@@ -8,6 +8,7 @@ becomes CIE Lab, everything else is stretched from its own range to 0..100.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,14 +69,19 @@ def picture(image: ArrayLike, axes: str = "auto") -> Picture:
         bad = int(array.size - np.isfinite(array).sum())
         raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them by finite values")
 
-    samples = letters.find("S") if "S" in letters else letters.find("C")
-    order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
-    array = array.transpose([*order, samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
+    array = channels_last(array, letters)
     if "S" in letters and array.shape[-1] in (3, 4):
         return Picture(_lab(array[..., :3]), True)
     if "S" in letters and array.shape[-1] == 2:
         array = array[..., :1]  # grey with alpha
     return Picture(_stretched(array), False)
+
+
+def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
+    """The array with its space first and its channels (one, if it has no axis for them) last."""
+    samples = letters.find("S") if "S" in letters else letters.find("C")
+    order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
+    return array.transpose([*order, samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
 
 
 def guess_axes(array: NDArray[np.generic]) -> str:

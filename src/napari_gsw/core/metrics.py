@@ -2,22 +2,127 @@
 
 All functions take label images (or any arrays) of one shape; equal numbers mean the same region, and the numbers
 themselves mean nothing. `where` leaves pixels out, such as those that nobody labelled.
+
+:func:`scores` measures all of it at once, and :func:`disagreement` draws where two segmentations differ. Both count
+the regions of a pair of segmentations in one table, and every figure but the boundary's is read from that table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage, sparse
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 from napari_gsw.core.errors import InputError
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Report = Callable[[str], None]
 
 # Share of the image's diagonal within which two boundary pixels match: the convention of the Berkeley benchmark.
 BOUNDARY_TOLERANCE = 0.0075
+# Labels are looked up in a table as long as this or as there are pixels, whichever is more; others are sorted.
+LOOKUP = 2**16
+
+
+class Scores(NamedTuple):
+    """How well a segmentation agrees with a reference, or with several on average.
+
+    Attributes
+    ----------
+    rand, adjusted_rand, variation_of_information, covering, boundary_f : as the functions of these names tell.
+    regions, reference_regions : how many labels the segmentation and the reference have where they are compared.
+    """
+
+    rand: float
+    adjusted_rand: float
+    variation_of_information: float
+    covering: float
+    boundary_f: float
+    regions: float
+    reference_regions: float
+
+
+def scores(
+    segmentation: ArrayLike,
+    references: Sequence[ArrayLike],
+    *,
+    tolerance: float | None = None,
+    ignore_background: bool = False,
+    report: Report | None = None,
+) -> list[Scores]:
+    """All measures of this module, for each reference and for all of them together.
+
+    Parameters
+    ----------
+    segmentation : label image of any number of dimensions.
+    references : label images of the same shape.
+    tolerance : in pixels; None takes 0.75 % of the image's diagonal.
+    ignore_background : leave out of each comparison the pixels that have the label 0 in its reference.
+    report : called with the name of each step before it; an exception that it raises ends the work.
+
+    Returns
+    -------
+    One row for each reference. If there are several, one more for all: the means of the others (that of the Rand
+    index is the probabilistic Rand index), and the boundary measure against all references together.
+
+    Examples
+    --------
+    >>> [row.covering for row in scores([0, 0, 1, 1], [[5, 5, 3, 3], [1, 1, 1, 1]])]
+    [1.0, 0.5, 0.75]
+    """
+    found, many = _checked(segmentation, references)
+    edges = _Boundaries(found, tolerance)
+    rows = []
+    for k, reference in enumerate(many):
+        which = f"reference {k + 1} of {len(many)}" if len(many) > 1 else "the reference"
+        where = reference != 0 if ignore_background else None
+        _tell(report, f"regions of {which}")
+        table = contingency(found, reference, where)
+        figures = (_rand(table), _adjusted_rand(table), _information(table), _covering(table.T.tocsr()))
+        _tell(report, f"boundaries of {which}")
+        rows.append(Scores(*figures, edges.add(reference, where), *map(float, table.shape)))
+    if len(rows) > 1:
+        rows.append(Scores(*np.mean(rows, axis=0).tolist())._replace(boundary_f=edges.f()))
+    return rows
+
+
+def disagreement(
+    segmentation: ArrayLike,
+    references: Sequence[ArrayLike],
+    *,
+    ignore_background: bool = False,
+    report: Report | None = None,
+) -> NDArray[np.float32]:
+    """Share of the references that see another region at a pixel, 0 to 1, of the segmentation's shape.
+
+    The regions of the segmentation are paired with those of each reference such that the pairs share as many pixels
+    as they can; each has at most one partner, and a pixel that does not lie in both regions of a pair differs.
+
+    Parameters
+    ----------
+    ignore_background : count at each pixel only the references that have a label other than 0 there; where there
+        are none, the disagreement is 0.
+    report : as for :func:`scores`.
+
+    Examples
+    --------
+    >>> disagreement([0, 0, 0, 1], [[7, 7, 4, 4]]).tolist()
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    found, many = _checked(segmentation, references)
+    differing = np.zeros(found.shape, np.float32)
+    asked = np.zeros(found.shape, np.float32)
+    for k, reference in enumerate(many):
+        _tell(report, f"differences from reference {k + 1} of {len(many)}" if len(many) > 1 else "differences")
+        where = reference != 0 if ignore_background else np.ones(found.shape, bool)
+        differing[where] += _differs(found[where], reference[where])
+        asked += where
+    return np.divide(differing, asked, out=differing, where=asked > 0)
 
 
 def contingency(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> sparse.csr_array:
@@ -30,9 +135,7 @@ def contingency(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> s
         x, y = x[keep], y[keep]
     if x.size == 0:
         raise InputError("there is no pixel to compare")
-    i = np.unique(x, return_inverse=True)[1].ravel()
-    j = np.unique(y, return_inverse=True)[1].ravel()
-    return sparse.coo_array((np.ones(x.size, np.int64), (i, j))).tocsr()
+    return _table(*_numbered(x), *_numbered(y))
 
 
 def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
@@ -41,16 +144,12 @@ def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> fl
     >>> round(rand_index([0, 0, 1, 1], [0, 0, 1, 2]), 4)
     0.8333
     """
-    same, in_a, in_b, pairs = _pairs(contingency(a, b, where))
-    return 1.0 if pairs == 0 else (pairs + 2 * same - in_a - in_b) / pairs
+    return _rand(contingency(a, b, where))
 
 
 def adjusted_rand(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
     """Rand index corrected for chance: 0 for unrelated segmentations with these sizes, 1 for equal ones."""
-    same, in_a, in_b, pairs = _pairs(contingency(a, b, where))
-    expected = in_a * in_b / pairs if pairs else 0.0
-    most = (in_a + in_b) / 2
-    return 1.0 if most == expected else (same - expected) / (most - expected)
+    return _adjusted_rand(contingency(a, b, where))
 
 
 def probabilistic_rand(segmentation: ArrayLike, humans: Sequence[ArrayLike], where: ArrayLike | None = None) -> float:
@@ -66,24 +165,19 @@ def variation_of_information(a: ArrayLike, b: ArrayLike, where: ArrayLike | None
     >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1])
     2.0
     """
-    table = contingency(a, b, where)
-    joint = _entropy(table.data)
-    return max(2 * joint - _entropy(table.sum(axis=0)) - _entropy(table.sum(axis=1)), 0.0)
+    return _information(contingency(a, b, where))
 
 
 def covering(segmentation: ArrayLike, human: ArrayLike, where: ArrayLike | None = None) -> float:
     """How well the human's regions are covered: their best intersection over union, averaged by their size."""
-    table = contingency(human, segmentation, where).tocoo()
-    rows = np.asarray(table.sum(axis=1)).ravel()
-    columns = np.asarray(table.sum(axis=0)).ravel()
-    overlap = table.data / (rows[table.row] + columns[table.col] - table.data)
-    best = np.zeros(len(rows))
-    np.maximum.at(best, table.row, overlap)
-    return float(rows @ best / rows.sum())
+    return _covering(contingency(human, segmentation, where))
 
 
 def boundary_f(
-    segmentation: ArrayLike, humans: ArrayLike | Sequence[ArrayLike], tolerance: float | None = None
+    segmentation: ArrayLike,
+    humans: ArrayLike | Sequence[ArrayLike],
+    tolerance: float | None = None,
+    where: ArrayLike | None = None,
 ) -> float:
     """F measure of boundary pixels, matched within a tolerance.
 
@@ -95,17 +189,150 @@ def boundary_f(
     ----------
     humans : one label image, or a list of them.
     tolerance : in pixels; None takes 0.75 % of the image's diagonal.
+    where : pixels to compare; a boundary to a pixel outside is none.
     """
-    found = _boundary(np.asarray(segmentation))
-    many = [_boundary(np.asarray(h)) for h in (humans if isinstance(humans, (list, tuple)) else [humans])]
+    found = np.asarray(segmentation)
+    many = [np.asarray(h) for h in (humans if isinstance(humans, (list, tuple)) else [humans])]
     if not many:
         raise InputError("the boundary measure needs at least one human segmentation")
     if any(h.shape != found.shape for h in many):
         raise InputError(f"all segmentations must have the shape {found.shape}")
-    reach = BOUNDARY_TOLERANCE * float(np.linalg.norm(found.shape)) if tolerance is None else tolerance
-    precision = _near(found, np.logical_or.reduce(many), reach)
-    recall = float(np.mean([_near(human, found, reach) for human in many]))
-    return 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall)
+    edges = _Boundaries(found, tolerance)
+    for human in many:
+        edges.add(human, None if where is None else np.asarray(where, dtype=bool))
+    return edges.f()
+
+
+def default_tolerance(shape: Sequence[int]) -> float:
+    """Distance in pixels within which boundaries match, if nobody says otherwise: 0.75 % of the diagonal."""
+    return BOUNDARY_TOLERANCE * float(np.linalg.norm(shape))
+
+
+class _Boundaries:
+    """Precision and recall of a segmentation's boundary, one reference at a time.
+
+    The distance to any of several boundaries is the least of the distances, so what lies near any reference is the
+    union of what lies near each, and no distance is computed twice.
+    """
+
+    def __init__(self, found: NDArray[np.generic], tolerance: float | None) -> None:
+        if tolerance is not None and not tolerance >= 0:
+            raise InputError(f"the boundary tolerance must be 0 pixels or more, not {tolerance}")
+        self._found = found
+        self._reach = default_tolerance(found.shape) if tolerance is None else tolerance
+        self._whole: tuple[Mask, Mask] | None = None
+        self._edge = np.zeros(found.shape, bool)
+        self._near = np.zeros(found.shape, bool)
+        self._recalls: list[float] = []
+
+    def add(self, reference: NDArray[np.generic], where: Mask | None) -> float:
+        """Take in a reference, and return the F measure against it alone."""
+        theirs = _boundary(reference, where)
+        ours, near_ours = self._own(where)
+        near_theirs = _reached(theirs, self._reach)
+        self._edge |= ours
+        self._near |= near_theirs
+        self._recalls.append(_share(near_ours, theirs))
+        return _f(_share(near_theirs, ours), self._recalls[-1])
+
+    def f(self) -> float:
+        """The F measure against all references so far."""
+        return _f(_share(self._near, self._edge), float(np.mean(self._recalls)))
+
+    def _own(self, where: Mask | None) -> tuple[Mask, Mask]:
+        """The segmentation's boundary, and what is near it; without a mask they are the same for every reference."""
+        if where is None and self._whole is not None:
+            return self._whole
+        edge = _boundary(self._found, where)
+        both = edge, _reached(edge, self._reach)
+        if where is None:
+            self._whole = both
+        return both
+
+
+def _checked(
+    segmentation: ArrayLike, references: Sequence[ArrayLike]
+) -> tuple[NDArray[np.generic], list[NDArray[np.generic]]]:
+    found, many = np.asarray(segmentation), [np.asarray(r) for r in references]
+    if not many:
+        raise InputError("choose at least one reference to compare with")
+    for reference in many:
+        if reference.shape != found.shape:
+            raise InputError(f"two segmentations must have the same shape, not {found.shape} and {reference.shape}")
+    return found, many
+
+
+def _tell(report: Report | None, step: str) -> None:
+    if report is not None:
+        report(step)
+
+
+def _numbered(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
+    """Labels as numbers 0 to n - 1, shape (pixels,), and n."""
+    x = labels.ravel()
+    if x.dtype.kind in "biu":
+        low, high = int(x.min()), int(x.max())
+        # A lookup is an order of magnitude faster than the sort of np.unique.
+        if high - low < max(x.size, LOOKUP) and high < 2**63:
+            place = x.astype(np.int64) - low
+            used = np.zeros(high - low + 1, bool)
+            used[place] = True
+            return (np.cumsum(used, dtype=np.intp) - 1)[place], int(used.sum())
+    values, codes = np.unique(x, return_inverse=True)
+    return codes.ravel(), len(values)
+
+
+def _table(i: NDArray[np.intp], n: int, j: NDArray[np.intp], m: int) -> sparse.csr_array:
+    """How often the numbers i (below n) and j (below m) come together, shape (n, m)."""
+    if n * m <= max(i.size, LOOKUP):
+        return sparse.csr_array(np.bincount(i * m + j, minlength=n * m).reshape(n, m))
+    return sparse.coo_array((np.ones(i.size, np.int64), (i, j)), shape=(n, m)).tocsr()
+
+
+def _differs(a: NDArray[np.generic], b: NDArray[np.generic]) -> Mask:
+    """Pixels whose label in a is not the partner of their label in b, shape (pixels,)."""
+    if a.size == 0:
+        return np.zeros(0, bool)
+    (i, n), (j, m) = _numbered(a), _numbered(b)
+    overlap = _table(i, n, j, m).astype(np.float64)
+    # The matching must be full, so each label of a also has a dummy partner that shares nothing. One is added to
+    # all weights because a weight of 0 is no edge; each label takes one edge, so it changes no comparison.
+    overlap.data += 1
+    rows, columns = min_weight_full_bipartite_matching(
+        sparse.hstack([overlap, sparse.eye_array(n)], format="csr"), maximize=True
+    )
+    partner = np.empty(n, np.intp)
+    partner[rows] = columns
+    differs: Mask = partner[i] != j
+    return differs
+
+
+def _rand(table: sparse.csr_array) -> float:
+    same, in_a, in_b, pairs = _pairs(table)
+    return 1.0 if pairs == 0 else (pairs + 2 * same - in_a - in_b) / pairs
+
+
+def _adjusted_rand(table: sparse.csr_array) -> float:
+    same, in_a, in_b, pairs = _pairs(table)
+    expected = in_a * in_b / pairs if pairs else 0.0
+    most = (in_a + in_b) / 2
+    return 1.0 if most == expected else (same - expected) / (most - expected)
+
+
+def _information(table: sparse.csr_array) -> float:
+    joint = _entropy(table.data)
+    return max(2 * joint - _entropy(table.sum(axis=0)) - _entropy(table.sum(axis=1)), 0.0)
+
+
+def _covering(table: sparse.csr_array) -> float:
+    """Covering of the regions of the rows by those of the columns."""
+    each = table.tocoo()
+    rows = np.asarray(table.sum(axis=1)).ravel()
+    columns = np.asarray(table.sum(axis=0)).ravel()
+    overlap = each.data / (rows[each.row] + columns[each.col] - each.data)
+    best = np.zeros(len(rows))
+    np.maximum.at(best, each.row, overlap)
+    return float(rows @ best / rows.sum())
 
 
 def _pairs(table: sparse.csr_array) -> tuple[float, float, float, float]:
@@ -124,19 +351,31 @@ def _entropy(counts: NDArray[np.int64]) -> float:
     return float(-np.sum(p * np.log2(p)))
 
 
-def _boundary(labels: NDArray[np.generic]) -> NDArray[np.bool_]:
+def _boundary(labels: NDArray[np.generic], where: Mask | None = None) -> Mask:
     """Pixels whose next neighbour along some axis has another label: boundaries one pixel wide."""
     edge = np.zeros(labels.shape, bool)
     for axis in range(labels.ndim):
         here = np.moveaxis(labels, axis, 0)
-        np.moveaxis(edge, axis, 0)[:-1] |= here[:-1] != here[1:]
+        change = here[:-1] != here[1:]
+        if where is not None:
+            inside = np.moveaxis(where, axis, 0)
+            change &= inside[:-1] & inside[1:]
+        np.moveaxis(edge, axis, 0)[:-1] |= change
     return edge
 
 
-def _near(these: NDArray[np.bool_], those: NDArray[np.bool_], reach: float) -> float:
-    """Share of the pixels of `these` within reach of `those`; 1 if there are none to match."""
-    if not these.any():
-        return 1.0
+def _reached(those: Mask, reach: float) -> Mask:
+    """Pixels within reach of those."""
     if not those.any():
-        return 0.0
-    return float((ndimage.distance_transform_edt(~those)[these] <= reach).mean())
+        return np.zeros(those.shape, bool)
+    near: Mask = ndimage.distance_transform_edt(~those) <= reach
+    return near
+
+
+def _share(near: Mask, these: Mask) -> float:
+    """Share of these pixels that are near; 1 if there are none to match."""
+    return float(near[these].mean()) if these.any() else 1.0
+
+
+def _f(precision: float, recall: float) -> float:
+    return 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall)

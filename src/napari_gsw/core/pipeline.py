@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
 from napari_gsw.core import kernels, priors
-from napari_gsw.core.chain import Snapshot, even_start_allowed, run, sample
+from napari_gsw.core.chain import Snapshot, even_start_allowed, needs_regroups, run
+from napari_gsw.core.chain import start as start_chain
 from napari_gsw.core.codebook import Codebook
+from napari_gsw.core.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features import likelihoods
 from napari_gsw.core.graph import couplings, region_graph
@@ -49,7 +51,7 @@ class Result:
     labels : label image of the best state, 1..k in the order of the first pixel (a seed's cluster keeps the seed's
         number), 0 where there is no site; uint16, or uint32 if the numbers need it.
     clusters : (n,) label of each site.
-    trace : log posterior and number of clusters after each sweep.
+    traces : log posterior and number of clusters after each sweep, one trace a chain; ``trace`` is the first.
     uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
         ended before its burn-in was over.
     boundary : image of the probability that a boundary runs through a pixel.
@@ -59,12 +61,16 @@ class Result:
 
     labels: Labels
     clusters: NDArray[np.int64]
-    trace: Trace
+    traces: tuple[Trace, ...]
     uncertainty: NDArray[np.float32]
     boundary: NDArray[np.float32]
     provenance: Mapping[str, Any]
     problem: Problem
     snapshot: Snapshot
+
+    @property
+    def trace(self) -> Trace:
+        return self.traces[0]
 
     @property
     def n_clusters(self) -> int:
@@ -174,47 +180,45 @@ def segment(
         codebook = Codebook.load(chosen.codebook)  # here, so that its words are in the provenance
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
     held = None if seeds is None else site_labels(problem, seeds, "seeds")
-    rows = []
-    snapshot = None
     if report and not is_compiled(kernels.advance):
         report("compiling", None)
-    for snapshot in chain(problem, chosen, seed, held, init):
-        rows.append(snapshot.trace)
-        if report and report("sampling", snapshot):
+    ensemble = chains(problem, chosen, seed, held, init)
+    rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
+    for snapshots in ensemble.run(chosen.sweeps):
+        for row, one in zip(rows, snapshots, strict=True):
+            row.append(one.trace)
+        if report and report("sampling", pooled(snapshots)):
             break
-    assert snapshot is not None  # even without a sweep the chain yields its start
+    snapshot = pooled(ensemble.snapshots)
     given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
     given["codebook"] = None if codebook is None else codebook.centres
     made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
-    return result(problem, snapshot, np.concatenate(rows), made)
+    return result(problem, snapshot, [np.concatenate(row) for row in rows], made)
 
 
-def chain(
+def chains(
     problem: Problem,
     settings: Settings,
     seed: int,
     held: NDArray[np.int32] | None = None,
     init: ArrayLike | None = None,
-) -> Iterator[Snapshot]:
-    """The chain that the settings describe, with about twenty snapshots a second.
+) -> Ensemble:
+    """The chains that the settings describe, before their first sweep.
 
     Parameters
     ----------
     held : (n,) seeds of the sites, -1 for none.
     init : label image to start from instead of ``settings.start``.
     """
-    first = start_labels(problem, settings, seed) if init is None else site_labels(problem, init, "init")
-    return sample(
-        problem,
-        settings.sweeps,
-        seed,
-        init=first,
-        bonds=bonding.from_settings(problem, settings),
-        seeds=held,
-        regroups=settings.regroups,
-        burn_in=int(settings.burn_in * settings.sweeps),
-        interval=0.05,
-    )
+    given = None if init is None else site_labels(problem, init, "init")
+    bonds = bonding.from_settings(problem, settings)
+    moves = int(needs_regroups(problem)) if settings.regroups is None else settings.regroups
+    burn_in = int(settings.burn_in * settings.sweeps)
+    made = []
+    for own in chain_seeds(seed, settings.chains):
+        first = start_labels(problem, settings, own) if given is None else given
+        made.append(start_chain(problem, bonds, moves, burn_in, own, first, held))
+    return Ensemble(made)
 
 
 def start_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.int64] | None:
@@ -256,23 +260,29 @@ def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int
     return found
 
 
-def result(problem: Problem, snapshot: Snapshot, trace: NDArray[np.float64], made: Mapping[str, Any]) -> Result:
-    """Paint what a snapshot says of the sites."""
+def result(
+    problem: Problem, snapshot: Snapshot, traces: Sequence[NDArray[np.float64]], made: Mapping[str, Any]
+) -> Result:
+    """Paint what a snapshot says of the sites; a trace for each chain, (sweeps, 2)."""
     clusters = _numbered(snapshot.best.labels, snapshot.state["seeds"])
     dtype = np.uint16 if clusters.max() <= np.iinfo(np.uint16).max else np.uint32
     labels = problem.paint(clusters.astype(dtype))
     unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
-    sweeps = np.arange(snapshot.sweep - len(trace), snapshot.sweep) + 1
     return Result(
         labels=labels,  # type: ignore[arg-type]
         clusters=clusters,
-        trace=Trace(sweeps, trace[:, 0], trace[:, 1].astype(np.int64)),
+        traces=tuple(trace_of(rows, snapshot.sweep) for rows in traces),
         uncertainty=unsure,  # type: ignore[arg-type]
         boundary=boundary_probability(problem, snapshot.together),
         provenance=made,
         problem=problem,
         snapshot=snapshot,
     )
+
+
+def trace_of(rows: NDArray[np.float64], last: int) -> Trace:
+    """Rows of log posterior and number of clusters up to sweep `last`, as columns."""
+    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64))
 
 
 def _numbered(labels: NDArray[np.int32], seeds: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Compiled loops over pixels: superpixels by merging, the nearest word, pairs of touching sites."""
+"""Compiled loops over pixels: superpixels by merging, the nearest word, painting sites and their boundaries."""
 
 from __future__ import annotations
 
@@ -68,3 +68,21 @@ def nearest(values: Floats, centres: Floats) -> Ints:
                 index = k
         result[p] = index
     return result
+
+
+@jit
+def paint_into(sites: Ints, values: NDArray[np.generic], image: NDArray[np.generic]) -> None:
+    """image[p] = values[sites[p]] for flat arrays; values[0] is the background. Unlike numpy, without the GIL."""
+    for p in range(sites.size):
+        image[p] = values[sites[p]]
+
+
+@jit
+def raise_faces(first: Longs, second: Longs, edge: Ints, apart: Floats, image: Floats) -> None:
+    """Give the two pixels of every face between sites at least the value of the sites' edge."""
+    for f in range(first.size):
+        value = apart[edge[f]]
+        if not image[first[f]] >= value:
+            image[first[f]] = value
+        if not image[second[f]] >= value:
+            image[second[f]] = value

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import Problem
+from napari_gsw.core.pixel_kernels import raise_faces
 
 Floats = NDArray[np.float64]
 
@@ -37,27 +40,47 @@ def site_entropy(problem: Problem, together: Floats) -> Floats:
     return np.divide(total, share, out=np.zeros(problem.n), where=share > 0)
 
 
-def boundary_probability(problem: Problem, together: Floats) -> NDArray[np.float32]:
+class Faces(NamedTuple):
+    """Every pair of neighbouring pixels that belong to different sites.
+
+    Attributes
+    ----------
+    first, second : (f,) the two pixels, as indices into the flat image.
+    edge : (f,) the edge of the region graph between their sites.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    edge: NDArray[np.int32]
+
+
+def site_faces(problem: Problem) -> Faces:
+    """The faces between the sites of a problem's image; found once, they make boundary images quickly."""
+    if problem.sites is None or problem.graph is None:
+        raise InputError("this problem was not made from an image, so there is no boundary image")
+    sites, n = problem.sites, problem.n
+    touching = np.flatnonzero(problem.graph.order == 1)
+    ends = problem.edges[touching].astype(np.int64)
+    key = ends[:, 0] * n + ends[:, 1]  # sorted, as region_graph leaves it
+    numbers = np.arange(sites.size, dtype=np.int64).reshape(sites.shape)
+    found = []
+    for axis in range(sites.ndim):
+        s, p = np.moveaxis(sites, axis, 0), np.moveaxis(numbers, axis, 0)
+        border = (s[:-1] != s[1:]) & (s[:-1] > 0) & (s[1:] > 0)
+        a, b = s[:-1][border].astype(np.int64) - 1, s[1:][border].astype(np.int64) - 1
+        edge = touching[np.searchsorted(key, np.minimum(a, b) * n + np.maximum(a, b))]
+        found.append((p[:-1][border], p[1:][border], edge.astype(np.int32)))
+    return Faces(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def boundary_probability(problem: Problem, together: Floats, faces: Faces | None = None) -> NDArray[np.float32]:
     """Image of the probability that a boundary runs through a pixel.
 
     A pixel beside another site has the probability that the two sites are in different clusters (the largest, if there
     are several); all others have 0. NaN beside other sites if no sweep has been counted yet.
     """
-    if problem.sites is None or problem.graph is None:
-        raise InputError("this problem was not made from an image, so there is no boundary image")
-    sites = problem.sites
-    n = problem.n
-    touching = problem.graph.order == 1
-    edges = problem.edges[touching].astype(np.int64)
-    key = edges[:, 0] * n + edges[:, 1]  # sorted, as region_graph leaves it
-    apart = 1 - together[touching]
-    image = np.zeros(sites.shape, np.float32)
-    for axis in range(sites.ndim):
-        s = np.moveaxis(sites, axis, 0)
-        out = np.moveaxis(image, axis, 0)
-        border = (s[:-1] != s[1:]) & (s[:-1] > 0) & (s[1:] > 0)
-        a, b = s[:-1][border].astype(np.int64) - 1, s[1:][border].astype(np.int64) - 1
-        value = apart[np.searchsorted(key, np.minimum(a, b) * n + np.maximum(a, b))]
-        for side in (out[:-1], out[1:]):
-            side[border] = np.maximum(side[border], value)
+    first, second, edge = site_faces(problem) if faces is None else faces
+    assert problem.sites is not None
+    image = np.zeros(problem.sites.shape, np.float32)
+    raise_faces(first, second, edge, (1 - together).astype(np.float32), image.reshape(-1))
     return image

@@ -32,6 +32,9 @@ class Knob:
     low, high : the allowed range; the ends are allowed unless `open_low` or `open_high` is set.
     choices : the allowed words, for a setting that is one of several words.
     symbol : its name in the paper.
+    title : its name in a form, where the name itself is not a word.
+    when : another setting and those of its values with which this one matters (none named: all but 0); None if it
+        always does.
     """
 
     help: str
@@ -44,6 +47,8 @@ class Knob:
     open_high: bool = False
     choices: tuple[str, ...] = ()
     symbol: str = ""
+    title: str = ""
+    when: tuple[str, tuple[Any, ...]] | None = None
 
     @property
     def allowed(self) -> str:
@@ -115,14 +120,22 @@ class Settings:
         "superpixels",
         "How pixels are grouped into sites.",
         choices=("slic", "felzenszwalb", "watershed", "grid"),
+        title="Method",
     )
-    site_size: int = knob(60, "superpixels", "Mean number of pixels in a site.", low=1)
+    site_size: int = knob(
+        60,
+        "superpixels",
+        "Mean number of pixels in a site.",
+        low=1,
+        title="Site size",
+    )
     compactness: float = knob(
         10.0,
         "superpixels",
         "Large values make sites round and equal, small ones let them follow colour (slic, watershed).",
         low=0.0,
         open_low=True,
+        when=("superpixels", ("slic", "watershed")),
     )
     smoothing: float = knob(
         0.0, "superpixels", "Width in pixels of the Gaussian blur before sites are made.", low=0.0, high=100.0
@@ -135,14 +148,31 @@ class Settings:
         "or the continuous channels themselves (gaussian).",
         choices=("words", "luminance", "gaussian"),
     )
-    words: int = knob(120, "features", "Number of colour words in a codebook learnt from the image.", low=1, high=65535)
+    words: int = knob(
+        120,
+        "features",
+        "Number of colour words in a codebook learnt from the image.",
+        low=1,
+        high=65535,
+        when=("likelihood", ("words",)),
+        title="Colour words",
+    )
     codebook: str = knob(
         "auto",
         "features",
         "Where the colour words come from: shipped (learnt on photographs, RGB only), image, the path of a "
         "saved codebook, or auto (shipped for RGB, else image).",
+        when=("likelihood", ("words",)),
     )
-    bins: int = knob(8, "features", "Number of bins of the luminance histogram.", low=1, high=65535)
+    bins: int = knob(
+        8,
+        "features",
+        "Number of bins of the luminance histogram.",
+        low=1,
+        high=65535,
+        when=("likelihood", ("luminance",)),
+        title="Luminance bins",
+    )
     phi: float = knob(
         50.0,
         "features",
@@ -150,6 +180,8 @@ class Settings:
         low=0.0,
         open_low=True,
         symbol="phi",
+        when=("likelihood", ("words", "luminance")),
+        title="Histogram concentration",
     )
     evidence: float | None = knob(
         5.0,
@@ -170,6 +202,8 @@ class Settings:
         "Concentration of the Dirichlet prior on a cluster's texture histogram.",
         low=0.0,
         open_low=True,
+        when=("texture_words", ()),
+        title="Texture concentration",
     )
     texture_evidence: float | None = knob(
         5.0,
@@ -179,9 +213,16 @@ class Settings:
         optional=True,
         low=0.0,
         open_low=True,
+        when=("texture_words", ()),
     )
     gauss_kappa: float = knob(
-        0.01, "features", "How many draws the prior mean of a Gaussian cluster is worth.", low=0.0, open_low=True
+        0.01,
+        "features",
+        "How many draws the prior mean of a Gaussian cluster is worth.",
+        low=0.0,
+        open_low=True,
+        when=("likelihood", ("gaussian",)),
+        title="Weight of prior mean",
     )
     gauss_shape: float = knob(
         3.0,
@@ -189,6 +230,8 @@ class Settings:
         "Shape of the inverse-gamma prior on the variance within a Gaussian cluster.",
         low=1.0,
         open_low=True,
+        when=("likelihood", ("gaussian",)),
+        title="Shape of variance",
     )
     gauss_spread: float = knob(
         0.05,
@@ -196,6 +239,8 @@ class Settings:
         "Expected variance within a Gaussian cluster, as a fraction of the image's variance.",
         low=0.0,
         open_low=True,
+        when=("likelihood", ("gaussian",)),
+        title="Expected spread",
     )
 
     prior: str = knob(
@@ -209,6 +254,8 @@ class Settings:
         "prior",
         "Concentration: larger values expect more clusters.",
         symbol="alpha",
+        when=("prior", ("dirichlet-process", "pitman-yor", "finite-dirichlet")),
+        title="Concentration",
     )
     theta: float = knob(
         0.25,
@@ -217,18 +264,52 @@ class Settings:
         high=1.0,
         open_high=True,
         symbol="theta",
+        when=("prior", ("pitman-yor",)),
+        title="Discount",
     )
-    K: int = knob(20, "prior", "Largest number of clusters (finite-dirichlet, potts).", low=1, symbol="K")
-    min_size: int = knob(1, "prior", "Smallest number of sites in a cluster.", low=0, symbol="T_min")
+    K: int = knob(
+        20,
+        "prior",
+        "Largest number of clusters (finite-dirichlet, potts).",
+        low=1,
+        symbol="K",
+        when=("prior", ("finite-dirichlet", "potts")),
+        title="Most clusters",
+    )
+    min_size: int = knob(
+        1,
+        "prior",
+        "Smallest number of sites in a cluster.",
+        low=0,
+        symbol="T_min",
+        title="Smallest cluster",
+    )
     max_size: int | None = knob(
-        None, "prior", "Largest number of sites in a cluster, or none.", kind=int, optional=True, low=1, symbol="T_max"
+        None,
+        "prior",
+        "Largest number of sites in a cluster, or none.",
+        kind=int,
+        optional=True,
+        low=1,
+        symbol="T_max",
+        title="Largest cluster",
     )
 
     neighbourhood: int = knob(
-        1, "coupling", "1 couples sites that touch, 2 also the neighbours of neighbours.", low=1, high=2
+        1,
+        "coupling",
+        "1 couples sites that touch, 2 also the neighbours of neighbours.",
+        low=1,
+        high=2,
+        title="Neighbourhood",
     )
     second_weight: float = knob(
-        0.5, "coupling", "Coupling of second-order neighbours relative to sites that touch.", low=0.0
+        0.5,
+        "coupling",
+        "Coupling of second-order neighbours relative to sites that touch.",
+        low=0.0,
+        when=("neighbourhood", (2,)),
+        title="Second-order weight",
     )
     coupling: str = knob(
         "constant",
@@ -236,14 +317,23 @@ class Settings:
         "How beta varies from edge to edge: not at all, with the length of the common boundary, or falling with the "
         "contrast across it.",
         choices=("constant", "length", "contrast"),
+        title="Varies with",
     )
-    beta: float = knob(0.02, "coupling", "Strength with which neighbours share a cluster.", low=0.0, symbol="beta")
+    beta: float = knob(
+        0.02,
+        "coupling",
+        "Strength with which neighbours share a cluster.",
+        low=0.0,
+        symbol="beta",
+        title="Strength",
+    )
     contrast_scale: float = knob(
         5.0,
         "coupling",
         "Contrast (in units of Lab colour) at which the coupling has fallen to 37 %.",
         low=0.0,
         open_low=True,
+        when=("coupling", ("contrast",)),
     )
 
     sampler: str = knob(
@@ -254,14 +344,31 @@ class Settings:
         "each sweep (bond-drawn).",
         choices=("gsw", "swendsen-wang", "gibbs", "data-driven", "bond", "bond-drawn"),
     )
-    lam: float = knob(10.0, "sampler", "Bond strength relative to the coupling.", low=0.0, symbol="lambda")
-    tau: float = knob(1.0, "sampler", "How fast lambda falls with distance (data-driven).", low=0.0, symbol="tau")
+    lam: float = knob(
+        10.0,
+        "sampler",
+        "Bond strength relative to the coupling.",
+        low=0.0,
+        symbol="lambda",
+        when=("sampler", ("gsw", "data-driven")),
+        title="Bond strength",
+    )
+    tau: float = knob(
+        1.0,
+        "sampler",
+        "How fast lambda falls with distance (data-driven).",
+        low=0.0,
+        symbol="tau",
+        when=("sampler", ("data-driven",)),
+        title="Fall with distance",
+    )
     distance: str = knob(
         "hellinger",
         "sampler",
         "Distance between two sites' features (data-driven): hellinger, chi2 or total-variation between histograms, "
         "euclidean between channel means.",
         choices=("hellinger", "chi2", "total-variation", "euclidean"),
+        when=("sampler", ("data-driven",)),
     )
     bond: float = knob(
         0.2,
@@ -271,9 +378,18 @@ class Settings:
         low=0.0,
         high=1.0,
         open_high=True,
+        when=("sampler", ("bond", "bond-drawn")),
+        title="Bond probability",
     )
     bond_low: float = knob(
-        0.0, "sampler", "Smallest bond probability drawn (bond-drawn).", low=0.0, high=1.0, open_high=True
+        0.0,
+        "sampler",
+        "Smallest bond probability drawn (bond-drawn).",
+        low=0.0,
+        high=1.0,
+        open_high=True,
+        when=("sampler", ("bond-drawn",)),
+        title="Least probability",
     )
     bond_cap: float | None = knob(
         None,
@@ -282,6 +398,8 @@ class Settings:
         kind=float,
         optional=True,
         low=0.0,
+        when=("sampler", ("gsw", "data-driven")),
+        title="Bond limit",
     )
     regroups: int | None = knob(
         None,
@@ -290,6 +408,7 @@ class Settings:
         kind=int,
         optional=True,
         low=0,
+        title="Whole-cluster moves",
     )
     start: str = knob(
         "one",
@@ -297,10 +416,30 @@ class Settings:
         "First state of the chain: one cluster, every site its own, or random clusters.",
         choices=("one", "singletons", "random"),
     )
-    start_clusters: int = knob(20, "sampler", "Number of clusters of a random start.", low=1)
+    start_clusters: int = knob(
+        20,
+        "sampler",
+        "Number of clusters of a random start.",
+        low=1,
+        when=("start", ("random",)),
+        title="Clusters at start",
+    )
+    chains: int = knob(
+        1,
+        "sampler",
+        "Number of independent chains; the result is the best state of all, the uncertainty is averaged over them.",
+        low=1,
+        high=64,
+    )
     sweeps: int = knob(300, "sampler", "Number of sweeps of the chain.", low=0)
     burn_in: float = knob(
-        0.5, "sampler", "Fraction of the sweeps left out of the uncertainty.", low=0.0, high=1.0, open_high=True
+        0.5,
+        "sampler",
+        "Fraction of the sweeps left out of the uncertainty.",
+        low=0.0,
+        high=1.0,
+        open_high=True,
+        title="Burn-in",
     )
 
     def __post_init__(self) -> None:
@@ -316,6 +455,14 @@ class Settings:
         for name in changes:
             _known(name)
         return dataclasses.replace(self, **changes)
+
+    def matters(self, name: str) -> bool:
+        """Whether a setting has any effect beside the others as they are."""
+        when = knobs()[name].when
+        if when is None:
+            return True
+        other, values = when
+        return self.matters(other) and (getattr(self, other) in values if values else bool(getattr(self, other)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values by name, ready for JSON."""

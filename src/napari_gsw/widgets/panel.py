@@ -1,287 +1,488 @@
-"""The GSW segmentation widget: choose an image, press Run, watch it form."""
+"""The GSW segmentation widget: choose an image, press Run, watch it form, correct it by painting, save it."""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import napari
 import numpy as np
-from magicgui.widgets import create_widget
-from napari.layers import Image, Labels
-from napari.utils.notifications import show_error
-from qtpy.QtCore import QEvent, QTimer
+from napari.layers import Image
+from qtpy.QtCore import QEvent, QSize, Qt
 from qtpy.QtGui import QCloseEvent
 from qtpy.QtWidgets import (
     QButtonGroup,
+    QCheckBox,
     QFormLayout,
+    QFrame,
     QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
+    QScrollArea,
     QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.priors import from_settings
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, knobs, preset
+from napari_gsw.core.settings import PRESETS
+from napari_gsw.widgets.defaults import preference
+from napari_gsw.widgets.export_section import ExportSection
+from napari_gsw.widgets.form import SettingsForm, preset_tip
+from napari_gsw.widgets.image_chooser import ImageChooser
+from napari_gsw.widgets.inspection import describe
+from napari_gsw.widgets.layer_combo import LayerCombo, bare
+from napari_gsw.widgets.section import Section
+from napari_gsw.widgets.seeds_section import SeedsSection, is_labels
+from napari_gsw.widgets.segmentation import Plan
+from napari_gsw.widgets.session import Session
+from napari_gsw.widgets.source import Source
 from napari_gsw.widgets.trace import TracePlot
-from napari_gsw.widgets.worker import Frame, Run
 
-# How often the newest frame is taken from the worker, in milliseconds.
-TICK = 50
-# Which buttons can be pressed in which state: run, pause, stop. The form can be changed while no chain runs.
-ENABLED = {
-    "no image": (False, False, False),
-    "ready": (True, False, False),
-    "running": (False, True, True),
-    "paused": (False, True, True),
-    "done": (True, False, False),
+# Keys that napari leaves free; the docs and the tooltips name them.
+KEYS = {
+    "Control-Alt-R": "run_or_pause",
+    "Control-Alt-S": "step",
+    "Control-Alt-X": "stop",
+    "Control-Alt-D": "next_display",
+    "Control-Alt-L": "lock_painted",
 }
-# What a person reads while a stage of the preparation goes on.
-STAGES = {
-    "preparing": "Preparing",
-    "superpixels": "Making superpixels",
-    "features": "Counting words",
-    "graph": "Building the graph",
-    "compiling": "Compiling (first time only)",
-}
+# The panels that are open, newest last, for the commands of the palette.
+OPEN: list[weakref.ref[SegmentationPanel]] = []
 
 
 class SegmentationPanel(QWidget):  # type: ignore[misc]
-    """Runs the chain on an image layer and shows it live in a Labels layer."""
+    """Runs chains on an image layer and shows them live in a Labels layer."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__()
-        self.viewer = viewer = napari_viewer
-        self.run: Run | None = None
-        self.state = ""
-        self._image: Image | None = None
-        self._labels: Labels | None = None
-        self._last: Frame | None = None
+        self.viewer = viewer = bare(napari_viewer)
+        self.session = Session(viewer, self)
+        self.form = SettingsForm(self)
+        self._notice = ""
+        self._plan_error = ""
         self._build()
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK)
-        self._timer.timeout.connect(self._tick)
         self._connections = [
             (viewer.layers.events.inserted, self._layers_changed),
             (viewer.layers.events.removed, self._layers_changed),
+            (viewer.layers.events.reordered, self._layers_changed),
             (viewer.events.theme, self._theme_changed),
+            (viewer.cursor.events.position, self._hover),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
+        self._renamed: list[Any] = []
+        for key, name in KEYS.items():
+            viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
+        OPEN.append(weakref.ref(self))
+        self._choose_preset(str(preference("preset")))
         self._theme_changed()
         self._layers_changed()
 
-    # ---- the form
+    # ---- building
 
     def _build(self) -> None:
-        self.image = create_widget(annotation=Image, label="Image")
-        self.image.changed.connect(self._image_chosen)
+        self.inner = QWidget()
+        column = QVBoxLayout(self.inner)
+        column.setContentsMargins(6, 4, 6, 6)
+        column.setSpacing(6)
+        self.chooser = ImageChooser(self.viewer)
+        self.chooser.changed.connect(self._plan_changed)
+        column.addWidget(self.chooser)
+        column.addLayout(self._preset_row())
+        column.addLayout(self._run_row())
+        self.reason = _line("reason")
+        self.reason.setStyleSheet("QLabel { color: #e0a030; }")
+        column.addWidget(self.reason)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(True)
+        column.addWidget(self.bar)
+        self.status = _line("status")
+        column.addWidget(self.status)
+        self.trace = TracePlot()
+        self.trace.sweep_clicked.connect(self.session.view_sweep)
+        self.trace.hovered.connect(self._trace_hovered)
+        column.addWidget(self.trace, 1)
+        column.addWidget(self._viewing_row())
+        column.addLayout(self._show_rows())
+        self.region = _line("region")
+        column.addWidget(self.region)
+        line = QFrame()
+        line.setFrameShape(QFrame.Shape.HLine)
+        column.addWidget(line)
+        self._add_sections(column)
+        column.addStretch()
+        self.scroll = QScrollArea()
+        self.scroll.setWidgetResizable(True)
+        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.scroll.setWidget(self.inner)
+        self.inner.setMinimumWidth(280)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.scroll)
+        self.form.changed.connect(self._settings_changed)
+        self.session.state_changed.connect(self._state_changed)
+        self.session.framed.connect(self._framed)
+        self.session.noticed.connect(self._noticed)
+        self.session.layer_gone.connect(self._layer_gone)
+
+    def sizeHint(self) -> QSize:
+        return QSize(360, 720)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(300, 200)
+
+    def _preset_row(self) -> QHBoxLayout:
         self.presets = QButtonGroup(self)
         row = QHBoxLayout()
         row.setSpacing(4)
+        row.addWidget(QLabel("Preset"))
         for name in PRESETS:
             button = QPushButton(name.capitalize())
             button.setCheckable(True)
-            button.setChecked(name == DEFAULT_PRESET)
-            button.setToolTip(", ".join(f"{k} {v}" for k, v in PRESETS[name].items()))
+            button.setToolTip(preset_tip(name))
             button.setProperty("preset", name)
             self.presets.addButton(button)
-            row.addWidget(button)
-        self.presets.buttonClicked.connect(self._preset_chosen)
-        self.sweeps = self._spin("sweeps", 1, 10_000_000)
+            row.addWidget(button, 1)
+        self.presets.buttonClicked.connect(lambda button: self._choose_preset(button.property("preset")))
+        return row
+
+    def _run_row(self) -> QHBoxLayout:
+        self.run_button = _button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
+        self.pause_button = _button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
+        self.step_button = _button("Step", "One sweep (Ctrl+Alt+S)", self.step)
+        self.stop_button = _button("Stop", "End the chain and keep what it has found (Ctrl+Alt+X)", self.stop)
+        self.reset_button = _button("Reset", "Forget the chain, its paint and its locks, and start afresh", self.reset)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for button in (self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button):
+            row.addWidget(button, 1)
+        return row
+
+    def _viewing_row(self) -> QWidget:
+        self.viewing = QWidget()
+        row = QHBoxLayout(self.viewing)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.viewing_text = QLabel()
+        self.back_button = _button("Back to live", "Show the chain as it is now", self.session.live_again)
+        self.from_here = _button("Go on from here", "Continue the chain from this state", self.session.go_on_from_view)
+        row.addWidget(self.viewing_text, 1)
+        row.addWidget(self.back_button)
+        row.addWidget(self.from_here)
+        self.viewing.setVisible(False)
+        return self.viewing
+
+    def _show_rows(self) -> QVBoxLayout:
+        self.shows = QButtonGroup(self)
+        first = QHBoxLayout()
+        first.setSpacing(4)
+        first.addWidget(QLabel("Show"))
+        for name, tip in (
+            ("current", "The state that the chain is in now"),
+            ("best", "The state of highest log posterior so far; what a finished run shows"),
+        ):
+            button = QPushButton(name.capitalize())
+            button.setCheckable(True)
+            button.setChecked(name == "current")
+            button.setToolTip(f"{tip} (Ctrl+Alt+D)")
+            button.setProperty("show", name)
+            self.shows.addButton(button)
+            first.addWidget(button, 1)
+        self.shows.buttonClicked.connect(lambda button: self.session.set_show(button.property("show")))
+        self.clouds = {
+            "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
+            "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
+        }
+        self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
+        second = QHBoxLayout()
+        second.setSpacing(10)
+        for name, box in self.clouds.items():
+            box.setChecked(bool(preference(name)))
+            box.toggled.connect(self._clouds_changed)
+            second.addWidget(box)
+        self.show_sites.toggled.connect(self._sites_toggled)
+        second.addWidget(self.show_sites)
+        second.addStretch()
+        both = QVBoxLayout()
+        both.setSpacing(4)
+        both.addLayout(first)
+        both.addLayout(second)
+        return both
+
+    def _add_sections(self, column: QVBoxLayout) -> None:
+        self.sites = LayerCombo(is_labels, [("Make them", None)])
+        self.sites.setToolTip("A Labels layer with superpixels, for example from the Superpixels widget; 0 is no site")
+        self.sites.chosen.connect(self._plan_changed)
+        row = QFormLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addRow("Layer", self.sites)
+        self.form.sections["superpixels"].content.insertLayout(0, row)
         self.seed = QSpinBox()
         self.seed.setRange(0, 2**31 - 1)
-        self.seed.setToolTip("The same image, settings and seed give the same labels.")
-        form = QFormLayout()
-        form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Image", self.image.native)
-        form.addRow("Preset", row)
-        numbers = QHBoxLayout()
-        numbers.addWidget(self.sweeps, 2)
-        numbers.addWidget(QLabel("Seed"))
-        numbers.addWidget(self.seed, 1)
-        form.addRow("Sweeps", numbers)
-
-        self.run_button = QPushButton("Run")
-        self.pause_button = QPushButton("Pause")
-        self.stop_button = QPushButton("Stop")
-        self.run_button.setToolTip("Segment the image")
-        self.pause_button.setToolTip("Hold the chain where it is, or let it go on")
-        self.stop_button.setToolTip("End the chain and keep what is shown")
-        self.run_button.clicked.connect(self.start)
-        self.pause_button.clicked.connect(self.toggle_pause)
-        self.stop_button.clicked.connect(self.stop)
-        buttons = QHBoxLayout()
-        for button in (self.run_button, self.pause_button, self.stop_button):
-            buttons.addWidget(button)
-        self.bar = QProgressBar()
-        self.bar.setFormat("%v / %m sweeps")
-        self.status = QLabel()
-        self.status.setWordWrap(True)
-        self.trace = TracePlot()
-        column = QVBoxLayout(self)
-        column.addLayout(form)
-        column.addLayout(buttons)
-        column.addWidget(self.bar)
-        column.addWidget(self.status)
-        column.addWidget(self.trace, 1)
-
-    def _spin(self, name: str, low: int, high: int) -> QSpinBox:
-        box = QSpinBox()
-        box.setRange(low, high)
-        box.setGroupSeparatorShown(True)
-        box.setValue(getattr(preset(DEFAULT_PRESET), name))
-        box.setToolTip(knobs()[name].help)
-        return box
+        self.seed.setValue(int(preference("seed")))
+        self.seed.setToolTip("The same image, settings and seed give the same labels; another seed starts afresh")
+        self.seed.valueChanged.connect(self._plan_changed)
+        seed = QFormLayout()
+        seed.setContentsMargins(0, 0, 0, 0)
+        seed.addRow("Seed", self.seed)
+        self.form.sections["sampler"].content.addLayout(seed)
+        self.seeds = SeedsSection(self.session)
+        self.seeds.changed.connect(self._plan_changed)
+        self.seeds.canvas_wanted.connect(self._open_canvas)
+        self.export = ExportSection(self.session, self.trace)
+        self.sections: list[Section] = [*self.form.sections.values(), self.seeds, self.export]
+        for section in self.sections:
+            column.addWidget(section)
 
     # ---- what the user does
 
-    def start(self) -> None:
-        """Begin a run on the chosen image."""
-        layer = self.image.value
-        try:
-            image, axes = layer_image(layer)
-            settings = preset(self.preset_name, sweeps=self.sweeps.value(), axes=axes)
-        except InputError as reason:
-            self.status.setText(str(reason))
-            return
-        self._image, self._labels, self._last = layer, None, None
-        self.run = Run(image, settings, self.seed.value())
-        self.run.worker.errored.connect(self._failed)
-        self.run.worker.finished.connect(self._finished)
-        self.bar.setRange(0, settings.sweeps)
-        self.bar.setValue(0)
-        self._enter("running")
-        self._timer.start()
-        self.run.worker.start()
+    def run(self) -> None:
+        """Start, or go on."""
+        if (plan := self._plan()) is not None and self.session.may("run"):
+            self._notice = ""
+            self.session.start(plan)
 
-    def toggle_pause(self) -> None:
-        """Hold the chain, or let it go on."""
-        if self.run is not None:
-            self.run.worker.toggle_pause()
-            self._enter("running" if self.state == "paused" else "paused")
+    def pause(self) -> None:
+        if self.session.may("pause"):
+            self.session.toggle_pause()
+
+    def run_or_pause(self) -> None:
+        """One key for both."""
+        self.pause() if self.session.may("pause") else self.run()
+
+    def step(self) -> None:
+        if self.session.may("step") and (plan := self._plan()) is not None:
+            self._notice = ""
+            self.session.step(plan)
 
     def stop(self) -> None:
-        """End the run and keep what is shown."""
-        if self.run is not None:
-            self.run.worker.quit()
+        if self.session.may("stop"):
+            self.session.stop()
 
-    @property
-    def preset_name(self) -> str:
-        return str(self.presets.checkedButton().property("preset"))
+    def reset(self) -> None:
+        if self.session.may("reset"):
+            self._notice = ""
+            self.session.reset()
 
-    # ---- what the run does
+    def next_display(self) -> None:
+        """Current, best, and round again."""
+        self.session.set_show("best" if self.session.show == "current" else "current")
+        self._state_changed()
 
-    def _tick(self) -> None:
-        """Show the newest frame, if there is a new one."""
-        frame = self.run.newest if self.run is not None else None
-        if frame is None or frame is self._last:
+    def lock_painted(self) -> None:
+        self.session.lock_painted()
+
+    def _choose_preset(self, name: str) -> None:
+        for button in self.presets.buttons():
+            button.setChecked(button.property("preset") == name)
+        self.form.choose_preset(name)
+
+    def _open_canvas(self) -> None:
+        if (plan := self._plan()) is not None:
+            self.session.open_canvas(plan)
+
+    def _clouds_changed(self) -> None:
+        self.session.set_wanted({name for name, box in self.clouds.items() if box.isChecked()})
+
+    def _sites_toggled(self, on: bool) -> None:
+        seg, position = self.session.segmentation, self.session.position
+        if seg is None or position is None:
             return
-        self._last = frame
-        if frame.snapshot is None or frame.labels is None:
-            self.status.setText(f"{STAGES[frame.stage]} ...")
-            return
-        self._show_labels(frame.labels)
-        snapshot, run = frame.snapshot, self.run
-        assert run is not None
-        self.bar.setValue(snapshot.sweep)
-        shown = snapshot.best if frame.stage == "done" else snapshot
-        self.status.setText(
-            f"{shown.n_clusters} clusters of {len(snapshot.labels):,} sites, best "
-            f"{snapshot.best.log_posterior:,.1f}, {frame.rate:,.0f} sweeps/s"
-        )
-        if self.trace.isVisible():
-            self.trace.show_trace(run.trace[: snapshot.sweep])
+        if seg.layers.sites is not None:
+            seg.layers.sites.visible = on
+        elif on:
+            for place, part in seg.parts.items():
+                seg.layers.show_sites(place, part.sites)
 
-    def _show_labels(self, labels: np.ndarray[Any, np.dtype[np.uint16]]) -> None:
-        layer = self._image
-        if layer is None:
-            return
-        if self._labels is None:
-            name = f"{layer.name} [GSW]"
-            space = slice(-labels.ndim, None)
-            for found in self.viewer.layers:
-                same = found.name == name and isinstance(found, Labels) and found.data.shape == labels.shape
-                if same and found.data.dtype == labels.dtype:
-                    self._labels = found
-                    break
-            else:
-                self._labels = self.viewer.add_labels(
-                    labels.copy(), name=name, opacity=0.5, scale=layer.scale[space], translate=layer.translate[space],
-                    units=layer.units[space], axis_labels=layer.axis_labels[space],
-                )  # fmt: skip
-                return
-        # In place: the layer keeps its look, and 16 bits go to the screen as they are.
-        self._labels.data[...] = labels
-        self._labels.refresh()
+    # ---- the plan
 
-    def _finished(self) -> None:
-        self._tick()
-        self._timer.stop()
-        self.run = None
-        if self._image is None:
-            self._image_chosen()
+    def _plan(self) -> Plan | None:
+        """What the form asks for, or None with the reason on the screen."""
+        try:
+            return self._checked_plan()
+        except InputError as reason:
+            self._plan_error = str(reason)
+            return None
+
+    def _checked_plan(self) -> Plan:
+        source = self.chooser.source()
+        settings = self.form.settings(axes=source.axes)
+        sites, seeds = self.sites.value(), self.seeds.seeds.value()
+        for layer in (sites, seeds):
+            if layer is not None:
+                source.check_labels(layer)
+        data = None if sites is None else np.array(sites.data)
+        return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.lock_strokes)
+
+    def _plan_changed(self) -> None:
+        """Say what a run would do, or why there can be none."""
+        self._plan_error = ""
+        source: Source | None = None
+        try:
+            source = self.chooser.source()
+            self.form.settings(axes=source.axes)
+            for layer in (self.sites.value(), self.seeds.seeds.value()):
+                if layer is not None:
+                    source.check_labels(layer)
+        except InputError as reason:
+            self._plan_error = str(reason)
+        self.session.set_ready(not self._plan_error)
+        self._summarise(source)
+
+    def _summarise(self, source: Source | None) -> None:
+        size = self.form.controls["site_size"].value()
+        count = None if source is None else max(1, source.pixels // max(size, 1))
+        if self.sites.value() is not None:
+            count = None
+        try:
+            self.form.summarise(count)
+        except InputError:
+            return
+        if self.sites.value() is not None:
+            self.form.sections["superpixels"].set_summary(f"from the layer {self.sites.value().name}")
+        for button in self.presets.buttons():
+            name = button.property("preset")
+            changed = button.isChecked() and self.form.differences()
+            button.setText(name.capitalize() + (" *" if changed else ""))
+            tip = preset_tip(name)
+            button.setToolTip(tip + (f"\nChanged: {', '.join(changed)}. Click to undo." if changed else ""))
+
+    def _settings_changed(self) -> None:
+        self._plan_changed()
+        if self.session.run is not None and not self._plan_error:
+            try:
+                source = self.session.segmentation.plan.source if self.session.segmentation else None
+                taken = source is not None and self.session.retune(self.form.settings(axes=source.axes))
+            except InputError:
+                taken = False
+            self._notice = "" if taken else "This applies at the next run."
+            self._framed()
+
+    # ---- what the session tells
+
+    def _state_changed(self) -> None:
+        session = self.session
+        for button, what in (
+            (self.run_button, "run"),
+            (self.pause_button, "pause"),
+            (self.step_button, "step"),
+            (self.stop_button, "stop"),
+            (self.reset_button, "reset"),
+        ):
+            button.setEnabled(session.may(what) and not (what in ("run", "step") and bool(self._plan_error)))
+        self.pause_button.setText("Resume" if session.state == "paused" else "Pause")
+        self.run_button.setText("Run on" if session.continues and session.state == "done" else "Run")
+        idle = session.may("form") or session.state == "no image"
+        self.chooser.setEnabled(idle)
+        self.sites.setEnabled(idle)
+        self.seed.setEnabled(idle)
+        for button in self.shows.buttons():
+            button.setChecked(button.property("show") == session.show)
+        self._framed()
+
+    def _framed(self) -> None:
+        """Bring every line up to date."""
+        session, frame = self.session, self.session.frame
+        self.reason.setText(self._plan_error or self._notice)
+        self.reason.setVisible(bool(self._plan_error or self._notice))
+        self.viewing.setVisible(session.viewing is not None)
+        if session.viewing is not None:
+            self.viewing_text.setText(f"Viewing sweep {session.viewing:,}")
+        stage = session.stage
+        if stage:
+            self.bar.setRange(0, 0)
+            self.bar.setFormat("")
+            self.status.setText(f"{stage} ...")
+        elif frame is None:
+            self.bar.setRange(0, 1)
+            self.bar.setValue(0)
+            self.bar.setFormat("")
+            self.status.setText(self._outlook())
         else:
-            self._enter("done")
+            self._tell(frame)
+        if self.trace.isVisible():
+            if frame is not None:
+                self.trace.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
+            else:
+                self.trace.show_traces([], None)
+            self.trace.show_cursor(session.viewing)
+        self.seeds.refresh()
+        self.export.refresh()
 
-    def _failed(self, reason: Exception) -> None:
-        self.status.setText(str(reason))
-        show_error(f"GSW segmentation: {reason}")
+    def _tell(self, frame: Any) -> None:
+        self.bar.setRange(0, max(frame.target, 1))
+        self.bar.setValue(frame.sweep)
+        left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
+        running = self.session.state == "running" and left > 0
+        self.bar.setFormat(f"%v / %m sweeps{f', {_time(left)} left' if running else ''}")
+        run, many = self.session.run, ""
+        if run is not None and len(run.jobs) > 1 and self.session.state in ("running", "paused"):
+            many = f"Slice {run.place + 1} of {len(run.jobs)}. "
+        speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
+        plural = "" if frame.n_clusters == 1 else "s"
+        self.status.setText(
+            f"{many}{frame.n_clusters} cluster{plural} of {len(frame.numbers):,} sites, best {frame.best:,.1f}{speed}"
+        )
 
-    # ---- what the viewer does
+    def _outlook(self) -> str:
+        """What a run would do, in a line."""
+        if self.chooser.image.value() is None or self._plan_error:
+            return ""
+        texts = self.form.sections["prior"].summary.text()
+        sites = self.form.sections["superpixels"].summary.text().split(",")[0]
+        expects = texts.partition(": ")[2]
+        return f"{sites.capitalize()}; the prior {expects}." if expects else ""
+
+    def _noticed(self, text: str) -> None:
+        self._notice = text
+        self._framed()
+
+    def _layer_gone(self, name: str) -> None:
+        box = self.show_sites if name == "sites" else self.clouds[name]
+        box.blockSignals(True)
+        box.setChecked(False)
+        box.blockSignals(False)
+
+    def _trace_hovered(self, text: str) -> None:
+        if text:
+            self.region.setText(text)
+
+    # ---- what the viewer tells
 
     def _layers_changed(self, event: Any = None) -> None:
-        self.image.reset_choices()
-        gone = [x for x in (self._image, self._labels) if x is not None and x not in self.viewer.layers]
-        if gone:
-            if self.run is not None:
-                self.run.worker.quit()
-            self._image = self._labels = None
-        elif self.run is None:
-            self._image_chosen()
-
-    def _image_chosen(self, layer: Image | None = None) -> None:
-        if self.run is None:
-            self._enter("ready" if self.image.value is not None else "no image")
-            self._describe()
-
-    def _preset_chosen(self) -> None:
-        self.sweeps.setValue(preset(self.preset_name).sweeps)
-        self._describe()
-
-    def _describe(self) -> None:
-        """Say what a run would do, or why there can be none."""
-        if self.image.value is None:
-            self.status.setText("Open an image to segment.")
-            return
-        try:
-            image, axes = layer_image(self.image.value)
-        except InputError as reason:
-            self._enter("no image")
-            self.status.setText(str(reason))
-            return
-        settings = preset(self.preset_name)
-        pixels = int(np.prod([s for s, a in zip(image.shape, axes, strict=True) if a in "ZYX"]))
-        sites = max(1, pixels // settings.site_size)
-        expected = from_settings(settings).expected_clusters(sites)
-        self.status.setText(f"About {sites:,} sites; the prior expects {expected:.0f} clusters.")
+        layers = list(self.viewer.layers)
+        for layer in layers:
+            if not any(layer is x for x in self._renamed):
+                layer.events.name.connect(self._layers_changed)
+                self._renamed.append(layer)
+        for layer in [x for x in self._renamed if not any(x is y for y in layers)]:
+            layer.events.name.disconnect(self._layers_changed)
+        self._renamed = layers
+        self.chooser.follow()
+        seg = self.session.segmentation
+        ours = [] if seg is None else seg.layers.all()
+        self.sites.follow([x for x in layers if not any(x is y for y in ours)])
+        self.seeds.seeds.follow(layers)
+        self._plan_changed()
 
     def _theme_changed(self, event: Any = None) -> None:
         self.trace.follow_theme(self.viewer.theme)
 
-    def _enter(self, state: str) -> None:
-        self.state = state
-        run, pause, stop = ENABLED[state]
-        self.run_button.setEnabled(run)
-        self.pause_button.setEnabled(pause)
-        self.stop_button.setEnabled(stop)
-        self.pause_button.setText("Resume" if state == "paused" else "Pause")
-        idle = state in ("ready", "done", "no image")
-        for widget in (self.image.native, self.sweeps, self.seed, *self.presets.buttons()):
-            widget.setEnabled(idle)
+    def _hover(self, event: Any = None) -> None:
+        """Tell about the region under the mouse."""
+        seg, frame = self.session.segmentation, self.session.frame
+        if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
+            return
+        layer = seg.layers.labels
+        number = layer.get_value(self.viewer.cursor.position, world=True)
+        if number:
+            unit = f"{layer.units[-1]:~}" if str(layer.units[-1]) != "pixel" else ""
+            power = "²" if seg.plan.source.depth == 2 else "³"
+            text = describe(frame.table, int(number), f"{unit}{power}" if unit else "")
+            if text:
+                self.region.setText(text)
 
     # ---- the end
 
@@ -297,22 +498,50 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
 
     def shut_down(self) -> None:
         """End the run and let go of the viewer; more than once does no harm."""
-        self._timer.stop()
-        if self.run is not None:
-            self.run.worker.quit()
+        self.session.shut_down()
         for signal, slot in self._connections:
             signal.disconnect(slot)
+        if self._connections:
+            for key in KEYS:
+                self.viewer.bind_key(key, None)
         self._connections.clear()
+        for layer in self._renamed:
+            layer.events.name.disconnect(self._layers_changed)
+        self._renamed.clear()
+        OPEN[:] = [ref for ref in OPEN if ref() is not None and ref() is not self]
+
+    def choose_image(self, layer: Image) -> None:
+        """Choose an image layer, as the user would."""
+        self.chooser.image.choose(layer)
 
 
-def layer_image(layer: Image) -> tuple[np.ndarray[Any, np.dtype[Any]], str]:
-    """The pixels of an image layer and the order of their axes."""
-    if layer.multiscale:
-        raise InputError(f"{layer.name!r} is a pyramid; extract one of its levels to segment it")
-    image = np.asarray(layer.data)
-    space = image.ndim - int(layer.rgb)
-    if image.size == 0:
-        raise InputError(f"{layer.name!r} has no pixel")
-    if space not in (2, 3):
-        raise InputError(f"{layer.name!r} has {space} dimensions; two or three can be segmented")
-    return image, "ZYX"[3 - space :] + ("S" if layer.rgb else "")
+def _line(name: str) -> QLabel:
+    label = QLabel()
+    label.setObjectName(name)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def _button(text: str, tip: str, slot: Any) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    button.clicked.connect(lambda: slot())
+    return button
+
+
+def _check(text: str, tip: str) -> QCheckBox:
+    box = QCheckBox(text)
+    box.setToolTip(tip)
+    return box
+
+
+def _time(seconds: float) -> str:
+    """A time as a person says it.
+
+    >>> _time(4.2), _time(200), _time(8000)
+    ('4 s', '3 min', '2.2 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

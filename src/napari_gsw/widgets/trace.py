@@ -1,68 +1,210 @@
-"""The trace: log posterior above, number of clusters below, in napari's colours."""
+"""The trace: log posterior above, number of clusters below, one line a chain, in napari's colours."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import get_theme
 from numpy.typing import NDArray
-from qtpy.QtCore import QSize
+from qtpy.QtCore import QPointF, QSize, Qt, Signal
+from qtpy.QtGui import QImage
 
-# Colours that read on a dark and on a light background.
-LINE = "#4c9be8"
+# Colours that read on a dark and on a light background, one for each chain, round and round.
+LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948", "#ff9da7")
 BEST = "#f28e2b"
+# How near, in pixels, a click has to stay to its press: a longer way is a pan.
+STILL = 4
 
 
 class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
-    """Two linked plots that follow a chain."""
+    """Two linked plots that follow the chains.
+
+    Drag to pan, wheel or right-drag to zoom, double click to see everything again.
+
+    Signals
+    -------
+    sweep_clicked : the user has pointed at a sweep.
+    hovered : what is under the mouse, in words; empty when it leaves.
+    """
+
+    sweep_clicked = Signal(float)
+    hovered = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        self.setMinimumHeight(180)
+        self.setMinimumHeight(170)
         self.upper = self.addPlot(row=0, col=0)
         self.lower = self.addPlot(row=1, col=0)
         self.lower.setXLink(self.upper)
         self.ci.layout.setRowStretchFactor(0, 2)
         self.ci.layout.setRowStretchFactor(1, 1)
         self.ci.setContentsMargins(0, 4, 8, 0)
-        for plot, name in ((self.upper, "log posterior"), (self.lower, "clusters")):
+        self.plots = (self.upper, self.lower)
+        for plot, name in zip(self.plots, ("log posterior", "clusters"), strict=True):
             plot.setLabel("left", name)
             plot.getAxis("left").setWidth(64)
             plot.setMenuEnabled(False)
             plot.hideButtons()
             plot.setDownsampling(auto=True, mode="peak")
             plot.setClipToView(True)
+            plot.getViewBox().sigRangeChangedManually.connect(self._zoomed)
         self.upper.getAxis("bottom").setStyle(showValues=False)
         self.lower.setLabel("bottom", "sweep")
-        self.value = self.upper.plot(pen=pg.mkPen(LINE, width=1))
+        self._values: list[Any] = []
+        self._counts: list[Any] = []
         self.best = self.upper.plot(pen=None, symbol="o", symbolSize=7, symbolBrush=BEST, symbolPen=None)
-        self.count = self.lower.plot(pen=pg.mkPen(LINE, width=1), stepMode="right")
+        self._cursors = [pg.InfiniteLine(angle=90, movable=False) for _ in self.plots]
+        for plot, cursor in zip(self.plots, self._cursors, strict=True):
+            cursor.setVisible(False)
+            cursor.setZValue(5)
+            plot.addItem(cursor, ignoreBounds=True)
+        self._marks: list[Any] = []
+        self._traces: list[NDArray[np.float64]] = []
+        self._ink = "#888888"
+        self.follows = True
+        self.scene().sigMouseClicked.connect(self._clicked)
+        self.scene().sigMouseMoved.connect(self._hover)
+        self.setToolTip(
+            "Click to see the segmentation of that sweep. Drag to move, wheel to zoom, double click to see everything."
+        )
 
     def sizeHint(self) -> QSize:
         """Small enough to leave the picture most of the window; the dock can be made wider."""
-        return QSize(320, 260)
+        return QSize(320, 230)
 
-    def show_trace(self, trace: NDArray[np.float64]) -> None:
-        """Draw rows of log posterior and number of clusters, one for each sweep."""
-        sweep = np.arange(1, len(trace) + 1)
-        self.value.setData(sweep, trace[:, 0])
-        self.count.setData(sweep, trace[:, 1])
-        top = int(np.argmax(trace[:, 0])) if len(trace) else None
-        self.best.setData([] if top is None else [sweep[top]], [] if top is None else [trace[top, 0]])
-        if len(trace) > 1:
-            # The climb of the first sweeps would flatten everything after it.
-            late = trace[len(trace) // 20 :, 0]
-            room = 0.08 * (float(np.ptp(late)) or 1.0)
-            self.upper.setYRange(float(late.min()) - room, float(late.max()) + room, padding=0)
+    # ---- drawing
+
+    def show_traces(
+        self, traces: Sequence[NDArray[np.float64]], best: tuple[int, float] | None, marks: Sequence[int] = ()
+    ) -> None:
+        """Draw log posterior and number of clusters of every chain.
+
+        Parameters
+        ----------
+        traces : (sweeps, 2) for each chain.
+        best : sweep and log posterior of the best state, or None.
+        marks : sweeps at which a person stepped in.
+        """
+        self._traces = list(traces)
+        self._match_lines(len(self._traces))
+        for c, trace in enumerate(self._traces):
+            sweep = np.arange(1, len(trace) + 1)
+            self._values[c].setData(sweep, trace[:, 0])
+            self._counts[c].setData(sweep, trace[:, 1])
+        known = best is not None and best[0] > 0
+        self.best.setData([best[0]] if known and best else [], [best[1]] if known and best else [])
+        self._show_marks(marks)
+        if self.follows:
+            self._fit()
+
+    def _match_lines(self, count: int) -> None:
+        while len(self._values) < count:
+            pen = pg.mkPen(LINES[len(self._values) % len(LINES)], width=1)
+            self._values.append(self.upper.plot(pen=pen))
+            self._counts.append(self.lower.plot(pen=pen, stepMode="right"))
+        while len(self._values) > count:
+            self.upper.removeItem(self._values.pop())
+            self.lower.removeItem(self._counts.pop())
+        self.best.setZValue(4)
+
+    def _show_marks(self, marks: Sequence[int]) -> None:
+        for line in self._marks[len(marks) :]:
+            self.upper.removeItem(line)
+        del self._marks[len(marks) :]
+        for i, sweep in enumerate(marks):
+            if i == len(self._marks):
+                line = pg.InfiniteLine(angle=90, pen=pg.mkPen(self._ink, style=Qt.PenStyle.DotLine))
+                self.upper.addItem(line, ignoreBounds=True)
+                self._marks.append(line)
+            self._marks[i].setValue(sweep)
+
+    def _fit(self) -> None:
+        """Show everything, but not so that the climb of the first sweeps flattens all the rest."""
+        length = max((len(t) for t in self._traces), default=0)
+        if length < 2:
+            return
+        late = np.concatenate([t[len(t) // 20 :, 0] for t in self._traces])
+        late = late[np.isfinite(late)]
+        if not late.size:
+            return
+        room = 0.08 * (float(np.ptp(late)) or 1.0)
+        count = np.concatenate([t[len(t) // 20 :, 1] for t in self._traces])
+        self.upper.setXRange(0, length, padding=0.01)
+        self.upper.setYRange(float(late.min()) - room, float(late.max()) + room, padding=0)
+        self.lower.setYRange(max(0.0, float(count.min()) - 1), float(count.max()) + 1, padding=0)
+
+    def show_cursor(self, sweep: int | None) -> None:
+        """Mark the sweep that is being looked at, or none."""
+        for cursor in self._cursors:
+            cursor.setVisible(sweep is not None)
+            if sweep is not None:
+                cursor.setValue(sweep)
 
     def follow_theme(self, name: str) -> None:
         """Take background and text colour from one of napari's themes."""
         theme: Any = get_theme(name)
         self.setBackground(theme.background.as_hex())
-        pen = pg.mkPen(theme.text.as_hex())
-        for plot in (self.upper, self.lower):
+        self._ink = theme.text.as_hex()
+        pen = pg.mkPen(self._ink)
+        for plot in self.plots:
             for side in ("left", "bottom"):
                 plot.getAxis(side).setPen(pen)
                 plot.getAxis(side).setTextPen(pen)
+        for cursor in self._cursors:
+            cursor.setPen(pg.mkPen(self._ink, style=Qt.PenStyle.DashLine))
+        for line in self._marks:
+            line.setPen(pg.mkPen(self._ink, style=Qt.PenStyle.DotLine))
+
+    def picture(self) -> QImage:
+        """What is drawn, for a file, at twice the size of the screen."""
+        image = QImage(self.size() * 2, QImage.Format.Format_ARGB32)
+        image.setDevicePixelRatio(2)
+        self.render_to(image)
+        return image
+
+    def render_to(self, image: QImage) -> None:
+        from qtpy.QtGui import QPainter
+
+        image.fill(self.backgroundBrush().color())
+        painter = QPainter(image)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self.render(painter)
+        painter.end()
+
+    # ---- the mouse
+
+    def _sweep_at(self, point: QPointF) -> float | None:
+        for plot in self.plots:
+            if plot.sceneBoundingRect().contains(point):
+                x = float(plot.getViewBox().mapSceneToView(point).x())
+                return x if math.isfinite(x) else None
+        return None
+
+    def _clicked(self, event: Any) -> None:
+        if event.double():
+            self.follows = True
+            self._fit()
+            return
+        if event.button() == Qt.MouseButton.LeftButton and (sweep := self._sweep_at(event.scenePos())) is not None:
+            self.sweep_clicked.emit(sweep)
+
+    def _zoomed(self, *_: Any) -> None:
+        self.follows = False
+
+    def _hover(self, point: QPointF) -> None:
+        sweep = self._sweep_at(point)
+        trace = self._traces[0] if self._traces else np.empty((0, 2))
+        if sweep is None or not len(trace):
+            self.hovered.emit("")
+            return
+        at = min(max(round(sweep), 1), len(trace))
+        value, clusters = trace[at - 1]
+        self.hovered.emit(f"sweep {at:,}: {value:,.1f}, {clusters:.0f} clusters")
+
+    def leaveEvent(self, event: Any) -> None:
+        self.hovered.emit("")
+        super().leaveEvent(event)

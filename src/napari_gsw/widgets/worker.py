@@ -1,13 +1,16 @@
-"""One run of the chain in a thread. This file alone knows threads.
+"""One run in a thread. This file alone knows threads.
 
-The worker never hands snapshots over one by one: it leaves the newest frame in a slot, and whoever watches takes it
-from there when it has time. So a slow screen never makes the chain wait, nor the other way round.
+The worker never hands frames over one by one: it leaves the newest one of each part in a slot, and whoever watches
+takes it from there when it has time. So a slow screen never makes the chain wait, nor the other way round. What a
+person does meanwhile goes into a queue; the worker obeys it, in order, before the next sweep.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,83 +19,251 @@ from napari.qt.threading import create_worker
 from numpy.typing import NDArray
 
 from napari_gsw.core import kernels
-from napari_gsw.core.chain import Snapshot
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
-from napari_gsw.core.matching import matched
-from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import chain, prepare
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.live import LiveChain, Show
+from napari_gsw.widgets.part import Part
+from napari_gsw.widgets.source import Position
+
+# How long a held chain sleeps before it looks for something to do, in seconds.
+NAP = 0.05
+# How often the slower pictures are made anew while the chain runs, in seconds.
+UNCERTAINTY_EVERY, TABLE_EVERY = 0.5, 1.0
+
+Maker = Callable[[Callable[[str], None]], Part]
+Order = Callable[[LiveChain], object]
 
 
 class RunFailed(Exception):
     """What went wrong in a run. napari swallows a RuntimeError in a worker, so none may leave it."""
 
 
-@dataclass(frozen=True)
+class Stopped(Exception):
+    """The user does not want to wait for the preparation any longer."""
+
+
+@dataclass(frozen=True, eq=False)
 class Frame:
-    """What there is to see: the stage and, once the chain runs, its newest state.
+    """What there is to see of one part.
 
     Attributes
     ----------
-    labels : label image with numbers that stay with their regions, or None before the first state.
+    obeyed : number of orders that have been carried out on the part.
+    labels : label image with numbers that stay with their regions.
+    numbers : (n,) the same for the sites.
+    traces : (sweeps, 2) log posterior and number of clusters of each chain.
+    boundary, entropy : images, or None where they were not asked for or are not known.
+    table : columns of the regions' table, or None if it is not new.
+    provenance : what made it, at the end of a run.
     rate : sweeps a second so far.
     """
 
-    stage: str
-    snapshot: Snapshot | None = None
-    labels: NDArray[np.uint16] | None = None
-    rate: float = 0.0
+    part: Part
+    obeyed: int
+    sweep: int
+    target: int
+    show: Show
+    labels: NDArray[np.uint16]
+    numbers: NDArray[np.int64]
+    locks: NDArray[np.bool_]
+    n_clusters: int
+    best: float
+    best_sweep: int
+    traces: list[NDArray[np.float64]]
+    marks: tuple[int, ...]
+    rate: float
+    boundary: NDArray[np.float32] | None = None
+    entropy: NDArray[np.float32] | None = None
+    table: dict[str, NDArray[Any]] | None = None
+    provenance: dict[str, Any] | None = None
 
 
 class Run:
-    """A segmentation in the background.
+    """A run over one or several parts in the background.
 
     Attributes
     ----------
-    newest : the newest :class:`Frame`.
-    trace : (sweeps, 2) log posterior and number of clusters; rows up to the newest snapshot's sweep are filled.
+    stage : what it is doing now, one of the stages of the preparation, "compiling" or "sampling".
+    place : index of the part it is at.
+    newest : the newest frame of each part, by position.
+    notices : sentences for the user: orders that could not be carried out.
+    show, wanted : what to draw: the current or the best state; which of "boundary", "entropy" are visible.
     worker : napari's worker, with its signals.
     """
 
-    def __init__(self, image: NDArray[Any], settings: Settings, seed: int) -> None:
-        self.settings = settings
-        self.seed = seed
-        self.newest = Frame("preparing")
-        self.trace = np.empty((settings.sweeps, 2))
-        self.problem: Problem | None = None
-        self._image = image
+    def __init__(
+        self, jobs: Sequence[tuple[Position, Part | Maker]], sweeps: int, show: Show = "current", hold: bool = False
+    ) -> None:
+        self.jobs = list(jobs)
+        self.sweeps = sweeps
+        self.show: Show = show
+        self.wanted: frozenset[str] = frozenset()
+        self.stage = "preparing"
+        self.place = 0
+        self.parts: dict[Position, Part] = {p: job for p, job in self.jobs if isinstance(job, Part)}
+        self.newest: dict[Position, Frame] = {}
+        self.notices: deque[str] = deque()
+        self.stopping = False
+        self._orders: deque[tuple[Position, Order]] = deque()
+        self._go = threading.Event()
+        self._wake = threading.Event()
+        self._steps = 0
+        if not hold:
+            self._go.set()
+        self._spent, self._timed = 0.0, 0
+        self._tables: dict[Position, float] = {}
+        self._clouds: dict[Position, float] = {}
         self.worker = create_worker(self._guarded, _start_thread=False)
+
+    # ---- called from the GUI thread
+
+    @property
+    def held(self) -> bool:
+        return not self._go.is_set()
+
+    def pause(self) -> None:
+        self._go.clear()
+
+    def resume(self) -> None:
+        self._go.set()
+        self._wake.set()
+
+    def step(self) -> None:
+        """One more sweep of a held chain."""
+        self._steps += 1
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the sweeps that are under way and keep what there is."""
+        self.stopping = True
+        self._go.set()
+        self._wake.set()
+
+    def ask(self, position: Position, order: Order) -> None:
+        """Do something to the chain of a part before its next sweep."""
+        self._orders.append((position, order))
+        self._wake.set()
+
+    def left(self) -> list[tuple[Position, Order]]:
+        """Orders that came too late for this run."""
+        orders = list(self._orders)
+        self._orders.clear()
+        return orders
+
+    # ---- in the worker's thread
 
     def _guarded(self) -> Iterator[None]:
         try:
             yield from self._work()
+        except Stopped:
+            pass
         except RuntimeError as reason:
-            raise RunFailed(str(reason)) from reason
+            raise RunFailed(str(reason) or type(reason).__name__) from reason
+        except StopIteration as reason:  # a generator turns it into a RuntimeError
+            raise RunFailed("the run ended where it should not") from reason
 
     def _work(self) -> Iterator[None]:
-        def report(stage: str, _: Snapshot | None) -> None:
-            self.newest = Frame(stage)
+        for place, (position, job) in enumerate(self.jobs):
+            self.place = place
+            part = self.parts.get(position) or self._made(position, job)
+            yield
+            live = part.live
+            live.target = live.sweep + self.sweeps
+            self.stage = "sampling" if is_compiled(kernels.advance) else "compiling"
+            self._publish(position)
+            while True:
+                self._obey()
+                if self.stopping or live.sweep >= live.target:
+                    break
+                if self.held and not self._steps:
+                    self._wake.wait(NAP)
+                    self._wake.clear()
+                    yield
+                    continue
+                most = None
+                if self.held:
+                    self._steps -= 1
+                    most = 1
+                first, began = live.sweep, time.perf_counter()
+                live.advance(most)
+                if self.stage == "sampling":  # the first step may have compiled
+                    self._spent += time.perf_counter() - began
+                    self._timed += live.sweep - first
+                self.stage = "sampling"
+                self._publish(position)
+                yield
+            if self.sweeps and place and not self.stopping:
+                before = self.jobs[place - 1][0]
+                part.live.rename(self.parts[before].paint(self.parts[before].live.shown("best")))
+            self._publish(position, last=True)
+            if self.stopping:
+                break
+        self._obey()
+        yield
 
-        problem = self.problem = prepare(self._image, self.settings, report=report)
-        yield
-        if not is_compiled(kernels.advance):
-            self.newest = Frame("compiling")
-        pixels = np.bincount(np.asarray(problem.sites).ravel(), minlength=problem.n + 1)[1:].astype(np.float64)
-        shown: NDArray[np.int64] | None = None
-        spent, timed, began = 0.0, 0, 0.0
-        for snapshot in chain(problem, self.settings, self.seed):
-            if began > 0:  # the first step may have compiled
-                spent += time.perf_counter() - began
-                timed += len(snapshot.trace)
-            first = snapshot.sweep - len(snapshot.trace)
-            self.trace[first : snapshot.sweep] = snapshot.trace
-            shown = snapshot.labels.astype(np.int64) + 1 if shown is None else matched(snapshot.labels, shown, pixels)
-            image = np.asarray(problem.paint(shown.astype(np.uint16)), dtype=np.uint16)
-            self.newest = Frame("sampling", snapshot, image, timed / spent if spent else 0.0)
-            yield  # a pause waits here and is not counted
-            began = time.perf_counter()
-        # The best state is what a segmentation returns, so it is what stays on the screen.
-        if shown is not None and (last := self.newest.snapshot) is not None:
-            final = matched(last.best.labels, shown, pixels).astype(np.uint16)
-            self.newest = Frame("done", last, np.asarray(problem.paint(final), dtype=np.uint16), self.newest.rate)
-        yield
+    def _made(self, position: Position, job: Part | Maker) -> Part:
+        assert not isinstance(job, Part)
+
+        def report(stage: str) -> None:
+            if self.stopping:
+                raise Stopped
+            self.stage = stage
+
+        part = self.parts[position] = job(report)
+        return part
+
+    def _obey(self) -> None:
+        """Carry out what the user has asked for; what cannot be done is said and changes nothing."""
+        changed: list[Position] = []
+        while self._orders:
+            position, order = self._orders.popleft()
+            part = self.parts[position]
+            try:
+                order(part.live)
+            except InputError as reason:
+                self.notices.append(str(reason))
+            part.obeyed += 1
+            changed.append(position)
+        for position in dict.fromkeys(changed):
+            self._publish(position, last=True)
+
+    def _publish(self, position: Position, last: bool = False) -> None:
+        """Leave a frame of a part in its slot."""
+        part = self.parts[position]
+        live, now = part.live, time.monotonic()
+        snapshot = live.snapshot
+        numbers = live.shown(self.show)
+        shown = snapshot if self.show == "current" else snapshot.best
+        boundary = entropy = table = None
+        if self.wanted and (last or now - self._clouds.get(position, -np.inf) > UNCERTAINTY_EVERY):
+            self._clouds[position] = now
+            boundary = part.boundary(snapshot.together) if "boundary" in self.wanted else None
+            entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
+        if last or now - self._tables.get(position, -np.inf) > TABLE_EVERY:
+            self._tables[position] = now
+            table = part.table(numbers, snapshot.together)
+        before = self.newest.get(position)
+        if before is not None and before.part is part:  # a picture that nobody has taken yet is not lost
+            boundary = before.boundary if boundary is None else boundary
+            entropy = before.entropy if entropy is None else entropy
+            table = before.table if table is None else table
+        self.newest[position] = Frame(
+            part=part,
+            obeyed=part.obeyed,
+            sweep=live.sweep,
+            target=live.target,
+            show=self.show,
+            labels=part.paint(numbers),
+            numbers=numbers,
+            locks=live.locks,
+            n_clusters=shown.n_clusters,
+            best=snapshot.best.log_posterior,
+            best_sweep=snapshot.best.sweep,
+            traces=live.traces,
+            marks=tuple(live.marks),
+            rate=self._timed / self._spent if self._spent else 0.0,
+            boundary=boundary,
+            entropy=entropy,
+            table=table,
+            provenance=part.provenance() if last else None,
+        )

@@ -1,0 +1,81 @@
+"""Several chains of one problem, a thread each, and what they know together."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from napari_gsw.core.chain import Chain, Snapshot, next_size, snapshot, step
+
+# How long a watcher waits for the next snapshot, in seconds.
+INTERVAL = 0.05
+
+
+def chain_seeds(seed: int, count: int) -> list[int]:
+    """A seed for each chain; the first is the seed itself, so that one chain is the first of several.
+
+    >>> chain_seeds(7, 1)
+    [7]
+    """
+    rest = [np.random.SeedSequence(seed, spawn_key=(c,)).generate_state(1, np.uint64)[0] for c in range(1, count)]
+    return [seed, *(int(r) for r in rest)]
+
+
+class Ensemble:
+    """Chains that go side by side, the same number of sweeps at a time.
+
+    Attributes
+    ----------
+    chains : the running chains.
+    snapshots : the newest snapshot of each.
+    """
+
+    def __init__(self, chains: Sequence[Chain]) -> None:
+        self.chains = list(chains)
+        self.snapshots = self._look([np.empty((0, 2))] * len(self.chains))
+        self._size = 1
+
+    def advance(self, most: int) -> tuple[Snapshot, ...]:
+        """About an interval's worth of sweeps in every chain, `most` at most."""
+        size = min(self._size, most)
+        began = time.perf_counter()
+        if len(self.chains) == 1:
+            traces = [step(self.chains[0], size)]
+        else:
+            with ThreadPoolExecutor(len(self.chains)) as pool:
+                traces = list(pool.map(step, self.chains, [size] * len(self.chains)))
+        self._size = next_size(size, time.perf_counter() - began, INTERVAL)
+        self.snapshots = self._look(traces)
+        return self.snapshots
+
+    def run(self, sweeps: int) -> Iterator[tuple[Snapshot, ...]]:
+        """Advance by so many sweeps; without any, the only snapshots are those of the start."""
+        if sweeps == 0:
+            yield self.snapshots
+        while sweeps > 0:
+            yield self.advance(sweeps)
+            sweeps -= len(self.snapshots[0].trace)
+
+    def refresh(self) -> None:
+        """Look at the chains again, after one of them has been changed from outside."""
+        self.snapshots = self._look([np.empty((0, 2))] * len(self.chains))
+
+    def _look(self, traces: Sequence[np.ndarray[tuple[int, int], np.dtype[np.float64]]]) -> tuple[Snapshot, ...]:
+        return tuple(snapshot(chain, trace) for chain, trace in zip(self.chains, traces, strict=True))
+
+
+def pooled(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """The first chain's snapshot with the best state and the running sums of all chains."""
+    first = snapshots[0]
+    if len(snapshots) == 1:
+        return first
+    best = max((s.best for s in snapshots), key=lambda state: state.log_posterior)
+    counted = sum(int(s.state["counted"][1]) for s in snapshots)
+    total = np.sum([s.state["together"] for s in snapshots], axis=0)
+    together = total / counted if counted else np.full(total.shape, np.nan)
+    together.setflags(write=False)
+    return dataclasses.replace(first, best=best, together=together)

@@ -1,0 +1,60 @@
+"""States that were on the screen, kept to look back at, in bounded memory."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_BYTES = 64 * 2**20
+
+
+@dataclass
+class Memory:
+    """Numbers of the sites at some sweeps; when they take more than `most` bytes, every second one is forgotten.
+
+    Examples
+    --------
+    >>> memory = Memory(most=100)
+    >>> for sweep in range(40):
+    ...     memory.keep(sweep, np.full(5, sweep))
+    >>> len(memory.sweeps) <= 10, memory.near(17)[0] in memory.sweeps
+    (True, True)
+    """
+
+    most: int = MOST_BYTES
+    sweeps: list[int] = field(default_factory=list)
+    _states: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
+    _stride: int = 1
+    _seen: int = 0
+    # Kept by the thread that samples, read by the one that draws.
+    _guard: Lock = field(default_factory=Lock, repr=False)
+
+    def keep(self, sweep: int, numbers: NDArray[np.integer]) -> None:
+        """Add a state; of several at the same sweep (a correction makes a second one) the last stays."""
+        with self._guard:
+            self._keep(sweep, numbers)
+
+    def _keep(self, sweep: int, numbers: NDArray[np.integer]) -> None:
+        if self.sweeps and self.sweeps[-1] == sweep:
+            self._states[-1] = numbers.astype(np.uint16)
+            return
+        self._seen += 1
+        if self._seen % self._stride:
+            return
+        self.sweeps.append(sweep)
+        self._states.append(numbers.astype(np.uint16))
+        if len(self._states) * self._states[0].nbytes > self.most and len(self._states) > 2:
+            del self.sweeps[1::2], self._states[1::2]
+            self._stride *= 2
+
+    def near(self, sweep: float) -> tuple[int, NDArray[np.int64]]:
+        """The kept state nearest to a sweep: its sweep and its numbers."""
+        with self._guard:
+            right = min(bisect.bisect_left(self.sweeps, sweep), len(self.sweeps) - 1)
+            left = max(right - 1, 0)
+            nearest = min((left, right), key=lambda i: abs(self.sweeps[i] - sweep))
+            return self.sweeps[nearest], self._states[nearest].astype(np.int64)

@@ -1,0 +1,110 @@
+"""Pixels that a person has painted -> what that means for sites."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.measure import label
+
+Sites = NDArray[np.int32]
+Image = NDArray[np.integer]
+Points = NDArray[np.floating]
+
+
+def touched_sites(
+    sites: Sites, before: Image, after: Image, path: Points | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The sites that a stroke has given a label.
+
+    A site takes the label of the pixels painted in it if they are at least half of it, or if the centre of the brush
+    went over it: a fine brush drawn through a site means that site. If that names none, the site with most paint does.
+
+    Parameters
+    ----------
+    sites : (\\*shape,) 1..n, 0 where there is no site.
+    before, after : (\\*shape,) labels without and with the stroke.
+    path : (p, ndim) where the centre of the brush went, in pixels.
+
+    Returns
+    -------
+    sites (numbered from 0) and their labels.
+    """
+    changed = np.flatnonzero((before != after).ravel())
+    here = sites.ravel()[changed]
+    changed, here = changed[here > 0], here[here > 0]
+    if not changed.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    painted = after.ravel()[changed].astype(np.int64)
+    pairs, count = np.unique(np.stack((here.astype(np.int64), painted)), axis=1, return_counts=True)
+    order = np.lexsort((count, pairs[0]))  # of several labels in a site the commonest comes last
+    last = np.flatnonzero(np.diff(pairs[0][order], append=-1))
+    site, wanted, times = pairs[0][order][last], pairs[1][order][last], count[order][last]
+    size = np.bincount(sites.ravel(), minlength=int(site.max()) + 1)[site]
+    taken = 2 * times >= size
+    if path is not None and len(path):
+        taken |= np.isin(site, _under(sites, path))
+    if not taken.any():
+        taken[np.argmax(times)] = True
+    return site[taken] - 1, wanted[taken]
+
+
+def _under(sites: Sites, path: Points) -> NDArray[np.integer]:
+    """The sites along a path, whose points may lie several pixels apart."""
+    points = np.asarray(path, dtype=float)
+    steps = [points[:1]]
+    for a, b in itertools.pairwise(points):
+        count = max(1, int(np.ceil(np.abs(b - a).max())))
+        steps.append(a + (b - a) * (np.arange(1, count + 1) / count)[:, np.newaxis])
+    where = np.round(np.concatenate(steps)).astype(np.int64)
+    inside = ((where >= 0) & (where < sites.shape)).all(axis=1)
+    return np.unique(sites[tuple(where[inside].T)])
+
+
+def repainted(before: Sites, after: Image, path: Points | None = None) -> Sites:
+    """Superpixels after a stroke on them.
+
+    A label that was there merges: every site that the stroke touches (as :func:`touched_sites` says) joins it. A new
+    label splits: the painted pixels become a site. 0 takes the painted pixels out. Parts that no longer touch become
+    sites of their own; the largest keeps the number.
+
+    Examples
+    --------
+    >>> before = np.array([[1, 1, 2, 2, 3, 3]])
+    >>> repainted(before, np.array([[1, 1, 1, 2, 3, 3]])).tolist()  # paint 1 over half of 2
+    [[1, 1, 1, 1, 3, 3]]
+    >>> repainted(before, np.array([[1, 1, 2, 9, 3, 3]])).tolist()  # paint a new label
+    [[1, 1, 2, 9, 3, 3]]
+    """
+    changed = before != after
+    wanted = np.unique(after[changed])
+    known = np.isin(wanted, before)
+    result = before.copy()
+    for number, merge in zip(wanted.tolist(), known, strict=True):
+        stroke = changed & (after == number)
+        if merge and number > 0:
+            joined, _ = touched_sites(before, before, np.where(stroke, number, before), path)
+            result[np.isin(before, joined + 1)] = number
+        else:
+            result[stroke] = number
+    affected = np.unique(np.concatenate((before[changed], wanted)))
+    return _connected(result, affected[affected > 0])
+
+
+def _connected(sites: Sites, numbers: NDArray[np.integer]) -> Sites:
+    """Number the parts of some sites that have fallen apart; the largest keeps the site's number."""
+    parts = label(np.where(np.isin(sites, numbers), sites, 0), background=0, connectivity=1)
+    flat = sites.ravel()
+    size = np.bincount(parts.ravel())
+    first = np.zeros(len(size), np.int64)
+    first[parts.ravel()] = np.arange(flat.size)  # any pixel of a part tells its number
+    owner = flat[first]
+    free = int(sites.max()) + 1
+    result = sites.copy()
+    for number in numbers.tolist():
+        mine = np.flatnonzero(owner[1:] == number) + 1
+        for part in mine[np.argsort(-size[mine], kind="stable")][1:]:
+            result[parts == part] = free
+            free += 1
+    return result

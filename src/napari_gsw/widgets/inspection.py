@@ -1,0 +1,33 @@
+"""What is under the mouse: a region's size, colour, stability and neighbours, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = dict[str, NDArray[Any]]
+# Columns of the table that are told in words of their own; the others are means of channels.
+KNOWN = ("index", "pixels", "area", "share", "sites", "stability", "neighbours", "locked")
+
+
+def describe(table: Columns, number: int, unit: str = "") -> str:
+    """A sentence about one region, or nothing if there is no such number."""
+    found = np.flatnonzero(table["index"] == number)
+    if not found.size:
+        return ""
+    row = int(found[0])
+    words = [f"Region {number}: {table['pixels'][row]:,} pixels ({table['share'][row]:.1f} %)"]
+    if unit and table["area"][row] != table["pixels"][row]:
+        words.append(f"{table['area'][row]:,.4g} {unit}")
+    means = [f"{table[name][row]:,.3g}" for name in table if name not in KNOWN]
+    if means:
+        words.append(f"mean {' / '.join(means)}")
+    if np.isfinite(table["stability"][row]):
+        words.append(f"stability {table['stability'][row]:.0%}")
+    if table["neighbours"][row]:
+        words.append(f"next to {table['neighbours'][row].replace(' ', ', ')}")
+    if table["locked"][row]:
+        words.append(f"{table['locked'][row]} of {table['sites'][row]} sites locked")
+    return ", ".join(words)

@@ -1,0 +1,135 @@
+"""The layers of a segmentation: made once, then updated in place, where the image is and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import napari
+import numpy as np
+import pandas as pd
+from napari.layers import Image, Labels, Layer
+from numpy.typing import NDArray
+
+from napari_gsw.widgets.source import Position, Source
+
+# Name, colour map and what a person reads for each picture of uncertainty.
+CLOUDS = {"boundary": "magma", "entropy": "viridis"}
+
+
+class ResultLayers:
+    """Labels, uncertainty, locks and superpixels of one source.
+
+    Attributes
+    ----------
+    labels : the segmentation, 16 bits: they go to the screen as they are.
+    clouds : images of uncertainty by name, once they were asked for.
+    locks : outlines of what is locked, once something is.
+    sites : outlines of the superpixels, once they were asked for.
+    """
+
+    def __init__(self, viewer: napari.Viewer, source: Source) -> None:
+        self.viewer, self.source = viewer, source
+        self.name = source.layer.name
+        self.labels: Labels | None = None
+        self.clouds: dict[str, Image] = {}
+        self.locks: Labels | None = None
+        self.sites: Labels | None = None
+
+    def all(self) -> list[Layer]:
+        return [x for x in (self.labels, *self.clouds.values(), self.locks, self.sites) if x is not None]
+
+    def forget(self, layer: Layer) -> None:
+        """A layer that the user has removed is gone."""
+        if layer is self.labels:
+            self.labels = None
+        if layer is self.locks:
+            self.locks = None
+        if layer is self.sites:
+            self.sites = None
+        self.clouds = {name: image for name, image in self.clouds.items() if image is not layer}
+
+    def show_labels(self, position: Position, labels: NDArray[np.uint16]) -> None:
+        """Write labels where they belong."""
+        if self.labels is None:
+            data = np.zeros(self.source.label_shape, np.uint16)
+            data[self.source.index(position)] = labels
+            self.labels = self._add_labels(data, "GSW", opacity=0.5)
+            return
+        # In place: the layer keeps its look, and nothing is sliced that is not on the screen.
+        self.labels.data[self.source.index(position)] = labels
+        self._refresh(self.labels)
+
+    def show_cloud(self, name: str, position: Position, image: NDArray[np.float32]) -> None:
+        """Write a picture of uncertainty."""
+        if name not in self.clouds:
+            data = np.zeros(self.source.label_shape, np.float32)
+            data[self.source.index(position)] = image
+            self.clouds[name] = self._under_selection(
+                self.viewer.add_image,
+                data,
+                name=f"{self.name} [{name}]",
+                colormap=CLOUDS[name],
+                contrast_limits=(0, 1),
+                blending="additive" if name == "boundary" else "translucent",
+                opacity=1.0 if name == "boundary" else 0.7,
+            )
+            return
+        layer = self.clouds[name]
+        layer.data[self.source.index(position)] = image
+        self._refresh(layer)
+
+    def show_locks(self, position: Position, locked: NDArray[np.uint16]) -> None:
+        """Outline what is locked; the number is that of the lock."""
+        if self.locks is None:
+            if not locked.any():
+                return
+            data = np.zeros(self.source.label_shape, np.uint16)
+            data[self.source.index(position)] = locked
+            self.locks = self._add_labels(data, "locked", opacity=1.0, blending="translucent_no_depth")
+            self.locks.contour = 2
+            return
+        self.locks.data[self.source.index(position)] = locked
+        self._refresh(self.locks)
+
+    def show_sites(self, position: Position, sites: NDArray[np.int32]) -> None:
+        """Outline the superpixels."""
+        if self.sites is None:
+            data = np.zeros(self.source.label_shape, np.int32)
+            data[self.source.index(position)] = sites
+            self.sites = self._add_labels(data, "superpixels", opacity=0.6)
+            self.sites.contour = 1
+            return
+        self.sites.data[self.source.index(position)] = sites
+        self._refresh(self.sites)
+
+    def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
+        """The regions' table, for napari's own table and for what it tells under the mouse."""
+        if self.labels is None:
+            return
+        table = pd.concat([pd.DataFrame(columns) for columns in tables], ignore_index=True)
+        # One row a label is all that napari can show; in a stack a label stands for its largest region.
+        table = table.sort_values("pixels", ascending=False).drop_duplicates("index").sort_values("index")
+        self.labels.features = table.reset_index(drop=True)
+
+    def clear(self) -> None:
+        """Empty pictures for a new start."""
+        for layer in self.all():
+            layer.data[...] = 0
+            self._refresh(layer)
+
+    def _add_labels(self, data: NDArray[Any], what: str, **look: Any) -> Labels:
+        made: Labels = self._under_selection(self.viewer.add_labels, data, name=f"{self.name} [{what}]", **look)
+        return made
+
+    def _under_selection(self, add: Any, data: NDArray[Any], **look: Any) -> Layer:
+        """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
+        selected = self.labels if self.labels is not None else None
+        layer = add(data, **self.source.geometry(), **look)
+        if selected is not None and selected in self.viewer.layers:
+            self.viewer.layers.selection.active = selected
+        return layer
+
+    @staticmethod
+    def _refresh(layer: Layer) -> None:
+        if layer.visible:
+            layer.refresh(thumbnail=False, extent=False, highlight=False)

@@ -1,0 +1,77 @@
+"""The brush on a Labels layer: when a stroke is done, where it went, and undo that does not go behind our back.
+
+napari's own undo writes the pixels of long ago over labels that have changed since. While a layer is watched, its undo
+and redo are ours; afterwards napari's history starts empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from napari.layers import Labels
+from numpy.typing import NDArray
+
+Points = NDArray[np.float64]
+
+
+class Brush:
+    """Watches a layer until it is let go.
+
+    Parameters
+    ----------
+    layer : the layer that a person paints on.
+    painted : called after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) pixels.
+    replaced : called when the layer was given another array.
+    undo, redo : called instead of the layer's own.
+    """
+
+    def __init__(
+        self,
+        layer: Labels,
+        painted: Callable[[Points], None],
+        replaced: Callable[[], None],
+        undo: Callable[[], None],
+        redo: Callable[[], None],
+    ) -> None:
+        self.layer = layer
+        self._painted, self._replaced = painted, replaced
+        self._path: list[Any] = []
+        layer.events.paint.connect(self._on_paint)
+        layer.events.data.connect(self._on_data)
+        layer.mouse_drag_callbacks.append(self._follow)
+        layer.undo, layer.redo = undo, redo
+
+    @property
+    def busy(self) -> bool:
+        """Whether a stroke is under way, which nothing may overwrite."""
+        return bool(getattr(self.layer, "_block_history", False))
+
+    def _follow(self, layer: Labels, event: Any) -> Iterator[None]:
+        self._path = [layer.world_to_data(event.position)]
+        yield
+        while event.type == "mouse_move":
+            self._path.append(layer.world_to_data(event.position))
+            yield
+
+    def _on_paint(self, event: Any) -> None:
+        drawn = self.layer.mode in ("paint", "erase")
+        path = np.asarray(self._path, float) if drawn and self._path else np.empty((0, self.layer.ndim))
+        self._path = []
+        self._painted(path)
+
+    def _on_data(self, event: Any) -> None:
+        self._replaced()
+
+    def let_go(self) -> None:
+        """Give the layer back to napari."""
+        self.layer.events.paint.disconnect(self._on_paint)
+        self.layer.events.data.disconnect(self._on_data)
+        if self._follow in self.layer.mouse_drag_callbacks:
+            self.layer.mouse_drag_callbacks.remove(self._follow)
+        for name in ("undo", "redo"):
+            self.layer.__dict__.pop(name, None)
+        reset = getattr(self.layer, "_reset_history", None)
+        if reset is not None:
+            reset()

@@ -1,0 +1,97 @@
+"""One array that is segmented on its own: its chain, and how to draw it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.live import MOST_NUMBER, LiveChain
+from napari_gsw.core.pipeline import Result, Trace, provenance, result, trace_of
+from napari_gsw.core.pixel_kernels import paint_into
+from napari_gsw.core.posterior import Faces, boundary_probability, site_entropy, site_faces
+from napari_gsw.core.regions import Columns, region_table
+
+Sites = NDArray[np.int32]
+
+
+class Part:
+    """A chain with what its pictures need.
+
+    Attributes
+    ----------
+    live : the chain.
+    image, axes : the array that is segmented, and the letters of its axes.
+    means : (n, channels) mean values of its sites.
+    obeyed, asked : number of the user's orders that have been carried out, and that have been given.
+    given : arrays of the user's own that went into it, by name, for the provenance.
+    """
+
+    def __init__(
+        self,
+        live: LiveChain,
+        image: NDArray[Any],
+        axes: str,
+        means: NDArray[np.float64],
+        channel_names: tuple[str, ...] = (),
+        pixel_size: float = 1.0,
+        given: dict[str, NDArray[Any]] | None = None,
+    ) -> None:
+        self.live, self.image, self.axes, self.means = live, image, axes, means
+        self.channel_names, self.pixel_size = channel_names, pixel_size
+        self.given = given or {}
+        self.obeyed = self.asked = 0
+        assert live.problem.sites is not None
+        self.sites: Sites = np.ascontiguousarray(live.problem.sites)
+
+    @cached_property
+    def faces(self) -> Faces:
+        return site_faces(self.live.problem)
+
+    def paint(self, numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
+        """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
+        values = np.zeros(len(numbers) + 1, np.uint16)
+        values[1:] = np.where(numbers > 0, (numbers - 1) % MOST_NUMBER + 1, 0)
+        labels = np.empty(self.sites.shape, np.uint16)
+        paint_into(self.sites.reshape(-1), values, labels.reshape(-1))
+        return labels
+
+    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
+        """Label image of the locked sites alone."""
+        return self.paint(np.where(locks, numbers, 0))
+
+    def boundary(self, together: NDArray[np.float64]) -> NDArray[np.float32] | None:
+        if np.isnan(together).any():
+            return None
+        return boundary_probability(self.live.problem, together, self.faces)
+
+    def entropy(self, together: NDArray[np.float64]) -> NDArray[np.float32] | None:
+        if np.isnan(together).any():
+            return None
+        values = np.zeros(len(self.means) + 1, np.float32)
+        values[1:] = site_entropy(self.live.problem, together)
+        image = np.empty(self.sites.shape, np.float32)
+        paint_into(self.sites.reshape(-1), values, image.reshape(-1))
+        return image
+
+    def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
+        return region_table(
+            self.live.problem, numbers, together, self.means, self.live.locks, self.channel_names, self.pixel_size
+        )
+
+    def traces(self) -> list[Trace]:
+        """The traces of the chains, as columns."""
+        return [trace_of(rows, len(rows)) for rows in self.live.traces]
+
+    def provenance(self) -> dict[str, Any]:
+        """What made the labels: settings, seed, hashes, and every correction."""
+        live = self.live
+        made = provenance(self.image, live.settings, live.seed, live.problem, live.snapshot, self.given)
+        return made | ({"corrections": list(live.changes)} if live.changes else {})
+
+    def result(self) -> Result:
+        """The same record that ``gsw.segment`` returns."""
+        live = self.live
+        return result(live.problem, live.snapshot, live.traces, self.provenance())

@@ -1,0 +1,69 @@
+"""A part of the panel that folds: its title, its present values in one line, and its controls."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from superqt import QElidingLabel
+
+
+class Section(QWidget):  # type: ignore[misc]
+    """Folded, it tells what is set; unfolded, it lets it be changed.
+
+    Signals
+    -------
+    toggled : it was folded or unfolded.
+    """
+
+    toggled = Signal(bool)
+
+    def __init__(self, title: str, help: str = "") -> None:
+        super().__init__()
+        self.button = QToolButton()
+        self.button.setText(title)
+        self.button.setCheckable(True)
+        self.button.setArrowType(Qt.ArrowType.RightArrow)
+        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.button.setAutoRaise(True)
+        self.button.setStyleSheet(
+            "QToolButton { border: none; background: transparent; font-weight: 600; padding: 2px; }"
+        )
+        self.button.setToolTip(help)
+        self.button.toggled.connect(self._toggle)
+        self.summary = QElidingLabel()
+        self.summary.setStyleSheet("QLabel { color: palette(mid); }")
+        self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.body = QWidget()
+        self.body.setVisible(False)
+        self.content = QVBoxLayout(self.body)
+        self.content.setContentsMargins(14, 2, 0, 6)
+        self.content.setSpacing(4)
+        head = QHBoxLayout()
+        head.setContentsMargins(0, 0, 0, 0)
+        head.setSpacing(6)
+        head.addWidget(self.button)
+        head.addWidget(self.summary, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(self.body)
+
+    def set_summary(self, text: str) -> None:
+        self.summary.setText(text)
+        self.summary.setToolTip(text)
+
+    def unfold(self, on: bool = True) -> None:
+        self.button.setChecked(on)
+
+    def _toggle(self, on: bool) -> None:
+        self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
+        self.body.setVisible(on)
+        self.toggled.emit(on)
+
+    def add_line(self, text: str) -> QLabel:
+        """A line of explanation among the controls."""
+        label = QLabel(text)
+        label.setWordWrap(True)
+        self.content.addWidget(label)
+        return label

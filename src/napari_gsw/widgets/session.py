@@ -1,0 +1,599 @@
+"""The mediator: between the form, the run in its thread, and the layers in the viewer.
+
+It owns every connection and every clean-up. The states and what can be done in each are one table, `ALLOWED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import napari
+import numpy as np
+from napari.layers import Layer
+from napari.utils.notifications import show_error, show_info
+from numpy.typing import NDArray
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.live import LiveChain, Show
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.strokes import touched_sites
+from napari_gsw.widgets.layers import CLOUDS, ResultLayers
+from napari_gsw.widgets.painting import Brush
+from napari_gsw.widgets.part import Part
+from napari_gsw.widgets.segmentation import Plan, Segmentation
+from napari_gsw.widgets.source import Position
+from napari_gsw.widgets.worker import Frame, Run
+
+# How often the newest frame is taken from the worker, in milliseconds, and how often the trace is drawn, in ticks.
+TICK = 60
+TRACE_EVERY = 3
+
+# What can be done in which state.
+ALLOWED: dict[str, frozenset[str]] = {
+    "no image": frozenset(),
+    "ready": frozenset({"run", "step", "form"}),
+    "running": frozenset({"pause", "stop"}),
+    "paused": frozenset({"pause", "step", "stop"}),
+    "done": frozenset({"run", "step", "reset", "form"}),
+}
+# What a person reads while a stage of the preparation goes on.
+STAGES = {
+    "preparing": "Reading the image",
+    "superpixels": "Making superpixels",
+    "features": "Counting words",
+    "graph": "Building the graph",
+    "start": "Starting the chain",
+    "compiling": "Compiling (first time only)",
+}
+
+
+class Session(QObject):  # type: ignore[misc]
+    """One panel's work on one viewer.
+
+    Signals
+    -------
+    state_changed : the state has changed.
+    framed : there is something new to read: counters, trace, region table.
+    noticed : a sentence for the user.
+    layer_gone : name of a picture ("boundary", "entropy") whose layer the user has removed.
+    """
+
+    state_changed = Signal()
+    framed = Signal()
+    noticed = Signal(str)
+    layer_gone = Signal(str)
+
+    def __init__(self, viewer: napari.Viewer, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.viewer = viewer
+        self.state = "no image"
+        self.run: Run | None = None
+        self.show: Show = "current"
+        self.wanted: set[str] = set()
+        self.lock_strokes = False
+        self.segmentation: Segmentation | None = None
+        self.frames: dict[Position, Frame] = {}
+        self.viewing: int | None = None
+        self._viewed: NDArray[np.int64] | None = None
+        self._then: Callable[[], None] | None = None
+        self._brush: Brush | None = None
+        self._undoable: list[Position] = []
+        self._redoable: list[Position] = []
+        self._drawn: dict[Position, Frame] = {}
+        self._errand = False
+        self._auto_best = False
+        self._ticks = 0
+        self._timer = QTimer(self)
+        self._timer.setInterval(TICK)
+        self._timer.timeout.connect(self._tick)
+        self._connections = [
+            (viewer.layers.events.removed, self._layer_removed),
+            (viewer.dims.events.current_step, self._moved),
+        ]
+        for signal, slot in self._connections:
+            signal.connect(slot)
+
+    # ---- what the user asks for
+
+    def may(self, what: str) -> bool:
+        return what in ALLOWED[self.state]
+
+    def start(self, plan: Plan, sweeps: int | None = None) -> None:
+        """Begin a run, or go on from what is shown if there is something."""
+        if self.run is not None:
+            self._then = partial(self.start, plan, sweeps)
+            return
+        seg = self.segmentation
+        if seg is None or seg.plan.source.key != plan.source.key:
+            seg = self._fresh(plan)
+        try:
+            jobs = seg.jobs(plan)
+        except InputError as reason:
+            self._say(str(reason))
+            return
+        if self._auto_best:
+            self.show, self._auto_best = "current", False
+        self.live_again()
+        self._launch(Run(jobs, plan.settings.sweeps if sweeps is None else sweeps, self.show))
+        self._enter("running")
+
+    def toggle_pause(self) -> None:
+        if self.run is None:
+            return
+        if self.run.held:
+            self.run.resume()
+            self._enter("running")
+        else:
+            self.run.pause()
+            self._enter("paused")
+
+    def step(self, plan: Plan) -> None:
+        """One sweep: of the held chain, or of a run that ends with it."""
+        if self.run is None:
+            self.start(plan, 1)
+        elif self.run.held:
+            self.run.step()
+
+    def stop(self) -> None:
+        """End the run and keep what there is."""
+        if self.run is not None:
+            self.run.stop()
+
+    def reset(self) -> None:
+        """Forget the chains; the layers stay, empty, for the next run. Locks and paint go too."""
+        if self.run is not None:
+            self._then = self.reset
+            self.run.stop()
+            return
+        if (seg := self.segmentation) is not None:
+            seg.parts.clear()
+            seg.written.clear()
+            seg.layers.clear()
+            self._forget()
+            seg.plan = Plan(seg.plan.source, seg.plan.settings, -1)
+        self._enter("ready")
+
+    def set_show(self, show: Show) -> None:
+        """Draw the current or the best state."""
+        self.show, self._auto_best = show, False
+        self.live_again()
+        self._redraw()
+
+    def set_wanted(self, wanted: set[str]) -> None:
+        """Which pictures of uncertainty are on the screen."""
+        self.wanted = set(wanted)
+        if (seg := self.segmentation) is not None:
+            for name, layer in seg.layers.clouds.items():
+                layer.visible = name in wanted
+        self._redraw()
+
+    def retune(self, settings: Settings) -> bool:
+        """Hand settings to a running chain; False if they apply at the next run only."""
+        if self.run is None or self._errand:
+            return False
+        try:
+            for part in self.run.parts.values():
+                part.live.check_tuning(settings)
+        except InputError:
+            return False
+        for position in self.run.parts:
+            self.order(position, lambda live: live.retune(settings))
+        return True
+
+    # ---- corrections
+
+    def open_canvas(self, plan: Plan) -> None:
+        """An empty label layer to paint on before the first run."""
+        seg = self.segmentation
+        if seg is None or seg.plan.source.key != plan.source.key:
+            seg = self._fresh(plan)
+        if seg.layers.labels is None:
+            position = plan.source.positions[0]
+            seg.layers.show_labels(position, np.zeros(plan.source.space, np.uint16))
+            self._hold_brush()
+        assert seg.layers.labels is not None
+        self.viewer.layers.selection.active = seg.layers.labels
+        seg.layers.labels.mode = "paint"
+
+    def order(self, position: Position, order: Callable[[LiveChain], object]) -> None:
+        """Have something done to the chain of a part, by the run or, if none is on, by an errand."""
+        seg = self.segmentation
+        if seg is None or position not in seg.parts:
+            return
+        seg.parts[position].asked += 1
+        if self.run is None:
+            self._launch(Run([(position, seg.parts[position])], 0, self.show), errand=True)
+        assert self.run is not None
+        self.run.parts.setdefault(position, seg.parts[position])
+        self.run.ask(position, order)
+
+    def undo(self) -> None:
+        """Undo the last correction, through the chain."""
+        self._revise(self._undoable, self._redoable, LiveChain.undo)
+
+    def redo(self) -> None:
+        self._revise(self._redoable, self._undoable, LiveChain.redo)
+
+    def _revise(self, here: list[Position], there: list[Position], what: Callable[[LiveChain], object]) -> None:
+        if here:
+            there.append(here.pop())
+            self.live_again()
+            self.order(there[-1], what)
+
+    def lock_painted(self) -> None:
+        """Lock every site that was painted and is not locked yet."""
+        self._each(lambda live: live.lock(np.flatnonzero(live.painted & ~live.locks)))
+
+    def lock_label(self, number: int) -> None:
+        """Lock a region as it is."""
+        self._each(lambda live: live.lock(np.flatnonzero((live.numbers == number) & ~live.locks)))
+
+    def unlock(self, number: int | None = None) -> None:
+        """Unlock the sites of a number, or all."""
+        self._each(lambda live: live.unlock(np.flatnonzero(live.locks if number is None else live.numbers == number)))
+
+    def _each(self, what: Callable[[LiveChain], None]) -> None:
+        position = self.position
+        if position is not None:
+            self._note(position)
+            self.order(position, what)
+
+    def _note(self, position: Position) -> None:
+        self._undoable.append(position)
+        self._redoable.clear()
+
+    # ---- looking back
+
+    def view_sweep(self, sweep: float) -> None:
+        """Show the state that was on the screen near a sweep."""
+        part = self.part
+        if part is None or (self._brush is not None and self._brush.busy):
+            return
+        self.viewing, self._viewed = part.live.memory.near(sweep)
+        self._write(self._require_position(), part, part.paint(self._viewed))
+        self.framed.emit()
+
+    def live_again(self) -> None:
+        """Show the chain as it is now."""
+        if self.viewing is None:
+            return
+        self.viewing = self._viewed = None
+        self._drawn.clear()
+        if self.run is None:
+            self._draw(force=True)
+        self.framed.emit()
+
+    def go_on_from_view(self) -> None:
+        """Continue the chain from the state that is being looked at."""
+        numbers, position = self._viewed, self.position
+        if numbers is None or position is None:
+            return
+        self._note(position)
+        self.viewing = self._viewed = None
+        self.order(position, lambda live: live.go_back(numbers))
+        self.framed.emit()
+
+    # ---- where we are
+
+    @property
+    def position(self) -> Position | None:
+        """The part on the screen, or else the one that runs."""
+        seg = self.segmentation
+        if seg is None or not seg.parts:
+            return None
+        layer, axes = seg.plan.source.layer, seg.plan.source.loop_axes
+        if layer in self.viewer.layers and axes:
+            point = np.asarray(self.viewer.dims.point)[-layer.ndim :]
+            step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
+            shown = tuple(int(step[a]) for a in axes)
+            if shown in seg.parts:
+                return shown
+        if self.run is not None and not self._errand:
+            running = self.run.jobs[self.run.place][0]
+            if running in seg.parts:
+                return running
+        return next(iter(seg.parts))
+
+    def _require_position(self) -> Position:
+        position = self.position
+        assert position is not None
+        return position
+
+    @property
+    def part(self) -> Part | None:
+        position = self.position
+        return None if position is None or self.segmentation is None else self.segmentation.parts[position]
+
+    @property
+    def frame(self) -> Frame | None:
+        """The newest frame of the part on the screen."""
+        position = self.position
+        return None if position is None else self.frames.get(position)
+
+    @property
+    def stage(self) -> str:
+        """What is going on before the first frame, in words; empty once the chain runs."""
+        return "" if self.run is None or self._errand else STAGES.get(self.run.stage, "")
+
+    @property
+    def continues(self) -> bool:
+        """Whether Run goes on with what there is."""
+        return self.segmentation is not None and bool(self.segmentation.parts)
+
+    # ---- the run
+
+    def _launch(self, run: Run, errand: bool = False) -> None:
+        self.run, self._errand = run, errand
+        run.wanted = frozenset(self.wanted)
+        run.worker.errored.connect(self._failed)
+        run.worker.finished.connect(self._finished)
+        self._timer.start()
+        run.worker.start()
+
+    def _tick(self) -> None:
+        """Take what is new from the run and draw it."""
+        if self.run is None:
+            return
+        self.run.show = self.show
+        self.run.wanted = frozenset(self.wanted)
+        self._ticks += 1
+        self._draw()
+        while self.run.notices:
+            self._say(self.run.notices.popleft())
+        if self._ticks % TRACE_EVERY == 0 or not self.frames:
+            self.framed.emit()
+
+    def _draw(self, force: bool = False) -> None:
+        seg = self.segmentation
+        if seg is None or seg.plan.source.layer not in self.viewer.layers:
+            return
+        if self.run is not None:
+            seg.parts.update(self.run.parts)
+            self.frames.update(self.run.newest)
+        if self._brush is not None and self._brush.busy:
+            return  # a stroke in progress is never overwritten
+        for position, frame in list(self.frames.items()):
+            part = seg.parts.get(position)
+            # A frame from before the last correction would show it undone for a moment.
+            if frame.part is not part or frame.obeyed < part.asked:
+                continue
+            if self._drawn.get(position) is frame and not force:
+                continue
+            before, self._drawn[position] = self._drawn.get(position), frame
+            if self.viewing is None:
+                self._write(position, part, frame.labels)
+            for name in CLOUDS:
+                image = getattr(frame, name)
+                if image is not None and name in self.wanted and (before is None or image is not getattr(before, name)):
+                    seg.layers.show_cloud(name, position, image)
+            if before is None or not np.array_equal(before.locks, frame.locks) or (frame.locks.any() and force):
+                seg.layers.show_locks(position, part.paint_locked(frame.locks, frame.numbers))
+            if frame.table is not None and (before is None or frame.table is not before.table):
+                tables = [f.table for f in self.frames.values() if f.table is not None]
+                seg.layers.show_table(tables)
+            if frame.provenance is not None and seg.layers.labels is not None:
+                self._sign(position, frame.provenance)
+
+    def _sign(self, position: Position, made: dict[str, Any]) -> None:
+        """Leave in the layer what made it, for whoever saves it."""
+        seg = self.segmentation
+        assert seg is not None
+        assert seg.layers.labels is not None
+        metadata = seg.layers.labels.metadata
+        if not seg.plan.source.loop:
+            metadata["napari-gsw"] = made
+        else:
+            parts = metadata.setdefault("napari-gsw", {"software": "napari-gsw", "parts": {}})["parts"]
+            parts[" ".join(map(str, position))] = made
+
+    def _write(self, position: Position, part: Part, labels: NDArray[np.uint16]) -> None:
+        seg = self.segmentation
+        assert seg is not None
+        new = seg.layers.labels is None
+        seg.layers.show_labels(position, labels)
+        seg.written[position] = labels
+        if new:
+            self._hold_brush()
+
+    def _redraw(self) -> None:
+        """Have the pictures made again, without a sweep."""
+        position = self.position
+        if position is not None and (self.run is None or self.run.held):
+            if self.run is not None:
+                self.run.show, self.run.wanted = self.show, frozenset(self.wanted)
+            self.order(position, lambda live: None)
+
+    def _finished(self) -> None:
+        run, errand = self.run, self._errand
+        if run is None:
+            return
+        self._draw()
+        while run.notices:
+            self._say(run.notices.popleft())
+        orders_left = any(part.obeyed < part.asked for part in run.parts.values())
+        self.run, self._errand = None, False
+        self._timer.stop()
+        if self._then is not None:
+            then, self._then = self._then, None
+            self._enter("done" if self.continues else "ready")
+            then()
+            return
+        if orders_left:  # a stroke that came as the run ended
+            self._late(run)
+            return
+        if not errand:
+            self._settle()
+        self.framed.emit()
+
+    def _late(self, run: Run) -> None:
+        for position, order in run.left():
+            seg = self.segmentation
+            if seg is not None and position in seg.parts:
+                seg.parts[position].asked -= 1
+                self.order(position, order)
+
+    def _settle(self) -> None:
+        """After a run the best state stays on the screen: it is what a segmentation returns."""
+        seg = self.segmentation
+        alive = seg is not None and seg.plan.source.layer in self.viewer.layers
+        self._enter(("done" if self.continues else "ready") if alive else "no image")
+        if self.continues and self.show == "current":
+            self.show, self._auto_best = "best", True
+            for position in list(seg.parts) if seg is not None else []:
+                self.order(position, lambda live: None)
+        if seg is not None and seg.layers.labels is not None and seg.layers.labels in self.viewer.layers:
+            seg.layers.labels._update_thumbnail()
+        self.state_changed.emit()
+
+    def _failed(self, reason: Exception) -> None:
+        if self.run is not None:
+            self.run.notices.clear()
+        self._say(str(reason), error=True)
+
+    def _say(self, text: str, error: bool = False) -> None:
+        self.noticed.emit(text)
+        (show_error if error else show_info)(f"GSW segmentation: {text}")
+
+    # ---- the viewer
+
+    def _fresh(self, plan: Plan) -> Segmentation:
+        self.drop()
+        layers = ResultLayers(self.viewer, plan.source)
+        plan.source.layer.events.data.connect(self._image_replaced)
+        # The plan before the first has a seed that nobody can choose: everything starts afresh.
+        made = self.segmentation = Segmentation(Plan(plan.source, plan.settings, -1), layers)
+        return made
+
+    def _forget(self) -> None:
+        self.frames.clear()
+        self._drawn.clear()
+        self._undoable.clear()
+        self._redoable.clear()
+        self.viewing = self._viewed = None
+
+    def drop(self) -> None:
+        """Let the segmentation go: its image or its label layer is no more. A run ends by itself."""
+        if self.run is not None:
+            self.run.stop()
+        self._release_brush()
+        self._forget()
+        if self.segmentation is not None:
+            self.segmentation.plan.source.layer.events.data.disconnect(self._image_replaced)
+        self.segmentation = None
+
+    def _layer_removed(self, event: Any) -> None:
+        seg, layer = self.segmentation, event.value
+        if seg is None:
+            return
+        plan = seg.plan
+        essential: list[Layer | None] = [plan.source.layer, *plan.source.channels, seg.layers.labels]
+        if self.run is not None and not self._errand:
+            essential += [plan.sites, plan.seeds, plan.source.mask]
+        if any(layer is x for x in essential):
+            self.drop()
+            if self.run is None:
+                self._enter("ready")
+            return
+        for name, image in seg.layers.clouds.items():
+            if image is layer:
+                self.wanted.discard(name)
+                self.layer_gone.emit(name)
+        if layer is seg.layers.sites:
+            self.layer_gone.emit("sites")
+        seg.layers.forget(layer)
+
+    def _image_replaced(self, event: Any = None) -> None:
+        """Other pixels are another image: what was found in the old ones stays in its layer and ends."""
+        self.drop()
+        if self.run is None:
+            self._enter("ready")
+
+    def _moved(self, event: Any = None) -> None:
+        if self.segmentation is not None and self.segmentation.plan.source.loop:
+            self.viewing = self._viewed = None
+            self.framed.emit()
+
+    # ---- the brush
+
+    def _hold_brush(self) -> None:
+        seg = self.segmentation
+        assert seg is not None
+        assert seg.layers.labels is not None
+        self._release_brush()
+        self._brush = Brush(seg.layers.labels, self._painted, self._replaced, self.undo, self.redo)
+
+    def _release_brush(self) -> None:
+        if self._brush is not None:
+            self._brush.let_go()
+            self._brush = None
+
+    def _painted(self, path: NDArray[np.float64]) -> None:
+        """A stroke is done: find out which sites it means and hand them to the chain."""
+        seg = self.segmentation
+        if seg is None or seg.layers.labels is None:
+            return
+        source = seg.plan.source
+        for position, written in list(seg.written.items()):
+            part = seg.parts.get(position)
+            if part is None:
+                continue
+            here = seg.layers.labels.data[source.index(position)]
+            along = source.path_at(path, position)
+            sites, numbers = touched_sites(part.sites, written, here, along)
+            if not sites.size:
+                if not np.array_equal(here, written):  # paint where there is no site
+                    self._write(position, part, written)
+                continue
+            frame = self.frames.get(position)
+            numbers_now = np.array(frame.numbers if frame is not None and self._viewed is None else part.live.numbers)
+            self.viewing = self._viewed = None
+            kept = numbers > 0
+            numbers_now[sites[kept]] = numbers[kept]
+            self._note(position)
+            lock = self.lock_strokes
+            self.order(position, partial(LiveChain.paint, sites=sites, number=numbers, lock=lock))
+            # The stroke snaps to its sites at once; the chain confirms it with its next frame.
+            self._write(position, part, part.paint(numbers_now))
+            self.framed.emit()
+
+    def _replaced(self) -> None:
+        """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
+        seg = self.segmentation
+        if seg is None or seg.layers.labels is None:
+            return
+        data = seg.layers.labels.data
+        same = isinstance(data, np.ndarray) and data.shape == seg.plan.source.label_shape and data.dtype == np.uint16
+        if same and data.flags.writeable:
+            self._painted(np.empty((0, data.ndim)))
+        else:
+            self.drop()
+            self._say("the label layer was given other data, so the run has let it go")
+            if self.run is None:
+                self._enter("ready")
+
+    # ---- states and the end
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.state_changed.emit()
+
+    def set_ready(self, ready: bool) -> None:
+        """Whether there is an image that can be segmented; of no matter while a run is on."""
+        if self.run is None or self._errand:
+            here = self.segmentation is not None and self.continues
+            self._enter(("done" if here else "ready") if ready else "no image")
+
+    def shut_down(self) -> None:
+        """End the run and let go of the viewer; more than once does no harm."""
+        self._timer.stop()
+        self._then = None
+        if self.run is not None:
+            self.run.stop()
+            self.run.worker.quit()
+        self.drop()
+        for signal, slot in self._connections:
+            signal.disconnect(slot)
+        self._connections.clear()
