@@ -128,7 +128,8 @@ class Stopped(Exception):
 class Comparison:
     """One comparison in the background. Of all in this file, this alone leaves the GUI thread.
 
-    Nothing is raised out of the worker, because napari swallows a RuntimeError there and announces the others twice.
+    Nothing is raised out of the worker: napari loses a RuntimeError of some workers, and announces other exceptions on
+    its own, beside the panel's one sentence.
 
     Attributes
     ----------
@@ -222,9 +223,7 @@ class ScoreTable(QTableWidget):  # type: ignore[misc]
         self.horizontalHeader().setMinimumSectionSize(24)
         self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.verticalHeader().setMaximumWidth(100)
-        self.setStyleSheet(
-            "QHeaderView::section { border: none; } QTableCornerButton::section { background: none; border: none; }"
-        )
+        self.setStyleSheet("QHeaderView::section { border: none; }")
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
 

@@ -10,6 +10,7 @@ import pandas as pd
 from napari.layers import Image, Labels, Layer
 from numpy.typing import NDArray
 
+from napari_gsw.widgets.defaults import preference
 from napari_gsw.widgets.source import Position, Source
 
 # Name, colour map and what a person reads for each picture of uncertainty.
@@ -53,7 +54,7 @@ class ResultLayers:
         if self.labels is None:
             data = np.zeros(self.source.label_shape, np.uint16)
             data[self.source.index(position)] = labels
-            self.labels = self._add_labels(data, "GSW", opacity=0.5)
+            self.labels = self._add_labels(data, "GSW", opacity=float(preference("opacity")))
             return
         # In place: the layer keeps its look, and nothing is sliced that is not on the screen.
         self.labels.data[self.source.index(position)] = labels

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 from numpy.typing import NDArray
+from qtpy.QtCore import QTimer
 
 Points = NDArray[np.float64]
 
@@ -38,6 +39,8 @@ class Brush:
         self.layer = layer
         self._painted, self._replaced = painted, replaced
         self._path: list[Any] = []
+        self._pending = False
+        self._held = True
         layer.events.paint.connect(self._on_paint)
         layer.events.data.connect(self._on_data)
         layer.mouse_drag_callbacks.append(self._follow)
@@ -45,8 +48,8 @@ class Brush:
 
     @property
     def busy(self) -> bool:
-        """Whether a stroke is under way, which nothing may overwrite."""
-        return bool(getattr(self.layer, "_block_history", False))
+        """Whether a stroke is under way or has not been looked at yet: nothing may overwrite it."""
+        return self._pending or bool(getattr(self.layer, "_block_history", False))
 
     def _follow(self, layer: Labels, event: Any) -> Iterator[None]:
         self._path = [layer.world_to_data(event.position)]
@@ -56,6 +59,15 @@ class Brush:
             yield
 
     def _on_paint(self, event: Any) -> None:
+        """napari may tell of paint before it is on the layer, so it is looked at when napari is done."""
+        if not self._pending:
+            self._pending = True
+            QTimer.singleShot(0, self._deliver)
+
+    def _deliver(self) -> None:
+        self._pending = False
+        if not self._held:
+            return
         drawn = self.layer.mode in ("paint", "erase")
         path = np.asarray(self._path, float) if drawn and self._path else np.empty((0, self.layer.ndim))
         self._path = []
@@ -66,6 +78,7 @@ class Brush:
 
     def let_go(self) -> None:
         """Give the layer back to napari."""
+        self._held = False
         self.layer.events.paint.disconnect(self._on_paint)
         self.layer.events.data.disconnect(self._on_data)
         if self._follow in self.layer.mouse_drag_callbacks:

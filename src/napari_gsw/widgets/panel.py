@@ -38,6 +38,7 @@ from napari_gsw.widgets.seeds_section import SeedsSection, is_labels
 from napari_gsw.widgets.segmentation import Plan
 from napari_gsw.widgets.session import Session
 from napari_gsw.widgets.source import Source
+from napari_gsw.widgets.superpixel_panel import MARK
 from napari_gsw.widgets.trace import TracePlot
 
 # Keys that napari leaves free; the docs and the tooltips name them.
@@ -214,7 +215,8 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
     def _add_sections(self, column: QVBoxLayout) -> None:
         self.sites = LayerCombo(is_labels, [("Make them", None)])
         self.sites.setToolTip("A Labels layer with superpixels, for example from the Superpixels widget; 0 is no site")
-        self.sites.chosen.connect(self._plan_changed)
+        self.sites.chosen.connect(self._sites_chosen)
+        self._sites_layer: Any = None
         row = QFormLayout()
         row.setContentsMargins(0, 0, 0, 0)
         row.addRow("Layer", self.sites)
@@ -334,8 +336,10 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
     def _summarise(self, source: Source | None) -> None:
         size = self.form.controls["site_size"].value()
         count = None if source is None else max(1, source.pixels // max(size, 1))
+        part, seg = self.session.part, self.session.segmentation
+        known = part is not None and seg is not None and source is not None and seg.plan.source.key == source.key
         if self.sites.value() is not None:
-            count = None
+            count = part.live.problem.n if known and part is not None else None
         try:
             self.form.summarise(count)
         except InputError:
@@ -348,6 +352,19 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
             button.setText(name.capitalize() + (" *" if changed else ""))
             tip = preset_tip(name)
             button.setToolTip(tip + (f"\nChanged: {', '.join(changed)}. Click to undo." if changed else ""))
+
+    def _sites_chosen(self) -> None:
+        if self._sites_layer is not None:
+            self._sites_layer.events.paint.disconnect(self._sites_painted)
+        self._sites_layer = self.sites.value()
+        if self._sites_layer is not None:
+            self._sites_layer.events.paint.connect(self._sites_painted)
+        self._plan_changed()
+
+    def _sites_painted(self, event: Any = None) -> None:
+        if self.session.run is not None:
+            self._notice = "The superpixels have changed: this applies at the next run."
+            self._framed()
 
     def _settings_changed(self) -> None:
         self._plan_changed()
@@ -465,7 +482,16 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         ours = [] if seg is None else seg.layers.all()
         self.sites.follow([x for x in layers if not any(x is y for y in ours)])
         self.seeds.seeds.follow(layers)
+        self._take_superpixels(event)
         self._plan_changed()
+
+    def _take_superpixels(self, event: Any) -> None:
+        """Superpixels that the user has just made of this image are meant for it."""
+        image = self.chooser.image.value()
+        if event is None or event.type != "inserted" or image is None or not self.session.may("form"):
+            return
+        if event.value.metadata.get(MARK) == str(image.unique_id):
+            self.sites.choose(event.value)
 
     def _theme_changed(self, event: Any = None) -> None:
         self.trace.follow_theme(self.viewer.theme)
@@ -505,6 +531,9 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
             for key in KEYS:
                 self.viewer.bind_key(key, None)
         self._connections.clear()
+        if self._sites_layer is not None:
+            self._sites_layer.events.paint.disconnect(self._sites_painted)
+            self._sites_layer = None
         for layer in self._renamed:
             layer.events.name.disconnect(self._layers_changed)
         self._renamed.clear()

@@ -26,6 +26,7 @@ class Part:
     image, axes : the array that is segmented, and the letters of its axes.
     means : (n, channels) mean values of its sites.
     obeyed, asked : number of the user's orders that have been carried out, and that have been given.
+    rate : sweeps a second in the last run.
     given : arrays of the user's own that went into it, by name, for the provenance.
     """
 
@@ -43,6 +44,7 @@ class Part:
         self.channel_names, self.pixel_size = channel_names, pixel_size
         self.given = given or {}
         self.obeyed = self.asked = 0
+        self.rate = 0.0
         assert live.problem.sites is not None
         self.sites: Sites = np.ascontiguousarray(live.problem.sites)
 

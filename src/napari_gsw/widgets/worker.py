@@ -230,6 +230,8 @@ class Run:
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of a part in its slot."""
         part = self.parts[position]
+        if self._spent:
+            part.rate = self._timed / self._spent
         live, now = part.live, time.monotonic()
         snapshot = live.snapshot
         numbers = live.shown(self.show)
@@ -261,7 +263,7 @@ class Run:
             best_sweep=snapshot.best.sweep,
             traces=live.traces,
             marks=tuple(live.marks),
-            rate=self._timed / self._spent if self._spent else 0.0,
+            rate=part.rate,
             boundary=boundary,
             entropy=entropy,
             table=table,

@@ -1,0 +1,48 @@
+"""What the command palette offers: the buttons of the GSW segmentation widget, opened if need be."""
+
+from __future__ import annotations
+
+import napari
+
+from napari_gsw.widgets.panel import OPEN, SegmentationPanel
+
+
+def panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:
+    """The open panel, newest first, or a new one."""
+    for ref in reversed(OPEN):
+        found = ref()
+        if found is not None:
+            return found
+    shown = viewer or napari.current_viewer()
+    if shown is None:
+        raise RuntimeError("there is no viewer")
+    made = shown.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")[1]
+    return getattr(made, "__wrapped__", made)  # type: ignore[no-any-return]
+
+
+def run_or_pause() -> None:
+    panel().run_or_pause()
+
+
+def step() -> None:
+    panel().step()
+
+
+def stop() -> None:
+    panel().stop()
+
+
+def reset() -> None:
+    panel().reset()
+
+
+def next_display() -> None:
+    panel().next_display()
+
+
+def lock_painted() -> None:
+    panel().lock_painted()
+
+
+def unlock_all() -> None:
+    panel().session.unlock()
