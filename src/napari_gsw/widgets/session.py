@@ -70,6 +70,7 @@ class Session(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self.viewer = viewer
         self.state = "no image"
+        self.ready = False
         self.run: Run | None = None
         self.show: Show = "current"
         self.wanted: set[str] = set()
@@ -154,7 +155,7 @@ class Session(QObject):  # type: ignore[misc]
             seg.layers.clear()
             self._forget()
             seg.plan = Plan(seg.plan.source, seg.plan.settings, -1)
-        self._enter("ready")
+        self._rest()
 
     def set_show(self, show: Show) -> None:
         """Draw the current or the best state."""
@@ -418,7 +419,7 @@ class Session(QObject):  # type: ignore[misc]
         self._timer.stop()
         if self._then is not None:
             then, self._then = self._then, None
-            self._enter("done" if self.continues else "ready")
+            self._rest()
             then()
             return
         if orders_left:  # a stroke that came as the run ended
@@ -438,8 +439,7 @@ class Session(QObject):  # type: ignore[misc]
     def _settle(self) -> None:
         """After a run the best state stays on the screen: it is what a segmentation returns."""
         seg = self.segmentation
-        alive = seg is not None and seg.plan.source.layer in self.viewer.layers
-        self._enter(("done" if self.continues else "ready") if alive else "no image")
+        self._rest()
         if self.continues and self.show == "current":
             self.show, self._auto_best = "best", True
             for position in list(seg.parts) if seg is not None else []:
@@ -495,7 +495,7 @@ class Session(QObject):  # type: ignore[misc]
         if any(layer is x for x in essential):
             self.drop()
             if self.run is None:
-                self._enter("ready")
+                self._rest()
             return
         for name, image in seg.layers.clouds.items():
             if image is layer:
@@ -509,7 +509,7 @@ class Session(QObject):  # type: ignore[misc]
         """Other pixels are another image: what was found in the old ones stays in its layer and ends."""
         self.drop()
         if self.run is None:
-            self._enter("ready")
+            self._rest()
 
     def _moved(self, event: Any = None) -> None:
         if self.segmentation is not None and self.segmentation.plan.source.loop:
@@ -572,7 +572,7 @@ class Session(QObject):  # type: ignore[misc]
             self.drop()
             self._say("the label layer was given other data, so the run has let it go")
             if self.run is None:
-                self._enter("ready")
+                self._rest()
 
     # ---- states and the end
 
@@ -580,11 +580,15 @@ class Session(QObject):  # type: ignore[misc]
         self.state = state
         self.state_changed.emit()
 
+    def _rest(self) -> None:
+        """The state when no run is on."""
+        self._enter(("done" if self.continues else "ready") if self.ready else "no image")
+
     def set_ready(self, ready: bool) -> None:
         """Whether there is an image that can be segmented; of no matter while a run is on."""
+        self.ready = ready
         if self.run is None or self._errand:
-            here = self.segmentation is not None and self.continues
-            self._enter(("done" if here else "ready") if ready else "no image")
+            self._rest()
 
     def shut_down(self) -> None:
         """End the run and let go of the viewer; more than once does no harm."""

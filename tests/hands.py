@@ -1,0 +1,66 @@
+"""What a person does with a mouse and a keyboard, for the tests of the widgets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def click(qtbot, button):
+    """Click a button that can be clicked."""
+    from qtpy.QtCore import Qt
+
+    qtbot.waitUntil(button.isVisible)
+    assert button.isEnabled(), button.text()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def canvas_point(viewer, layer, position):
+    """Where a pixel of a layer is on the canvas."""
+    from qtpy.QtCore import QPoint
+
+    world = np.asarray(layer.data_to_world(position))[list(viewer.dims.displayed)]
+    canvas = viewer.window._qt_viewer.canvas
+    transform = canvas.view.scene.get_transform("visual", "canvas")
+    x, y = transform.map([world[1], world[0]])[:2]
+    return QPoint(round(float(x)), round(float(y)))
+
+
+def drag(qtbot, viewer, layer, points):
+    """Press at the first pixel, move over the others, release at the last."""
+    from qtpy.QtCore import Qt
+
+    native = viewer.window._qt_viewer.canvas.native
+    places = [canvas_point(viewer, layer, p) for p in points]
+    left = Qt.MouseButton.LeftButton
+    qtbot.mouseMove(native, places[0])
+    qtbot.mousePress(native, left, pos=places[0])
+    for place in places[1:]:
+        qtbot.mouseMove(native, place)
+        qtbot.wait(5)
+    qtbot.mouseRelease(native, left, pos=places[-1])
+
+
+def press_key(qtbot, viewer, key, *modifiers):
+    """Press a key while the canvas has the focus."""
+    from qtpy.QtCore import Qt
+
+    native = viewer.window._qt_viewer.canvas.native
+    native.setFocus()
+    held = Qt.KeyboardModifier.NoModifier
+    for modifier in modifiers:
+        held |= modifier
+    qtbot.keyClick(native, key, held)
+
+
+def wait_for(qtbot, what, seconds=120):
+    qtbot.waitUntil(what, timeout=seconds * 1000)
+
+
+def wait_done(qtbot, panel, seconds=120):
+    """Wait for the end of a run, and for the picture of its best state."""
+    wait_for(qtbot, lambda: panel.session.state == "done" and panel.session.run is None, seconds)
+
+
+def wait_sweeps(qtbot, panel, sweeps=1):
+    """Wait until the chain has made some sweeps and they are on the screen."""
+    wait_for(qtbot, lambda: panel.session.frame is not None and panel.session.frame.sweep >= sweeps)
