@@ -20,8 +20,7 @@ def canvas_point(viewer, layer, position):
 
     world = np.asarray(layer.data_to_world(position))[list(viewer.dims.displayed)]
     canvas = viewer.window._qt_viewer.canvas
-    transform = canvas.view.scene.get_transform("visual", "canvas")
-    x, y = transform.map([world[1], world[0]])[:2]
+    x, y = (canvas.view.transform * canvas.view.scene.transform).map([world[1], world[0]])[:2]
     return QPoint(round(float(x)), round(float(y)))
 
 

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from hands import click
 from napari_gsw.core import metrics
 from napari_gsw.core.errors import InputError
 from napari_gsw.sample_data import mosaic, mosaic_3d
@@ -22,29 +23,20 @@ FOUND = np.roll(TRUTH, 5, axis=1).astype(np.uint16) + 10
 FOUND[20:60, 40:90] = 3
 
 
-@pytest.fixture
-def viewer(make_napari_viewer, monkeypatch):
-    from napari.qt.threading import WorkerBase
-
+@pytest.fixture(autouse=True)
+def main_thread_only(monkeypatch):
+    """napari raises an error if its objects are changed from a thread."""
     monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
-    shown = make_napari_viewer(show=True)
-    shown.window.resize(1200, 800)
-    yield shown
-    WorkerBase.await_workers(10_000)
 
 
 def docked(viewer):
-    """A panel as napari makes it for a plugin: with a viewer that shows its public side only."""
-    from napari.utils._proxies import PublicOnlyProxy
-
-    from napari_gsw.widgets.comparison import ComparisonPanel
-
-    panel = ComparisonPanel(napari_viewer=PublicOnlyProxy(viewer))
-    return viewer.window.add_dock_widget(panel, name="Compare segmentations"), panel
+    """The dock and the panel in it."""
+    return viewer.window.add_plugin_dock_widget("napari-gsw", "Compare segmentations")
 
 
 @pytest.fixture
 def panel(viewer):
+    """The docked widget of this file, in place of the shared fixture of this name."""
     widget = docked(viewer)[1]
     yield widget
     widget.shut_down()
@@ -67,15 +59,7 @@ def endless(monkeypatch):
             report("counting sheep")
             time.sleep(0.01)
 
-    monkeypatch.setattr("napari_gsw.widgets.comparison.scores", measure)
-
-
-def click(qtbot, button):
-    from qtpy.QtCore import Qt
-
-    qtbot.waitUntil(button.isVisible)
-    assert button.isEnabled()
-    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    monkeypatch.setattr("napari_gsw.widgets.comparison_worker.scores", measure)
 
 
 def tick(qtbot, panel, name):
@@ -89,12 +73,12 @@ def tick(qtbot, panel, name):
 
 
 def done(qtbot, panel):
-    qtbot.waitUntil(lambda: panel.link.comparison is None, timeout=60_000)
+    qtbot.waitUntil(lambda: panel.comparison is None, timeout=60_000)
 
 
 def compare(qtbot, panel):
     click(qtbot, panel.compare_button)
-    assert panel.link.comparison is not None
+    assert panel.comparison is not None
     done(qtbot, panel)
 
 
@@ -323,7 +307,7 @@ def test_an_error_in_the_worker_is_shown_and_the_button_comes_back(pair, qtbot, 
         raise kind("the disk is on fire\nand more")
 
     with monkeypatch.context() as patch:
-        patch.setattr("napari_gsw.widgets.comparison.disagreement", broken)
+        patch.setattr("napari_gsw.widgets.comparison_worker.disagreement", broken)
         before = len(notification_manager.records)
         compare(qtbot, pair)
     assert "the disk is on fire" in pair.status.text()
@@ -343,7 +327,7 @@ def test_the_figures_are_not_computed_on_the_gui_thread(pair, qtbot, monkeypatch
         threads.append(threading.current_thread())
         return metrics.scores(*args, **options)
 
-    monkeypatch.setattr("napari_gsw.widgets.comparison.scores", measure)
+    monkeypatch.setattr("napari_gsw.widgets.comparison_worker.scores", measure)
     compare(qtbot, pair)
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
@@ -391,7 +375,7 @@ def test_other_layers_may_come_and_go_meanwhile(pair, viewer, qtbot, endless):
     viewer.layers.remove("third")
     viewer.add_labels(TRUTH, name="fourth")
     qtbot.wait(150)
-    assert pair.link.comparison is not None
+    assert pair.comparison is not None
     click(qtbot, pair.compare_button)
     done(qtbot, pair)
     assert offered(pair) == ("mosaic [GSW]", {"fourth": False, "mosaic truth": True})
@@ -405,7 +389,7 @@ def test_closing_the_dock_ends_the_comparison(viewer, qtbot, endless):
     assert len(viewer.layers.events.callbacks) == len(before) + 1
     click(qtbot, panel.compare_button)
     qtbot.waitUntil(lambda: "sheep" in panel.status.text())
-    comparison = panel.link.comparison
+    comparison = panel.comparison
     dock.destroyOnClose()  # what the x of the dock does
     qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=60_000)
     assert list(viewer.layers.events.callbacks) == before
@@ -416,22 +400,23 @@ def test_closing_the_dock_ends_the_comparison(viewer, qtbot, endless):
 
 def test_closing_the_viewer_ends_the_comparison(viewer, qtbot, endless):
     before = list(viewer.layers.events.callbacks)
-    link, events = docked(viewer)[1].link, viewer.layers.events
+    panel, events = docked(viewer)[1], viewer.layers.events
     viewer.add_labels(TRUTH, name="truth")
     viewer.add_labels(FOUND, name="found")
-    click(qtbot, viewer.window.dock_widgets["Compare segmentations"].compare_button)
-    comparison = link.comparison
+    click(qtbot, panel.compare_button)
+    comparison = panel.comparison
     qtbot.waitUntil(lambda: comparison.step == "counting sheep")
     viewer.close()
     qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=60_000)
     qtbot.waitUntil(lambda: list(events.callbacks) == before)
-    assert link.comparison is None
+    assert panel.comparison is None
+    assert not panel.link.alive
 
 
 def test_the_pixels_do_not_outlive_the_comparison(pair, qtbot):
     """napari keeps each worker as long as its window."""
     click(qtbot, pair.compare_button)
-    comparison = pair.link.comparison
+    comparison = pair.comparison
     assert len(comparison._arrays) == 2
     done(qtbot, pair)
     assert not comparison._arrays

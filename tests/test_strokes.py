@@ -19,7 +19,7 @@ def test_a_site_takes_a_label_if_half_of_it_is_painted(grid):
     before = np.ones_like(grid)
     after = before.copy()
     after[0:10, 5:15] = 3  # half of the first two
-    after[10:20, 0:4] = 3  # less than half of the fifth
+    after[10:20, 5:9] = 3  # less than half of the fifth, in the same stroke
     sites, labels = touched_sites(grid, before, after)
     assert sites.tolist() == [0, 1]
     assert labels.tolist() == [3, 3]
@@ -96,3 +96,12 @@ def test_volumes(grid):
     after[1, :10, 8:18] = 1
     made = repainted(stack, after)
     assert (made[:, :10, :20] == 1).all()
+
+
+def test_every_dab_means_a_site(grid):
+    before = np.ones_like(grid)
+    after = before.copy()
+    after[2, 2] = 3
+    after[25, 25:27] = 4
+    sites, labels = touched_sites(grid, before, after)
+    assert dict(zip(sites.tolist(), labels.tolist(), strict=True)) == {0: 3, 10: 4}

@@ -4,7 +4,8 @@ All functions take label images (or any arrays) of one shape; equal numbers mean
 themselves mean nothing. `where` leaves pixels out, such as those that nobody labelled.
 
 :func:`scores` measures all of it at once, and :func:`disagreement` draws where two segmentations differ. Both count
-the regions of a pair of segmentations in one table, and every figure but the boundary's is read from that table.
+the regions of a pair of segmentations in one table, and every figure but the boundary's is read from that table; the
+boundary's has a file of its own.
 """
 
 from __future__ import annotations
@@ -14,17 +15,28 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage, sparse
+from scipy import sparse
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+from napari_gsw.core.boundaries import Boundaries, Mask, boundary_f, default_tolerance
 from napari_gsw.core.errors import InputError
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+__all__ = [
+    "Scores",
+    "adjusted_rand",
+    "boundary_f",
+    "contingency",
+    "covering",
+    "default_tolerance",
+    "disagreement",
+    "probabilistic_rand",
+    "rand_index",
+    "scores",
+    "variation_of_information",
+]
+
 Report = Callable[[str], None]
 
-# Share of the image's diagonal within which two boundary pixels match: the convention of the Berkeley benchmark.
-BOUNDARY_TOLERANCE = 0.0075
 # Labels are looked up in a table as long as this or as there are pixels, whichever is more; others are sorted.
 LOOKUP = 2**16
 
@@ -76,7 +88,7 @@ def scores(
     [1.0, 0.5, 0.75]
     """
     found, many = _checked(segmentation, references)
-    edges = _Boundaries(found, tolerance)
+    edges = Boundaries(found, tolerance)
     rows = []
     for k, reference in enumerate(many):
         which = f"reference {k + 1} of {len(many)}" if len(many) > 1 else "the reference"
@@ -171,83 +183,6 @@ def variation_of_information(a: ArrayLike, b: ArrayLike, where: ArrayLike | None
 def covering(segmentation: ArrayLike, human: ArrayLike, where: ArrayLike | None = None) -> float:
     """How well the human's regions are covered: their best intersection over union, averaged by their size."""
     return _covering(contingency(human, segmentation, where))
-
-
-def boundary_f(
-    segmentation: ArrayLike,
-    humans: ArrayLike | Sequence[ArrayLike],
-    tolerance: float | None = None,
-    where: ArrayLike | None = None,
-) -> float:
-    """F measure of boundary pixels, matched within a tolerance.
-
-    Precision: the share of the segmentation's boundary near any human's; recall: the share of a human's
-    boundary near the segmentation's, averaged over humans. Nearness is a distance, not the one-to-one matching of
-    the Berkeley benchmark, which makes the figure a little higher.
-
-    Parameters
-    ----------
-    humans : one label image, or a list of them.
-    tolerance : in pixels; None takes 0.75 % of the image's diagonal.
-    where : pixels to compare; a boundary to a pixel outside is none.
-    """
-    found = np.asarray(segmentation)
-    many = [np.asarray(h) for h in (humans if isinstance(humans, (list, tuple)) else [humans])]
-    if not many:
-        raise InputError("the boundary measure needs at least one human segmentation")
-    if any(h.shape != found.shape for h in many):
-        raise InputError(f"all segmentations must have the shape {found.shape}")
-    edges = _Boundaries(found, tolerance)
-    for human in many:
-        edges.add(human, None if where is None else np.asarray(where, dtype=bool))
-    return edges.f()
-
-
-def default_tolerance(shape: Sequence[int]) -> float:
-    """Distance in pixels within which boundaries match, if nobody says otherwise: 0.75 % of the diagonal."""
-    return BOUNDARY_TOLERANCE * float(np.linalg.norm(shape))
-
-
-class _Boundaries:
-    """Precision and recall of a segmentation's boundary, one reference at a time.
-
-    The distance to any of several boundaries is the least of the distances, so what lies near any reference is the
-    union of what lies near each, and no distance is computed twice.
-    """
-
-    def __init__(self, found: NDArray[np.generic], tolerance: float | None) -> None:
-        if tolerance is not None and not tolerance >= 0:
-            raise InputError(f"the boundary tolerance must be 0 pixels or more, not {tolerance}")
-        self._found = found
-        self._reach = default_tolerance(found.shape) if tolerance is None else tolerance
-        self._whole: tuple[Mask, Mask] | None = None
-        self._edge = np.zeros(found.shape, bool)
-        self._near = np.zeros(found.shape, bool)
-        self._recalls: list[float] = []
-
-    def add(self, reference: NDArray[np.generic], where: Mask | None) -> float:
-        """Take in a reference, and return the F measure against it alone."""
-        theirs = _boundary(reference, where)
-        ours, near_ours = self._own(where)
-        near_theirs = _reached(theirs, self._reach)
-        self._edge |= ours
-        self._near |= near_theirs
-        self._recalls.append(_share(near_ours, theirs))
-        return _f(_share(near_theirs, ours), self._recalls[-1])
-
-    def f(self) -> float:
-        """The F measure against all references so far."""
-        return _f(_share(self._near, self._edge), float(np.mean(self._recalls)))
-
-    def _own(self, where: Mask | None) -> tuple[Mask, Mask]:
-        """The segmentation's boundary, and what is near it; without a mask they are the same for every reference."""
-        if where is None and self._whole is not None:
-            return self._whole
-        edge = _boundary(self._found, where)
-        both = edge, _reached(edge, self._reach)
-        if where is None:
-            self._whole = both
-        return both
 
 
 def _checked(
@@ -349,33 +284,3 @@ def _entropy(counts: NDArray[np.int64]) -> float:
     p = np.asarray(counts, dtype=np.float64).ravel()
     p = p[p > 0] / p.sum()
     return float(-np.sum(p * np.log2(p)))
-
-
-def _boundary(labels: NDArray[np.generic], where: Mask | None = None) -> Mask:
-    """Pixels whose next neighbour along some axis has another label: boundaries one pixel wide."""
-    edge = np.zeros(labels.shape, bool)
-    for axis in range(labels.ndim):
-        here = np.moveaxis(labels, axis, 0)
-        change = here[:-1] != here[1:]
-        if where is not None:
-            inside = np.moveaxis(where, axis, 0)
-            change &= inside[:-1] & inside[1:]
-        np.moveaxis(edge, axis, 0)[:-1] |= change
-    return edge
-
-
-def _reached(those: Mask, reach: float) -> Mask:
-    """Pixels within reach of those."""
-    if not those.any():
-        return np.zeros(those.shape, bool)
-    near: Mask = ndimage.distance_transform_edt(~those) <= reach
-    return near
-
-
-def _share(near: Mask, these: Mask) -> float:
-    """Share of these pixels that are near; 1 if there are none to match."""
-    return float(near[these].mean()) if these.any() else 1.0
-
-
-def _f(precision: float, recall: float) -> float:
-    return 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall)

@@ -19,7 +19,8 @@ def touched_sites(
     """The sites that a stroke has given a label.
 
     A site takes the label of the pixels painted in it if they are at least half of it, or if the centre of the brush
-    went over it: a fine brush drawn through a site means that site. If that names none, the site with most paint does.
+    went over it: a fine brush drawn through a site means that site. A dab that names none this way means the site with
+    most of its paint.
 
     Parameters
     ----------
@@ -31,22 +32,25 @@ def touched_sites(
     -------
     sites (numbered from 0) and their labels.
     """
-    changed = np.flatnonzero((before != after).ravel())
-    here = sites.ravel()[changed]
-    changed, here = changed[here > 0], here[here > 0]
-    if not changed.size:
+    paint = (before != after) & (sites > 0)
+    place = np.nonzero(paint)
+    if not place[0].size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    painted = after.ravel()[changed].astype(np.int64)
-    pairs, count = np.unique(np.stack((here.astype(np.int64), painted)), axis=1, return_counts=True)
+    here, painted = sites[place].astype(np.int64), after[place].astype(np.int64)
+    pairs, count = np.unique(np.stack((here, painted)), axis=1, return_counts=True)
     order = np.lexsort((count, pairs[0]))  # of several labels in a site the commonest comes last
     last = np.flatnonzero(np.diff(pairs[0][order], append=-1))
     site, wanted, times = pairs[0][order][last], pairs[1][order][last], count[order][last]
+    box = tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in place)
     size = np.bincount(sites.ravel(), minlength=int(site.max()) + 1)[site]
     taken = 2 * times >= size
     if path is not None and len(path):
         taken |= np.isin(site, _under(sites, path))
-    if not taken.any():
-        taken[np.argmax(times)] = True
+    dabs = label(paint[box], connectivity=paint.ndim)[paint[box]]
+    named = np.unique(dabs[np.isin(here, site[taken])])
+    for dab in np.setdiff1d(dabs, named):
+        inside, most = np.unique(here[dabs == dab], return_counts=True)
+        taken |= site == inside[np.argmax(most)]
     return site[taken] - 1, wanted[taken]
 
 

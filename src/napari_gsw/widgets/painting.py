@@ -60,14 +60,14 @@ class Brush:
 
     def _on_paint(self, event: Any) -> None:
         """napari may tell of paint before it is on the layer, so it is looked at when napari is done."""
-        if not self._pending:
-            self._pending = True
-            QTimer.singleShot(0, self._deliver)
+        self._deliver()  # a stroke before this one is on the layer by now
+        self._pending = True
+        QTimer.singleShot(0, self._deliver)
 
     def _deliver(self) -> None:
-        self._pending = False
-        if not self._held:
+        if not self._held or not self._pending:
             return
+        self._pending = False
         drawn = self.layer.mode in ("paint", "erase")
         path = np.asarray(self._path, float) if drawn and self._path else np.empty((0, self.layer.ndim))
         self._path = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import napari
@@ -64,18 +65,19 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self._notice = ""
         self._plan_error = ""
         self._build()
-        self._connections = [
-            (viewer.layers.events.inserted, self._layers_changed),
-            (viewer.layers.events.removed, self._layers_changed),
-            (viewer.layers.events.reordered, self._layers_changed),
-            (viewer.events.theme, self._theme_changed),
-            (viewer.cursor.events.position, self._hover),
-        ]
-        for signal, slot in self._connections:
-            signal.connect(slot)
         self._renamed: list[Any] = []
+        self._source: Source | None = None
+        self.link = link = self.session.link
+        layers = viewer.layers.events
+        for signal in (layers.inserted, layers.removed, layers.reordered):
+            link.connect(signal, self._layers_changed)
+        link.connect(viewer.events.theme, self._theme_changed)
+        link.connect(viewer.cursor.events.position, self._hover)
         for key, name in KEYS.items():
             viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
+            link.at_end(partial(viewer.bind_key, key, None))
+        link.at_end(self._let_layers_go)
+        self.destroyed.connect(link.cut)
         OPEN.append(weakref.ref(self))
         self._choose_preset(str(preference("preset")))
         self._theme_changed()
@@ -321,9 +323,9 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
     def _plan_changed(self) -> None:
         """Say what a run would do, or why there can be none."""
         self._plan_error = ""
-        source: Source | None = None
+        self._source = source = None
         try:
-            source = self.chooser.source()
+            self._source = source = self.chooser.source()
             self.form.settings(axes=source.axes)
             for layer in (self.sites.value(), self.seeds.seeds.value()):
                 if layer is not None:
@@ -390,7 +392,7 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         ):
             button.setEnabled(session.may(what) and not (what in ("run", "step") and bool(self._plan_error)))
         self.pause_button.setText("Resume" if session.state == "paused" else "Pause")
-        self.run_button.setText("Run on" if session.continues and session.state == "done" else "Run")
+        self.run_button.setText("Run on" if session.state == "done" and session.goes_on(self._source) else "Run")
         idle = session.may("form") or session.state == "no image"
         self.chooser.setEnabled(idle)
         self.sites.setEnabled(idle)
@@ -525,12 +527,8 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
     def shut_down(self) -> None:
         """End the run and let go of the viewer; more than once does no harm."""
         self.session.shut_down()
-        for signal, slot in self._connections:
-            signal.disconnect(slot)
-        if self._connections:
-            for key in KEYS:
-                self.viewer.bind_key(key, None)
-        self._connections.clear()
+
+    def _let_layers_go(self) -> None:
         if self._sites_layer is not None:
             self._sites_layer.events.paint.disconnect(self._sites_painted)
             self._sites_layer = None

@@ -12,7 +12,7 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Layer
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import notification_manager, show_error, show_info
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -21,10 +21,11 @@ from napari_gsw.core.live import LiveChain, Show
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.strokes import touched_sites
 from napari_gsw.widgets.layers import CLOUDS, ResultLayers
+from napari_gsw.widgets.link import Link
 from napari_gsw.widgets.painting import Brush
 from napari_gsw.widgets.part import Part
 from napari_gsw.widgets.segmentation import Plan, Segmentation
-from napari_gsw.widgets.source import Position
+from napari_gsw.widgets.source import Position, Source
 from napari_gsw.widgets.worker import Frame, Run
 
 # How often the newest frame is taken from the worker, in milliseconds, and how often the trace is drawn, in ticks.
@@ -90,12 +91,10 @@ class Session(QObject):  # type: ignore[misc]
         self._timer = QTimer(self)
         self._timer.setInterval(TICK)
         self._timer.timeout.connect(self._tick)
-        self._connections = [
-            (viewer.layers.events.removed, self._layer_removed),
-            (viewer.dims.events.current_step, self._moved),
-        ]
-        for signal, slot in self._connections:
-            signal.connect(slot)
+        self.link = Link()
+        self.link.connect(viewer.layers.events.removed, self._layer_removed)
+        self.link.connect(viewer.dims.events.current_step, self._moved)
+        self.link.at_end(self._end)
 
     # ---- what the user asks for
 
@@ -321,15 +320,19 @@ class Session(QObject):  # type: ignore[misc]
 
     @property
     def continues(self) -> bool:
-        """Whether Run goes on with what there is."""
+        """Whether there is something to go on with."""
         return self.segmentation is not None and bool(self.segmentation.parts)
+
+    def goes_on(self, source: Source | None) -> bool:
+        """Whether a run on a source would go on with what there is."""
+        seg = self.segmentation
+        return seg is not None and bool(seg.parts) and source is not None and seg.plan.source.key == source.key
 
     # ---- the run
 
     def _launch(self, run: Run, errand: bool = False) -> None:
         self.run, self._errand = run, errand
         run.wanted = frozenset(self.wanted)
-        run.worker.errored.connect(self._failed)
         run.worker.finished.connect(self._finished)
         self._timer.start()
         run.worker.start()
@@ -414,27 +417,24 @@ class Session(QObject):  # type: ignore[misc]
         self._draw()
         while run.notices:
             self._say(run.notices.popleft())
-        orders_left = any(part.obeyed < part.asked for part in run.parts.values())
         self.run, self._errand = None, False
         self._timer.stop()
+        if run.failure is not None:
+            self._failed(run.failure)
+        late = run.left()
+        run.release()
         if self._then is not None:
             then, self._then = self._then, None
             self._rest()
             then()
             return
-        if orders_left:  # a stroke that came as the run ended
-            self._late(run)
-            return
         if not errand:
             self._settle()
-        self.framed.emit()
-
-    def _late(self, run: Run) -> None:
-        for position, order in run.left():
-            seg = self.segmentation
-            if seg is not None and position in seg.parts:
-                seg.parts[position].asked -= 1
+        for position, order in late:  # a stroke that came as the run ended
+            if self.segmentation is not None and position in self.segmentation.parts:
+                self.segmentation.parts[position].asked -= 1
                 self.order(position, order)
+        self.framed.emit()
 
     def _settle(self) -> None:
         """After a run the best state stays on the screen: it is what a segmentation returns."""
@@ -449,13 +449,17 @@ class Session(QObject):  # type: ignore[misc]
         self.state_changed.emit()
 
     def _failed(self, reason: Exception) -> None:
-        if self.run is not None:
-            self.run.notices.clear()
-        self._say(str(reason), error=True)
-
-    def _say(self, text: str, error: bool = False) -> None:
+        """Bad input is a sentence; anything else is a bug, whose report napari offers behind the sentence."""
+        text = str(reason) or type(reason).__name__
         self.noticed.emit(text)
-        (show_error if error else show_info)(f"GSW segmentation: {text}")
+        if isinstance(reason, InputError):
+            show_error(f"GSW segmentation: {text}")
+        else:
+            notification_manager.receive_error(type(reason), reason, reason.__traceback__)
+
+    def _say(self, text: str) -> None:
+        self.noticed.emit(text)
+        show_info(f"GSW segmentation: {text}")
 
     # ---- the viewer
 
@@ -590,14 +594,16 @@ class Session(QObject):  # type: ignore[misc]
         if self.run is None or self._errand:
             self._rest()
 
-    def shut_down(self) -> None:
-        """End the run and let go of the viewer; more than once does no harm."""
-        self._timer.stop()
+    def _end(self) -> None:
+        """What has to happen even if Qt has already destroyed the panel."""
         self._then = None
         if self.run is not None:
             self.run.stop()
             self.run.worker.quit()
         self.drop()
-        for signal, slot in self._connections:
-            signal.disconnect(slot)
-        self._connections.clear()
+
+    def shut_down(self) -> None:
+        """End the run and let go of the viewer; more than once does no harm."""
+        if self.link.alive:
+            self._timer.stop()
+        self.link.cut()

@@ -10,7 +10,7 @@ import numpy as np
 from magicgui.widgets import CheckBox, ComboBox, Container, Label, PushButton, create_widget
 from napari.layers import Image, Labels, Layer
 from napari.qt.threading import create_worker
-from napari.utils.notifications import show_error
+from napari.utils.notifications import notification_manager, show_error
 from numpy.typing import NDArray
 from qtpy.QtCore import QEvent, QObject, QTimer
 
@@ -22,9 +22,9 @@ from napari_gsw.core.superpixels import superpixels
 from napari_gsw.widgets.controls import spoken, title
 from napari_gsw.widgets.image_chooser import is_image, is_region
 from napari_gsw.widgets.layer_combo import bare
+from napari_gsw.widgets.link import Link
 from napari_gsw.widgets.site_painter import SitePainter
 from napari_gsw.widgets.source import Source, guess_channel_axis, guess_depth, place_of
-from napari_gsw.widgets.worker import RunFailed
 
 EVERYWHERE = "everywhere"
 KNOBS = ("superpixels", "site_size", "compactness", "smoothing")
@@ -92,12 +92,11 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         self._timer.setSingleShot(True)
         self._timer.setInterval(PATIENCE)
         self._timer.timeout.connect(self.make)
-        self._connections = [
-            (viewer.layers.events.inserted, self._layers_changed),
-            (viewer.layers.events.removed, self._layers_changed),
-        ]
-        for signal, slot in self._connections:
-            signal.connect(slot)
+        self.link = Link()
+        self.link.connect(viewer.layers.events.inserted, self._layers_changed)
+        self.link.connect(viewer.layers.events.removed, self._layers_changed)
+        self.link.at_end(self._end)
+        self.native.destroyed.connect(self.link.cut)
         for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview):
             widget.changed.connect(self._touched)
         self.make_button.changed.connect(self._pressed)
@@ -178,14 +177,16 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         self.worker = create_worker(self._cut, source, settings, _start_thread=False)
         self.worker.yielded.connect(self._progressed)
         self.worker.returned.connect(self._made)
-        self.worker.errored.connect(self._failed)
         self.worker.finished.connect(self._finished)
         self.make_button.text = "Cancel"
         self.count.value = "making them ..."
         self.worker.start()
 
-    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | None]:
-        """In the worker's thread: sites of every slice, numbered on, and what is to be told about them."""
+    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | Exception | None]:
+        """In the worker's thread: sites of every slice, numbered on, and what is to be told about them.
+
+        An error is returned, not raised: napari would swallow a RuntimeError and print the others.
+        """
         try:
             positions = source.positions
             sites = np.zeros(source.label_shape, np.int32)
@@ -199,13 +200,16 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
                 borders += _borders(seen, here)
                 sites[source.index(position)] = np.where(here > 0, here + sites.max(), 0)
             return source, sites, borders, SitePainter.boxes_of(sites)
-        except RuntimeError as reason:  # napari would swallow it
-            raise RunFailed(str(reason)) from reason
+        except Exception as reason:
+            return reason
 
     def _progressed(self, text: str) -> None:
         self.count.value = text
 
-    def _made(self, made: Cut | None) -> None:
+    def _made(self, made: Cut | Exception | None) -> None:
+        if isinstance(made, Exception):
+            self._failed(made)
+            return
         if made is None or self._cancelled:
             return
         source, sites, borders, boxes = made
@@ -259,8 +263,12 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         worker.start()
 
     def _failed(self, reason: Exception) -> None:
-        self.count.value = str(reason)
-        show_error(f"Superpixels: {reason}")
+        """Bad input is a sentence; anything else is a bug, whose report napari offers behind the sentence."""
+        self.count.value = str(reason) or type(reason).__name__
+        if isinstance(reason, InputError):
+            show_error(f"Superpixels: {reason}")
+        else:
+            notification_manager.receive_error(type(reason), reason, reason.__traceback__)
 
     def _finished(self) -> None:
         self.worker = None
@@ -279,16 +287,17 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         if not keep:
             self.layer = None
 
-    def shut_down(self) -> None:
-        """End what is going on and let go of the viewer; more than once does no harm."""
-        self._timer.stop()
+    def _end(self) -> None:
         self._cancelled, self._again = True, False
         if self.worker is not None:
             self.worker.quit()
         self._let_go()
-        for signal, slot in self._connections:
-            signal.disconnect(slot)
-        self._connections.clear()
+
+    def shut_down(self) -> None:
+        """End what is going on and let go of the viewer; more than once does no harm."""
+        if self.link.alive:
+            self._timer.stop()
+        self.link.cut()
 
 
 def _options(name: str) -> dict[str, Any]:

@@ -34,10 +34,6 @@ Maker = Callable[[Callable[[str], None]], Part]
 Order = Callable[[LiveChain], object]
 
 
-class RunFailed(Exception):
-    """What went wrong in a run. napari swallows a RuntimeError in a worker, so none may leave it."""
-
-
 class Stopped(Exception):
     """The user does not want to wait for the preparation any longer."""
 
@@ -87,6 +83,7 @@ class Run:
     place : index of the part it is at.
     newest : the newest frame of each part, by position.
     notices : sentences for the user: orders that could not be carried out.
+    failure : what has ended the run before its time, or None.
     show, wanted : what to draw: the current or the best state; which of "boundary", "entropy" are visible.
     worker : napari's worker, with its signals.
     """
@@ -103,6 +100,7 @@ class Run:
         self.parts: dict[Position, Part] = {p: job for p, job in self.jobs if isinstance(job, Part)}
         self.newest: dict[Position, Frame] = {}
         self.notices: deque[str] = deque()
+        self.failure: Exception | None = None
         self.stopping = False
         self._orders: deque[tuple[Position, Order]] = deque()
         self._go = threading.Event()
@@ -150,17 +148,22 @@ class Run:
         self._orders.clear()
         return orders
 
+    def release(self) -> None:
+        """Let the arrays go: napari keeps every worker as long as its window."""
+        self.jobs.clear()
+        self.parts.clear()
+        self.newest.clear()
+
     # ---- in the worker's thread
 
     def _guarded(self) -> Iterator[None]:
+        """Nothing may leave the worker by itself: napari swallows a RuntimeError and prints the others."""
         try:
             yield from self._work()
         except Stopped:
             pass
-        except RuntimeError as reason:
-            raise RunFailed(str(reason) or type(reason).__name__) from reason
-        except StopIteration as reason:  # a generator turns it into a RuntimeError
-            raise RunFailed("the run ended where it should not") from reason
+        except Exception as reason:
+            self.failure = reason
 
     def _work(self) -> Iterator[None]:
         for place, (position, job) in enumerate(self.jobs):
