@@ -6,12 +6,14 @@ import numpy as np
 
 
 def click(qtbot, button):
-    """Click a button that can be clicked."""
-    from qtpy.QtCore import Qt
+    """Click a button that can be clicked; a check box on its box."""
+    from qtpy.QtCore import QPoint, Qt
+    from qtpy.QtWidgets import QCheckBox
 
     qtbot.waitUntil(button.isVisible)
     assert button.isEnabled(), button.text()
-    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    place = QPoint(10, button.height() // 2) if isinstance(button, QCheckBox) else button.rect().center()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton, pos=place)
 
 
 def canvas_point(viewer, layer, position):

@@ -12,7 +12,7 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Layer
-from napari.utils.notifications import notification_manager, show_error, show_info
+from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -20,6 +20,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.live import LiveChain, Show
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.strokes import touched_sites
+from napari_gsw.widgets.failure import sentence, tell
 from napari_gsw.widgets.layers import CLOUDS, ResultLayers
 from napari_gsw.widgets.link import Link
 from napari_gsw.widgets.painting import Brush
@@ -449,13 +450,8 @@ class Session(QObject):  # type: ignore[misc]
         self.state_changed.emit()
 
     def _failed(self, reason: Exception) -> None:
-        """Bad input is a sentence; anything else is a bug, whose report napari offers behind the sentence."""
-        text = str(reason) or type(reason).__name__
-        self.noticed.emit(text)
-        if isinstance(reason, InputError):
-            show_error(f"GSW segmentation: {text}")
-        else:
-            notification_manager.receive_error(type(reason), reason, reason.__traceback__)
+        self.noticed.emit(sentence(reason))
+        tell(reason, "GSW segmentation")
 
     def _say(self, text: str) -> None:
         self.noticed.emit(text)

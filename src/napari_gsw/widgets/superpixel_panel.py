@@ -10,7 +10,6 @@ import numpy as np
 from magicgui.widgets import CheckBox, ComboBox, Container, Label, PushButton, create_widget
 from napari.layers import Image, Labels, Layer
 from napari.qt.threading import create_worker
-from napari.utils.notifications import notification_manager, show_error
 from numpy.typing import NDArray
 from qtpy.QtCore import QEvent, QObject, QTimer
 
@@ -20,6 +19,7 @@ from napari_gsw.core.image import Picture, picture
 from napari_gsw.core.settings import Settings, knobs
 from napari_gsw.core.superpixels import superpixels
 from napari_gsw.widgets.controls import spoken, title
+from napari_gsw.widgets.failure import Failure, sentence, tell
 from napari_gsw.widgets.image_chooser import is_image, is_region
 from napari_gsw.widgets.layer_combo import bare
 from napari_gsw.widgets.link import Link
@@ -182,11 +182,8 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         self.count.value = "making them ..."
         self.worker.start()
 
-    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | Exception | None]:
-        """In the worker's thread: sites of every slice, numbered on, and what is to be told about them.
-
-        An error is returned, not raised: napari would swallow a RuntimeError and print the others.
-        """
+    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | Failure | None]:
+        """In the worker's thread: sites of every slice, numbered on, and what is to be told about them."""
         try:
             positions = source.positions
             sites = np.zeros(source.label_shape, np.int32)
@@ -201,14 +198,15 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
                 sites[source.index(position)] = np.where(here > 0, here + sites.max(), 0)
             return source, sites, borders, SitePainter.boxes_of(sites)
         except Exception as reason:
-            return reason
+            return Failure(reason)
 
     def _progressed(self, text: str) -> None:
         self.count.value = text
 
-    def _made(self, made: Cut | Exception | None) -> None:
-        if isinstance(made, Exception):
-            self._failed(made)
+    def _made(self, made: Cut | Failure | None) -> None:
+        if isinstance(made, Failure):
+            self.count.value = sentence(made.reason)
+            tell(made.reason, "Superpixels")
             return
         if made is None or self._cancelled:
             return
@@ -261,14 +259,6 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         worker = create_worker(count, _start_thread=False)
         worker.returned.connect(tell)
         worker.start()
-
-    def _failed(self, reason: Exception) -> None:
-        """Bad input is a sentence; anything else is a bug, whose report napari offers behind the sentence."""
-        self.count.value = str(reason) or type(reason).__name__
-        if isinstance(reason, InputError):
-            show_error(f"Superpixels: {reason}")
-        else:
-            notification_manager.receive_error(type(reason), reason, reason.__traceback__)
 
     def _finished(self) -> None:
         self.worker = None
