@@ -302,7 +302,7 @@ def test_a_start_of_the_users_own_keeps_its_numbers(problem, image):
 def test_region_table_against_slow_obvious_code(problem, image):
     chain = drain(live(problem))
     means = site_means(image, "YXS", problem.sites)
-    table = region_table(problem, chain.numbers, chain.snapshot.together, means, pixel_size=0.25)
+    table = region_table(problem, chain.numbers, chain.pixels, chain.snapshot.together, means, pixel_size=0.25)
     painted = problem.paint(chain.numbers)
     together = chain.snapshot.together
     for row, number in enumerate(table["index"]):

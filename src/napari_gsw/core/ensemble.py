@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
@@ -32,22 +32,28 @@ class Ensemble:
     ----------
     chains : the running chains.
     snapshots : the newest snapshot of each.
+    executor : threads to make the sweeps in; None makes those of one chain where it is called, and those of several in
+        threads that come and go.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self.chains = list(chains)
         self.snapshots = self._look([np.empty((0, 2))] * len(self.chains))
+        self.executor: Executor | None = None
         self._size = 1
 
     def advance(self, most: int) -> tuple[Snapshot, ...]:
         """About an interval's worth of sweeps in every chain, `most` at most."""
         size = min(self._size, most)
         began = time.perf_counter()
-        if len(self.chains) == 1:
+        sizes = [size] * len(self.chains)
+        if self.executor is not None:
+            traces = list(self.executor.map(step, self.chains, sizes))
+        elif len(self.chains) == 1:
             traces = [step(self.chains[0], size)]
         else:
             with ThreadPoolExecutor(len(self.chains)) as pool:
-                traces = list(pool.map(step, self.chains, [size] * len(self.chains)))
+                traces = list(pool.map(step, self.chains, sizes))
         self._size = next_size(size, time.perf_counter() - began, INTERVAL)
         self.snapshots = self._look(traces)
         return self.snapshots

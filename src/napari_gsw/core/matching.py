@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 
@@ -26,9 +25,9 @@ def matched(labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDA
     >>> matched(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
     [5, 5, 1, 3]
     """
-    new, i = np.unique(labels, return_inverse=True)
-    old, j = np.unique(shown, return_inverse=True)
-    overlap = sparse.coo_array((weight, (i, j)), shape=(len(new), len(old))).toarray()
+    new, i = _ranked(labels)
+    old, j = _ranked(shown)
+    overlap = np.bincount(i * len(old) + j, weight, len(new) * len(old)).reshape(len(new), len(old))
     rows, columns = linear_sum_assignment(overlap, maximize=True)
     kept = overlap[rows, columns] > 0
     number = np.zeros(len(new), np.int64)
@@ -38,3 +37,10 @@ def matched(labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDA
     number[missing] = free[: len(missing)]
     result: NDArray[np.int64] = number[i]
     return result
+
+
+def _ranked(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers that occur, and the place of each entry among them: np.unique by counting, for small numbers >= 0."""
+    here = np.bincount(numbers) > 0
+    place = np.cumsum(here) - 1
+    return np.flatnonzero(here), place[numbers]

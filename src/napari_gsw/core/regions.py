@@ -26,6 +26,7 @@ def site_means(image: NDArray[Any], axes: str, sites: NDArray[np.int32]) -> Floa
 def region_table(
     problem: Problem,
     numbers: NDArray[np.integer],
+    pixels: NDArray[np.number],
     together: Floats,
     means: Floats,
     locks: NDArray[np.bool_] | None = None,
@@ -37,6 +38,7 @@ def region_table(
     Parameters
     ----------
     numbers : (n,) positive number of each site.
+    pixels : (n,) number of pixels of each site.
     together : (m,) probability that the ends of an edge share a cluster; NaN where it is not known yet.
     means : (n, channels) of the image's values (:func:`site_means`).
     names : of the channels.
@@ -49,11 +51,8 @@ def region_table(
     length: inside, that its ends are together, at the border, that they are apart; ``neighbours``, the numbers of the
     regions that touch it; ``locked`` sites.
     """
-    assert problem.sites is not None
-    n = problem.n
     index, region = np.unique(numbers, return_inverse=True)
     k = len(index)
-    pixels = np.bincount(problem.sites.ravel(), minlength=n + 1)[1:]
     size = np.bincount(region, pixels, k)
     table: Columns = {
         "index": index.astype(np.int64),
@@ -73,10 +72,8 @@ def region_table(
     total = np.bincount(a, length * as_shown, k) + np.bincount(b, length * as_shown, k)
     table["stability"] = np.divide(total, weight, out=np.full(k, np.nan), where=weight > 0)
     border = (a != b) if problem.graph is None else (a != b) & (problem.graph.order == 1)
-    pairs = np.unique(
-        np.stack((np.concatenate((a[border], b[border])), np.concatenate((b[border], a[border])))), axis=1
-    )
-    split = np.split(index[pairs[1]], np.searchsorted(pairs[0], np.arange(1, k)))
+    key = np.unique(np.concatenate((a[border] * k + b[border], b[border] * k + a[border])))
+    split = np.split(index[key % k], np.searchsorted(key // k, np.arange(1, k)))
     table["neighbours"] = np.array([" ".join(map(str, row)) for row in split], dtype=object)
     table["locked"] = np.zeros(k, np.int64) if locks is None else np.bincount(region, locks, k).astype(np.int64)
     return table

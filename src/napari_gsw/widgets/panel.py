@@ -411,13 +411,10 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
             self.viewing_text.setText(f"Viewing sweep {session.viewing:,}")
         stage = session.stage
         if stage:
-            self.bar.setRange(0, 0)
-            self.bar.setFormat("")
+            self._fill_bar(0, 0, "")
             self.status.setText(f"{stage} ...")
         elif frame is None:
-            self.bar.setRange(0, 1)
-            self.bar.setValue(0)
-            self.bar.setFormat("")
+            self._fill_bar(0, 1, "")
             self.status.setText(self._outlook())
         else:
             self._tell(frame)
@@ -431,11 +428,10 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self.export.refresh()
 
     def _tell(self, frame: Any) -> None:
-        self.bar.setRange(0, max(frame.target, 1))
-        self.bar.setValue(frame.sweep)
         left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
         running = self.session.state == "running" and left > 0
-        self.bar.setFormat(f"%v / %m sweeps{f', {_time(left)} left' if running else ''}")
+        told = f"{frame.sweep:,} / {frame.target:,} sweeps{f', {_time(left)} left' if running else ''}"
+        self._fill_bar(frame.sweep, max(frame.target, 1), told)
         run, many = self.session.run, ""
         if run is not None and len(run.jobs) > 1 and self.session.state in ("running", "paused"):
             many = f"Slice {run.place + 1} of {len(run.jobs)}. "
@@ -444,6 +440,14 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self.status.setText(
             f"{many}{frame.n_clusters} cluster{plural} of {len(frame.numbers):,} sites, best {frame.best:,.1f}{speed}"
         )
+
+    def _fill_bar(self, value: int, most: int, text: str) -> None:
+        """Qt paints a progress bar, and the window around it, at every change; here it may wait for its turn."""
+        self.bar.setUpdatesEnabled(False)
+        self.bar.setRange(0, most)
+        self.bar.setValue(value)
+        self.bar.setFormat(text)
+        self.bar.setUpdatesEnabled(True)
 
     def _outlook(self) -> str:
         """What a run would do, in a line."""

@@ -79,8 +79,9 @@ class Part:
         return image
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
+        live = self.live
         return region_table(
-            self.live.problem, numbers, together, self.means, self.live.locks, self.channel_names, self.pixel_size
+            live.problem, numbers, live.pixels, together, self.means, live.locks, self.channel_names, self.pixel_size
         )
 
     def traces(self) -> list[Trace]:

@@ -5,6 +5,7 @@ It owns every connection and every clean-up. The states and what can be done in 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,15 +24,19 @@ from napari_gsw.core.strokes import touched_sites
 from napari_gsw.widgets.failure import sentence, tell
 from napari_gsw.widgets.layers import CLOUDS, ResultLayers
 from napari_gsw.widgets.link import Link
+from napari_gsw.widgets.pace import Pace
 from napari_gsw.widgets.painting import Brush
 from napari_gsw.widgets.part import Part
 from napari_gsw.widgets.segmentation import Plan, Segmentation
 from napari_gsw.widgets.source import Position, Source
 from napari_gsw.widgets.worker import Frame, Run
 
-# How often the newest frame is taken from the worker, in milliseconds, and how often the trace is drawn, in ticks.
-TICK = 60
-TRACE_EVERY = 3
+# How often the session looks whether there is something to draw, in milliseconds; how often it draws at most, and how
+# often the trace and the counters have their turn, in seconds.
+TICK = 20
+DRAW_EVERY, LINES_EVERY = 0.05, 0.4
+# How long to wait at the end for the sweeps that are under way, in seconds.
+LAST_SWEEPS = 1.0
 
 # What can be done in which state.
 ALLOWED: dict[str, frozenset[str]] = {
@@ -88,7 +93,9 @@ class Session(QObject):  # type: ignore[misc]
         self._drawn: dict[Position, Frame] = {}
         self._errand = False
         self._auto_best = False
-        self._ticks = 0
+        self._pace = Pace(DRAW_EVERY, TICK / 1000)
+        self._tables: list[int] = []
+        self._next_lines = 0.0
         self._timer = QTimer(self)
         self._timer.setInterval(TICK)
         self._timer.timeout.connect(self._tick)
@@ -344,22 +351,46 @@ class Session(QObject):  # type: ignore[misc]
             return
         self.run.show = self.show
         self.run.wanted = frozenset(self.wanted)
-        self._ticks += 1
-        self._draw()
         while self.run.notices:
             self._say(self.run.notices.popleft())
-        if self._ticks % TRACE_EVERY == 0 or not self.frames:
-            self.framed.emit()
-
-    def _draw(self, force: bool = False) -> None:
-        seg = self.segmentation
-        if seg is None or seg.plan.source.layer not in self.viewer.layers:
+        self._take()
+        rate = max((part.rate for part in self.run.parts.values()), default=0.0)
+        if not self._pace.due(1 / rate if rate else 0.0):
             return
-        if self.run is not None:
+        # One thing at a time, so that the window is never busy for long.
+        if time.monotonic() > self._next_lines:
+            self._next_lines = time.monotonic() + LINES_EVERY
+            self.framed.emit()
+        elif not self._draw() and not self._show_table():
+            self.run.hungry = True
+            return
+        self._pace.drawn()
+        self.run.hungry = True
+
+    def _take(self) -> None:
+        """Take over what the run has made."""
+        seg = self.segmentation
+        if seg is not None and self.run is not None:
             seg.parts.update(self.run.parts)
             self.frames.update(self.run.newest)
+
+    def _show_table(self) -> bool:
+        """Show the table of regions if it is new; False if it is not."""
+        seg = self.segmentation
+        tables = [frame.table for frame in self.frames.values() if frame.table is not None]
+        if seg is None or not tables or (newest := [id(table) for table in tables]) == self._tables:
+            return False
+        self._tables = newest
+        seg.layers.show_table(tables)
+        return True
+
+    def _draw(self, force: bool = False) -> bool:
+        """Draw every frame that is new; False if there was none."""
+        seg, something = self.segmentation, False
+        if seg is None or seg.plan.source.layer not in self.viewer.layers:
+            return False
         if self._brush is not None and self._brush.busy:
-            return  # a stroke in progress is never overwritten
+            return False  # a stroke in progress is never overwritten
         for position, frame in list(self.frames.items()):
             part = seg.parts.get(position)
             # A frame from before the last correction would show it undone for a moment.
@@ -367,7 +398,7 @@ class Session(QObject):  # type: ignore[misc]
                 continue
             if self._drawn.get(position) is frame and not force:
                 continue
-            before, self._drawn[position] = self._drawn.get(position), frame
+            before, self._drawn[position], something = self._drawn.get(position), frame, True
             if self.viewing is None:
                 self._write(position, part, frame.labels)
             for name in CLOUDS:
@@ -376,11 +407,9 @@ class Session(QObject):  # type: ignore[misc]
                     seg.layers.show_cloud(name, position, image)
             if before is None or not np.array_equal(before.locks, frame.locks) or (frame.locks.any() and force):
                 seg.layers.show_locks(position, part.paint_locked(frame.locks, frame.numbers))
-            if frame.table is not None and (before is None or frame.table is not before.table):
-                tables = [f.table for f in self.frames.values() if f.table is not None]
-                seg.layers.show_table(tables)
             if frame.provenance is not None and seg.layers.labels is not None:
                 self._sign(position, frame.provenance)
+        return something
 
     def _sign(self, position: Position, made: dict[str, Any]) -> None:
         """Leave in the layer what made it, for whoever saves it."""
@@ -415,7 +444,9 @@ class Session(QObject):  # type: ignore[misc]
         run, errand = self.run, self._errand
         if run is None:
             return
+        self._take()
         self._draw()
+        self._show_table()
         while run.notices:
             self._say(run.notices.popleft())
         self.run, self._errand = None, False
@@ -470,6 +501,7 @@ class Session(QObject):  # type: ignore[misc]
     def _forget(self) -> None:
         self.frames.clear()
         self._drawn.clear()
+        self._tables = []
         self._undoable.clear()
         self._redoable.clear()
         self.viewing = self._viewed = None
@@ -596,6 +628,7 @@ class Session(QObject):  # type: ignore[misc]
         if self.run is not None:
             self.run.stop()
             self.run.worker.quit()
+            self.run.wait(LAST_SWEEPS)
         self.drop()
 
     def shut_down(self) -> None:

@@ -7,10 +7,13 @@ person does meanwhile goes into a queue; the worker obeys it, in order, before t
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +30,12 @@ from napari_gsw.widgets.source import Position
 
 # How long a held chain sleeps before it looks for something to do, in seconds.
 NAP = 0.05
-# How often the slower pictures are made anew while the chain runs, in seconds.
-UNCERTAINTY_EVERY, TABLE_EVERY = 0.5, 1.0
+# How often the slower pictures are made anew while the chain runs, in seconds, and how many times longer than they
+# take the chain is left alone afterwards.
+UNCERTAINTY_EVERY, TABLE_EVERY, PATIENCE = 0.5, 1.0, 20.0
+
+# How far the threads that sweep step back; see nice(2).
+NICE = 10
 
 Maker = Callable[[Callable[[str], None]], Part]
 Order = Callable[[LiveChain], object]
@@ -84,6 +91,7 @@ class Run:
     newest : the newest frame of each part, by position.
     notices : sentences for the user: orders that could not be carried out.
     failure : what has ended the run before its time, or None.
+    hungry : whether a frame is wanted: making one that nobody looks at would only cost time.
     show, wanted : what to draw: the current or the best state; which of "boundary", "entropy" are visible.
     worker : napari's worker, with its signals.
     """
@@ -95,6 +103,7 @@ class Run:
         self.sweeps = sweeps
         self.show: Show = show
         self.wanted: frozenset[str] = frozenset()
+        self.hungry = True
         self.stage = "preparing"
         self.place = 0
         self.parts: dict[Position, Part] = {p: job for p, job in self.jobs if isinstance(job, Part)}
@@ -142,6 +151,12 @@ class Run:
         self._orders.append((position, order))
         self._wake.set()
 
+    def wait(self, seconds: float) -> None:
+        """Wait for the worker to end, though not for ever: the preparation of a large image takes its time."""
+        end = time.monotonic() + seconds
+        while self.worker.is_running and time.monotonic() < end:
+            time.sleep(0.005)
+
     def left(self) -> list[tuple[Position, Order]]:
         """Orders that came too late for this run."""
         orders = list(self._orders)
@@ -158,12 +173,14 @@ class Run:
 
     def _guarded(self) -> Iterator[None]:
         """Nothing may leave the worker by itself: napari swallows a RuntimeError and prints the others."""
-        try:
-            yield from self._work()
-        except Stopped:
-            pass
-        except Exception as reason:
-            self.failure = reason
+        # Sweeps in threads of their own, which step back when the screen needs the processor.
+        with ThreadPoolExecutor(os.cpu_count(), "gsw", step_back) as self._threads:
+            try:
+                yield from self._work()
+            except Stopped:
+                pass
+            except Exception as reason:
+                self.failure = reason
 
     def _work(self) -> Iterator[None]:
         for place, (position, job) in enumerate(self.jobs):
@@ -171,6 +188,7 @@ class Run:
             part = self.parts.get(position) or self._made(position, job)
             yield
             live = part.live
+            live.ensemble.executor = self._threads
             live.target = live.sweep + self.sweeps
             self.stage = "sampling" if is_compiled(kernels.advance) else "compiling"
             self._publish(position)
@@ -193,11 +211,13 @@ class Run:
                     self._spent += time.perf_counter() - began
                     self._timed += live.sweep - first
                 self.stage = "sampling"
-                self._publish(position)
+                if self.hungry:
+                    self._publish(position)
                 yield
             if self.sweeps and place and not self.stopping:
                 before = self.jobs[place - 1][0]
                 part.live.rename(self.parts[before].paint(self.parts[before].live.shown("best")))
+            live.ensemble.executor = None
             self._publish(position, last=True)
             if self.stopping:
                 break
@@ -233,6 +253,7 @@ class Run:
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of a part in its slot."""
         part = self.parts[position]
+        self.hungry = False
         if self._spent:
             part.rate = self._timed / self._spent
         live, now = part.live, time.monotonic()
@@ -240,13 +261,13 @@ class Run:
         numbers = live.shown(self.show)
         shown = snapshot if self.show == "current" else snapshot.best
         boundary = entropy = table = None
-        if self.wanted and (last or now - self._clouds.get(position, -np.inf) > UNCERTAINTY_EVERY):
-            self._clouds[position] = now
+        if self.wanted and (last or now > self._clouds.get(position, 0.0)):
             boundary = part.boundary(snapshot.together) if "boundary" in self.wanted else None
             entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
-        if last or now - self._tables.get(position, -np.inf) > TABLE_EVERY:
-            self._tables[position] = now
+            self._clouds[position] = _next(now, UNCERTAINTY_EVERY)
+        if last or now > self._tables.get(position, 0.0):
             table = part.table(numbers, snapshot.together)
+            self._tables[position] = _next(now, TABLE_EVERY)
         before = self.newest.get(position)
         if before is not None and before.part is part:  # a picture that nobody has taken yet is not lost
             boundary = before.boundary if boundary is None else boundary
@@ -272,3 +293,15 @@ class Run:
             table=table,
             provenance=part.provenance() if last else None,
         )
+
+
+def step_back() -> None:
+    """Give the calling thread less of the processor than the one that draws, where the system lets us."""
+    if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def _next(began: float, every: float) -> float:
+    """When to do again what has just been done, so that it never takes more than a small share of the time."""
+    now = time.monotonic()
+    return now + max(every, PATIENCE * (now - began))

@@ -1,0 +1,44 @@
+"""How often to draw: as often as is nice to look at, but never so often that drawing is all the computer does."""
+
+from __future__ import annotations
+
+import time
+
+# After a picture the painter rests so many times longer than it took to paint, at least and at most. Where there is no
+# graphics card, painting takes as much of the processor as the chain does. A chain that makes a hundred sweeps a second
+# can spare that, and is nice to look at; one that takes a tenth of a second for a sweep comes first.
+LEAST_REST, MOST_REST = 0.8, 9.0
+# A sweep of so many seconds is worth a rest as long as the picture took.
+QUICK_SWEEP = 0.01
+
+
+class Pace:
+    """Decides when the next picture is due, from how long the last one took to reach the screen.
+
+    Qt does not tell when a picture has been painted; but while it paints, it does not come back to us. So the time from
+    a picture to the next look, beyond the usual time between two looks, is what painting has cost.
+
+    Parameters
+    ----------
+    every : shortest time between two pictures, in seconds.
+    usual : time between two looks when there is nothing to paint.
+    """
+
+    def __init__(self, every: float, usual: float) -> None:
+        self.every, self.usual = every, usual
+        self._next = 0.0
+        self._began: float | None = None
+
+    def due(self, sweep: float = 0.0) -> bool:
+        """Whether to draw now; to be asked at every look. `sweep` is the time that a sweep takes, in seconds."""
+        now = time.perf_counter()
+        if self._began is not None:
+            cost = max(0.0, now - self._began - self.usual)
+            rest = min(max(sweep / QUICK_SWEEP, LEAST_REST), MOST_REST)
+            self._next = max(self._began + self.every, now + rest * cost)
+            self._began = None
+        return now >= self._next
+
+    def drawn(self) -> None:
+        """A picture has just been handed to Qt."""
+        self._began = time.perf_counter()
