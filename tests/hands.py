@@ -64,4 +64,10 @@ def wait_done(qtbot, panel, seconds=120):
 
 def wait_sweeps(qtbot, panel, sweeps=1):
     """Wait until the chain has made some sweeps and they are on the screen."""
-    wait_for(qtbot, lambda: panel.session.frame is not None and panel.session.frame.sweep >= sweeps)
+
+    def there():
+        session = panel.session
+        frame = session.frame
+        return frame is not None and frame.sweep >= sweeps and session._drawn.get(session.position) is frame
+
+    wait_for(qtbot, there)

@@ -88,6 +88,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
 
     api = gsw.segment(image, seed=0)
     assert same_partition(labels.data, api.labels)
+    assert f"{api.problem.n:,} sites" in panel.form.sections["superpixels"].summary.text()
     assert panel.bar.value() == panel.bar.maximum() == 300
     assert panel.session.show == "best"
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.status.text()
@@ -568,8 +569,12 @@ def test_the_panel_scrolls_on_a_small_screen(viewer, qtbot):
     bar = panel.scroll.verticalScrollBar()
     assert bar.maximum() > 0
     last = panel.export.trace_button
-    bar.setValue(bar.maximum())
-    qtbot.waitUntil(lambda: not last.visibleRegion().isEmpty())
+
+    def at_the_end():
+        bar.setValue(bar.maximum())
+        return not last.visibleRegion().isEmpty()
+
+    wait_for(qtbot, at_the_end, 10)
     assert panel.inner.width() <= panel.scroll.viewport().width()
     panel.shut_down()
 

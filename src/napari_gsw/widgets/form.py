@@ -39,6 +39,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
     ----------
     preset : name of the preset that the user has chosen last.
     sections : by name, for the panel to place.
+    layouts : the rows of each section.
     """
 
     changed = Signal()
@@ -48,12 +49,13 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.preset = DEFAULT_PRESET
         self.sections: dict[str, Section] = {}
         self.controls: dict[str, Control] = {}
+        self.layouts: dict[str, QFormLayout] = {}
         self._rows: dict[str, tuple[QFormLayout, QWidget]] = {}
         self._filling = False
         start = preset(self.preset)
         for section, words in TITLES.items():
             made = self.sections[section] = Section(words, HELP[section])
-            layout = QFormLayout()
+            layout = self.layouts[section] = QFormLayout()
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setHorizontalSpacing(8)
             layout.setVerticalSpacing(4)

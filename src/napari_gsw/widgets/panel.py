@@ -14,7 +14,6 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtWidgets import (
     QButtonGroup,
     QCheckBox,
-    QFormLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -40,7 +39,7 @@ from napari_gsw.widgets.segmentation import Plan
 from napari_gsw.widgets.session import Session
 from napari_gsw.widgets.source import Source
 from napari_gsw.widgets.superpixel_panel import MARK
-from napari_gsw.widgets.trace import TracePlot
+from napari_gsw.widgets.trace import TracePlot, quiet_ink
 
 # Keys that napari leaves free; the docs and the tooltips name them.
 KEYS = {
@@ -50,6 +49,7 @@ KEYS = {
     "Control-Alt-D": "next_display",
     "Control-Alt-L": "lock_painted",
 }
+HINT = "Point at a region to learn about it."
 # The panels that are open, newest last, for the commands of the palette.
 OPEN: list[weakref.ref[SegmentationPanel]] = []
 
@@ -110,6 +110,9 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         column.addWidget(self._viewing_row())
         column.addLayout(self._show_rows())
         self.region = _line("region")
+        self.region.setText(HINT)
+        self.region.setMinimumHeight(2 * self.region.fontMetrics().lineSpacing())
+        self.region.setAlignment(Qt.AlignmentFlag.AlignTop)
         column.addWidget(self.region)
         line = QFrame()
         line.setFrameShape(QFrame.Shape.HLine)
@@ -219,19 +222,13 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self.sites.setToolTip("A Labels layer with superpixels, for example from the Superpixels widget; 0 is no site")
         self.sites.chosen.connect(self._sites_chosen)
         self._sites_layer: Any = None
-        row = QFormLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addRow("Layer", self.sites)
-        self.form.sections["superpixels"].content.insertLayout(0, row)
+        self.form.layouts["superpixels"].insertRow(0, "Layer", self.sites)
         self.seed = QSpinBox()
         self.seed.setRange(0, 2**31 - 1)
         self.seed.setValue(int(preference("seed")))
         self.seed.setToolTip("The same image, settings and seed give the same labels; another seed starts afresh")
         self.seed.valueChanged.connect(self._plan_changed)
-        seed = QFormLayout()
-        seed.setContentsMargins(0, 0, 0, 0)
-        seed.addRow("Seed", self.seed)
-        self.form.sections["sampler"].content.addLayout(seed)
+        self.form.layouts["sampler"].addRow("Seed", self.seed)
         self.seeds = SeedsSection(self.session)
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._open_canvas)
@@ -340,14 +337,20 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         count = None if source is None else max(1, source.pixels // max(size, 1))
         part, seg = self.session.part, self.session.segmentation
         known = part is not None and seg is not None and source is not None and seg.plan.source.key == source.key
-        if self.sites.value() is not None:
-            count = part.live.problem.n if known and part is not None else None
+        if known and part is not None:
+            count = part.live.problem.n
+        elif self.sites.value() is not None:
+            count = None
         try:
             self.form.summarise(count)
         except InputError:
             return
-        if self.sites.value() is not None:
-            self.form.sections["superpixels"].set_summary(f"from the layer {self.sites.value().name}")
+        sites = self.sites.value()
+        if known and part is not None:
+            told = "" if sites is None else f", from {sites.name}"
+            self.form.sections["superpixels"].set_summary(f"{part.live.problem.n:,} sites{told}")
+        elif sites is not None:
+            self.form.sections["superpixels"].set_summary(f"from {sites.name}")
         for button in self.presets.buttons():
             name = button.property("preset")
             changed = button.isChecked() and self.form.differences()
@@ -437,9 +440,8 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
             many = f"Slice {run.place + 1} of {len(run.jobs)}. "
         speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
         plural = "" if frame.n_clusters == 1 else "s"
-        self.status.setText(
-            f"{many}{frame.n_clusters} cluster{plural} of {len(frame.numbers):,} sites, best {frame.best:,.1f}{speed}"
-        )
+        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}, best {frame.best:,.1f}{speed}")
+        self.status.setToolTip(f"Log posterior of the best state, of sweep {frame.best_sweep:,}")
 
     def _fill_bar(self, value: int, most: int, text: str) -> None:
         """Qt paints a progress bar, and the window around it, at every change; here it may wait for its turn."""
@@ -469,8 +471,7 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         box.blockSignals(False)
 
     def _trace_hovered(self, text: str) -> None:
-        if text:
-            self.region.setText(text)
+        self.region.setText(text or HINT)
 
     # ---- what the viewer tells
 
@@ -501,6 +502,10 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
 
     def _theme_changed(self, event: Any = None) -> None:
         self.trace.follow_theme(self.viewer.theme)
+        ink = quiet_ink(self.viewer.theme)
+        for section in self.sections:
+            section.set_ink(ink)
+        self.region.setStyleSheet(f"QLabel {{ color: {ink}; }}")
 
     def _hover(self, event: Any = None) -> None:
         """Tell about the region under the mouse."""

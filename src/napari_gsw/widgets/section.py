@@ -31,7 +31,6 @@ class Section(QWidget):  # type: ignore[misc]
         self.button.setToolTip(help)
         self.button.toggled.connect(self._toggle)
         self.summary = QElidingLabel()
-        self.summary.setStyleSheet("QLabel { color: palette(mid); }")
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.body = QWidget()
         self.body.setVisible(False)
@@ -52,6 +51,10 @@ class Section(QWidget):  # type: ignore[misc]
     def set_summary(self, text: str) -> None:
         self.summary.setText(text)
         self.summary.setToolTip(text)
+
+    def set_ink(self, colour: str) -> None:
+        """The colour of the line of values: they stand back behind the title."""
+        self.summary.setStyleSheet(f"QLabel {{ color: {colour}; }}")
 
     def unfold(self, on: bool = True) -> None:
         self.button.setChecked(on)

@@ -20,6 +20,13 @@ BEST = "#f28e2b"
 STILL = 4
 
 
+def quiet_ink(theme_name: str) -> str:
+    """A colour for text that stands back: between a theme's text and its background."""
+    theme: Any = get_theme(theme_name)
+    text, back = (np.array(c.as_rgb_tuple()[:3], float) for c in (theme.text, theme.background))
+    return "#{:02x}{:02x}{:02x}".format(*(0.65 * text + 0.35 * back).round().astype(int))
+
+
 class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     """Two linked plots that follow the chains.
 

@@ -118,6 +118,7 @@ class Run:
         if not hold:
             self._go.set()
         self._spent, self._timed = 0.0, 0
+        self._stale = False
         self._tables: dict[Position, float] = {}
         self._clouds: dict[Position, float] = {}
         self.worker = create_worker(self._guarded, _start_thread=False)
@@ -197,6 +198,8 @@ class Run:
                 if self.stopping or live.sweep >= live.target:
                     break
                 if self.held and not self._steps:
+                    if self._stale:  # what it came to rest at is worth a look
+                        self._publish(position)
                     self._wake.wait(NAP)
                     self._wake.clear()
                     yield
@@ -210,7 +213,7 @@ class Run:
                 if self.stage == "sampling":  # the first step may have compiled
                     self._spent += time.perf_counter() - began
                     self._timed += live.sweep - first
-                self.stage = "sampling"
+                self.stage, self._stale = "sampling", True
                 if self.hungry:
                     self._publish(position)
                 yield
@@ -253,7 +256,7 @@ class Run:
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of a part in its slot."""
         part = self.parts[position]
-        self.hungry = False
+        self.hungry = self._stale = False
         if self._spent:
             part.rate = self._timed / self._spent
         live, now = part.live, time.monotonic()
