@@ -1,29 +1,32 @@
 # Two commands are all that is needed: `make demo` and `make test`. Both set up what is missing first.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+QT ?= pyqt6
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit mutants docs clean
+.PHONY: help demo test lint unit timing pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
 	@echo 'make test    set up, lint and run all tests'
 	@echo 'make unit    the tests alone        make lint    the linters alone'
+	@echo 'make timing  how responsive the window is while a chain runs on a large image'
+	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make docs    write docs/settings.md again from the declaration of the settings'
 	@echo 'make clean   remove the virtual environment and what was built'
 
 # The stamp is newer than what it depends on, so that a second run installs nothing.
 $(VENV)/.ready: pyproject.toml tools/setup.sh
-	@PYTHON=$(PYTHON) VENV=$(VENV) sh tools/setup.sh python
+	@PYTHON=$(PYTHON) VENV=$(VENV) QT=$(QT) sh tools/setup.sh python
 	@touch $@
 
 demo: $(VENV)/.ready
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh tools/demo.sh
 
-test: $(VENV)/.ready lint unit
+test: $(VENV)/.ready lint unit timing
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .
@@ -33,7 +36,15 @@ lint: $(VENV)/.ready
 
 unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m 'not timing' $(PYTEST_ARGS)
+
+# By themselves: what measures time wants the machine for itself.
+timing: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/setup.sh screen
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/test_responsiveness.py
+
+pyside6:
+	@$(MAKE) --no-print-directory VENV=.venv-pyside6 QT=pyside6 PYTEST_ARGS='-m "gui and not timing" tests' .venv-pyside6/.ready unit
 
 mutants: $(VENV)/.ready
 	$(RUN)/python tools/mutants.py
@@ -42,4 +53,4 @@ docs: $(VENV)/.ready
 	$(RUN)/python tools/settings_page.py > docs/settings.md
 
 clean:
-	rm -rf $(VENV) demo-output dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-pyside6 demo-output dist build .mypy_cache .ruff_cache .pytest_cache

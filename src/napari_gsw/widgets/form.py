@@ -142,7 +142,7 @@ def summaries(now: Settings, sites: int | None) -> dict[str, str]:
     number = f"α {now.alpha:g}" if now.prior != "potts" else f"K {now.K}"
     line = f"{spoken(now.prior)}, {number}"
     if sites is not None and (expected := expected_clusters(now, sites)) is not None:
-        line += f": expects {expected:.0f} clusters"
+        line = f"expects {expected:.0f} cluster{'s' * (round(expected) != 1)}: {line}"
     texts["prior"] = line
     kind = "" if now.coupling == "constant" else f"by {now.coupling}, "
     texts["coupling"] = f"{kind}β {now.beta:g}"

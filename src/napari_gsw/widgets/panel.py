@@ -455,10 +455,9 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         """What a run would do, in a line."""
         if self.chooser.image.value() is None or self._plan_error:
             return ""
-        texts = self.form.sections["prior"].summary.text()
         sites = self.form.sections["superpixels"].summary.text().split(",")[0]
-        expects = texts.partition(": ")[2]
-        return f"{sites.capitalize()}; the prior {expects}." if expects else ""
+        expects, _, known = self.form.sections["prior"].summary.text().partition(": ")
+        return f"{sites.capitalize()}; the prior {expects}." if known else ""
 
     def _noticed(self, text: str) -> None:
         self._notice = text

@@ -43,7 +43,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.setMinimumHeight(170)
+        self.setMinimumHeight(150)
         self.upper = self.addPlot(row=0, col=0)
         self.lower = self.addPlot(row=1, col=0)
         self.lower.setXLink(self.upper)
@@ -81,7 +81,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def sizeHint(self) -> QSize:
         """Small enough to leave the picture most of the window; the dock can be made wider."""
-        return QSize(320, 230)
+        return QSize(320, 200)
 
     # ---- drawing
 
