@@ -44,7 +44,9 @@ timing: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/test_responsiveness.py
 
 pyside6:
-	@$(MAKE) --no-print-directory VENV=.venv-pyside6 QT=pyside6 PYTEST_ARGS='-m "gui and not timing" tests' .venv-pyside6/.ready unit
+	@$(MAKE) --no-print-directory VENV=.venv-pyside6 QT=pyside6 .venv-pyside6/.ready
+	@VENV=.venv-pyside6 sh tools/setup.sh screen
+	@sh tools/screen.sh .venv-pyside6/bin/python tools/one_by_one.py $(PYTEST_ARGS)
 
 mutants: $(VENV)/.ready
 	$(RUN)/python tools/mutants.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import yaml
 from skimage.data import astronaut
 
 import napari_gsw as gsw
+from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,6 +40,37 @@ def test_the_manifest_is_valid():
     npe2 = pytest.importorskip("npe2")
     manifest = npe2.PluginManifest.from_distribution("napari-gsw")
     manifest.validate_imports()
+
+
+def test_the_manifest_offers_everything():
+    made = yaml.safe_load((ROOT / "src" / "napari_gsw" / "napari.yaml").read_text())["contributions"]
+    assert [w["display_name"] for w in made["widgets"]] == ["GSW segmentation", "Superpixels", "Compare segmentations"]
+    menus = {menu: [item["command"] for item in items] for menu, items in made["menus"].items()}
+    assert menus["napari/layers/segment"] == ["napari-gsw.superpixels", "napari-gsw.segmentation"]
+    assert menus["napari/layers/measure"] == ["napari-gsw.comparison"]
+    assert len(made["sample_data"]) == 4
+    (writer,) = made["writers"]
+    assert writer["layer_types"] == ["labels"]
+    properties = made["configurations"]["segmentation"]["properties"]
+    assert properties["preset"]["enum"] == list(PRESETS)
+    assert properties["preset"]["default"] == DEFAULT_PRESET
+    assert all(p["description"].endswith(".") for p in properties.values())
+
+
+@pytest.mark.gui
+@pytest.mark.parametrize("ending", [".tif", ".ome.tif", ".npy", ".png", ".zarr"])
+def test_saving_a_labels_layer_goes_through_the_writer(make_napari_viewer, tmp_path, ending):
+    from napari_gsw.io import read_labels
+
+    viewer = make_napari_viewer()
+    labels = np.arange(1, 31, dtype=np.uint16).reshape(5, 6)
+    layer = viewer.add_labels(labels, name="mine", scale=(0.5, 0.25), units=("um", "um"))
+    layer.metadata["napari-gsw"] = {"software": "napari-gsw", "seed": 4}
+    path = tmp_path / f"mine{ending}"
+    written = viewer.layers.save(str(path), plugin="napari-gsw")
+    assert str(path) in written
+    assert np.array_equal(read_labels(path), labels)
+    assert json.loads((tmp_path / "mine.provenance.json").read_text())["seed"] == 4
 
 
 def test_every_public_name_exists_and_is_documented():

@@ -164,7 +164,7 @@ def test_compilation_does_not_freeze_the_window(tmp_path):
         "timer.start(); panel.form.controls['sweeps'].set_value(50); panel.run_button.click()\n"
         "beats[:] = [time.perf_counter()]; end = time.time() + 240\n"
         "while panel.session.state != 'done' and time.time() < end:\n"
-        "    app.processEvents(); time.sleep(0.001); said.add(panel.status.text())\n"
+        "    app.processEvents(); time.sleep(0.001); said.add(panel.progress.status.text())\n"
         "waits = np.diff(beats)\n"
         "print('RESULT', panel.session.state, any('ompiling' in s for s in said),\n"
         "      np.percentile(waits, 99), waits.max(), beats[-1] - beats[0])\n"

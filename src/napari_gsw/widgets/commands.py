@@ -45,4 +45,4 @@ def lock_painted() -> None:
 
 
 def unlock_all() -> None:
-    panel().session.unlock()
+    panel().session.corrections.unlock()

@@ -8,8 +8,7 @@ from typing import Any
 import napari
 from napari.layers import Image, Labels
 from napari.utils.notifications import show_error
-from qtpy.QtCore import QEvent, QSignalBlocker, Qt, QTimer
-from qtpy.QtGui import QCloseEvent
+from qtpy.QtCore import QSignalBlocker, Qt, QTimer
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QApplication,
@@ -40,6 +39,7 @@ from napari_gsw.widgets.comparison_worker import (
     place,
     size,
 )
+from napari_gsw.widgets.docked import Docked
 from napari_gsw.widgets.link import Link
 from napari_gsw.widgets.score_table import ScoreTable, count
 
@@ -51,7 +51,7 @@ CHANGES = {"inserted", "removed", "changed", "reordered", "renamed", "data"}
 MARK = "difference"
 
 
-class ComparisonPanel(QWidget):  # type: ignore[misc]
+class ComparisonPanel(Docked):
     """Compares a Labels layer with one or several others."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
@@ -261,6 +261,7 @@ class ComparisonPanel(QWidget):  # type: ignore[misc]
     def _returned(self, outcome: Outcome | Failure | None) -> None:
         if (comparison := self.comparison) is None or outcome is None:
             return
+        self._timer.stop()  # what is said from here on stays
         if isinstance(outcome, Failure):
             self._complain(outcome.reason)
             return
@@ -375,16 +376,6 @@ class ComparisonPanel(QWidget):  # type: ignore[misc]
             widget.setEnabled(not locked)
 
     # ---- the end
-
-    def event(self, event: QEvent) -> bool:
-        """Closing the dock takes the panel out of it without closing the panel."""
-        if event.type() == QEvent.Type.ParentChange and self.parent() is None:
-            self.shut_down()
-        return bool(super().event(event))
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        self.shut_down()
-        super().closeEvent(event)
 
     def shut_down(self) -> None:
         """End the comparison and let go of the viewer; more than once does no harm."""

@@ -8,6 +8,7 @@ import napari
 import numpy as np
 import pandas as pd
 from napari.layers import Image, Labels, Layer
+from napari.utils.colormaps import DirectLabelColormap
 from numpy.typing import NDArray
 
 from napari_gsw.widgets.defaults import preference
@@ -88,6 +89,8 @@ class ResultLayers:
             data[self.source.index(position)] = locked
             self.locks = self._add_labels(data, "locked", opacity=1.0, blending="translucent_no_depth")
             self.locks.contour = 2
+            # White on any colour; only what is locked is drawn, and seldom.
+            self.locks.colormap = DirectLabelColormap(color_dict={None: "white", 0: "transparent"})
             return
         self.locks.data[self.source.index(position)] = locked
         self._refresh(self.locks)

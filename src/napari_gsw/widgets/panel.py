@@ -9,15 +9,12 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image
-from qtpy.QtCore import QEvent, QSize, Qt
-from qtpy.QtGui import QCloseEvent
+from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import (
     QButtonGroup,
-    QCheckBox,
     QFrame,
     QHBoxLayout,
     QLabel,
-    QProgressBar,
     QPushButton,
     QScrollArea,
     QSpinBox,
@@ -28,15 +25,19 @@ from qtpy.QtWidgets import (
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import PRESETS
 from napari_gsw.widgets.defaults import preference
+from napari_gsw.widgets.display import Display
+from napari_gsw.widgets.docked import Docked
 from napari_gsw.widgets.export_section import ExportSection
 from napari_gsw.widgets.form import SettingsForm, preset_tip
 from napari_gsw.widgets.image_chooser import ImageChooser
 from napari_gsw.widgets.inspection import describe
 from napari_gsw.widgets.layer_combo import LayerCombo, bare
+from napari_gsw.widgets.progress import Progress
 from napari_gsw.widgets.section import Section
 from napari_gsw.widgets.seeds_section import SeedsSection, is_labels
 from napari_gsw.widgets.segmentation import Plan
 from napari_gsw.widgets.session import Session
+from napari_gsw.widgets.small_parts import push_button, text_line
 from napari_gsw.widgets.source import Source
 from napari_gsw.widgets.superpixel_panel import MARK
 from napari_gsw.widgets.trace import TracePlot, quiet_ink
@@ -54,7 +55,7 @@ HINT = "Point at a region to learn about it."
 OPEN: list[weakref.ref[SegmentationPanel]] = []
 
 
-class SegmentationPanel(QWidget):  # type: ignore[misc]
+class SegmentationPanel(Docked):
     """Runs chains on an image layer and shows them live in a Labels layer."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
@@ -95,21 +96,18 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         column.addWidget(self.chooser)
         column.addLayout(self._preset_row())
         column.addLayout(self._run_row())
-        self.reason = _line("reason")
+        self.reason = text_line("reason")
         self.reason.setStyleSheet("QLabel { color: #e0a030; }")
         column.addWidget(self.reason)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(True)
-        column.addWidget(self.bar)
-        self.status = _line("status")
-        column.addWidget(self.status)
+        self.progress = Progress(self.session)
+        column.addWidget(self.progress)
         self.trace = TracePlot()
         self.trace.sweep_clicked.connect(self.session.view_sweep)
         self.trace.hovered.connect(self._trace_hovered)
         column.addWidget(self.trace, 1)
-        column.addWidget(self._viewing_row())
-        column.addLayout(self._show_rows())
-        self.region = _line("region")
+        self.display = Display(self.session)
+        column.addWidget(self.display)
+        self.region = text_line("region")
         self.region.setText(HINT)
         self.region.setMinimumHeight(2 * self.region.fontMetrics().lineSpacing())
         self.region.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -132,7 +130,6 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self.session.state_changed.connect(self._state_changed)
         self.session.framed.connect(self._framed)
         self.session.noticed.connect(self._noticed)
-        self.session.layer_gone.connect(self._layer_gone)
 
     def sizeHint(self) -> QSize:
         return QSize(360, 720)
@@ -156,66 +153,16 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         return row
 
     def _run_row(self) -> QHBoxLayout:
-        self.run_button = _button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
-        self.pause_button = _button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
-        self.step_button = _button("Step", "One sweep (Ctrl+Alt+S)", self.step)
-        self.stop_button = _button("Stop", "End the chain and keep what it has found (Ctrl+Alt+X)", self.stop)
-        self.reset_button = _button("Reset", "Forget the chain, its paint and its locks, and start afresh", self.reset)
+        self.run_button = push_button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
+        self.pause_button = push_button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
+        self.step_button = push_button("Step", "One sweep (Ctrl+Alt+S)", self.step)
+        self.stop_button = push_button("Stop", "End the chain and keep what it has found (Ctrl+Alt+X)", self.stop)
+        self.reset_button = push_button("Reset", "Forget the chain, its paint and its locks; start afresh", self.reset)
         row = QHBoxLayout()
         row.setSpacing(4)
         for button in (self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button):
             row.addWidget(button, 1)
         return row
-
-    def _viewing_row(self) -> QWidget:
-        self.viewing = QWidget()
-        row = QHBoxLayout(self.viewing)
-        row.setContentsMargins(0, 0, 0, 0)
-        self.viewing_text = QLabel()
-        self.back_button = _button("Back to live", "Show the chain as it is now", self.session.live_again)
-        self.from_here = _button("Go on from here", "Continue the chain from this state", self.session.go_on_from_view)
-        row.addWidget(self.viewing_text, 1)
-        row.addWidget(self.back_button)
-        row.addWidget(self.from_here)
-        self.viewing.setVisible(False)
-        return self.viewing
-
-    def _show_rows(self) -> QVBoxLayout:
-        self.shows = QButtonGroup(self)
-        first = QHBoxLayout()
-        first.setSpacing(4)
-        first.addWidget(QLabel("Show"))
-        for name, tip in (
-            ("current", "The state that the chain is in now"),
-            ("best", "The state of highest log posterior so far; what a finished run shows"),
-        ):
-            button = QPushButton(name.capitalize())
-            button.setCheckable(True)
-            button.setChecked(name == "current")
-            button.setToolTip(f"{tip} (Ctrl+Alt+D)")
-            button.setProperty("show", name)
-            self.shows.addButton(button)
-            first.addWidget(button, 1)
-        self.shows.buttonClicked.connect(lambda button: self.session.set_show(button.property("show")))
-        self.clouds = {
-            "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
-            "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
-        }
-        self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
-        second = QHBoxLayout()
-        second.setSpacing(10)
-        for name, box in self.clouds.items():
-            box.setChecked(bool(preference(name)))
-            box.toggled.connect(self._clouds_changed)
-            second.addWidget(box)
-        self.show_sites.toggled.connect(self._sites_toggled)
-        second.addWidget(self.show_sites)
-        second.addStretch()
-        both = QVBoxLayout()
-        both.setSpacing(4)
-        both.addLayout(first)
-        both.addLayout(second)
-        return both
 
     def _add_sections(self, column: QVBoxLayout) -> None:
         self.sites = LayerCombo(is_labels, [("Make them", None)])
@@ -273,7 +220,7 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self._state_changed()
 
     def lock_painted(self) -> None:
-        self.session.lock_painted()
+        self.session.corrections.lock_painted()
 
     def _choose_preset(self, name: str) -> None:
         for button in self.presets.buttons():
@@ -282,20 +229,7 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
 
     def _open_canvas(self) -> None:
         if (plan := self._plan()) is not None:
-            self.session.open_canvas(plan)
-
-    def _clouds_changed(self) -> None:
-        self.session.set_wanted({name for name, box in self.clouds.items() if box.isChecked()})
-
-    def _sites_toggled(self, on: bool) -> None:
-        seg, position = self.session.segmentation, self.session.position
-        if seg is None or position is None:
-            return
-        if seg.layers.sites is not None:
-            seg.layers.sites.visible = on
-        elif on:
-            for place, part in seg.parts.items():
-                seg.layers.show_sites(place, part.sites)
+            self.session.corrections.open_canvas(plan)
 
     # ---- the plan
 
@@ -315,7 +249,7 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
             if layer is not None:
                 source.check_labels(layer)
         data = None if sites is None else np.array(sites.data)
-        return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.lock_strokes)
+        return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.corrections.lock_strokes)
 
     def _plan_changed(self) -> None:
         """Say what a run would do, or why there can be none."""
@@ -400,8 +334,6 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         self.chooser.setEnabled(idle)
         self.sites.setEnabled(idle)
         self.seed.setEnabled(idle)
-        for button in self.shows.buttons():
-            button.setChecked(button.property("show") == session.show)
         self._framed()
 
     def _framed(self) -> None:
@@ -409,18 +341,8 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
         session, frame = self.session, self.session.frame
         self.reason.setText(self._plan_error or self._notice)
         self.reason.setVisible(bool(self._plan_error or self._notice))
-        self.viewing.setVisible(session.viewing is not None)
-        if session.viewing is not None:
-            self.viewing_text.setText(f"Viewing sweep {session.viewing:,}")
-        stage = session.stage
-        if stage:
-            self._fill_bar(0, 0, "")
-            self.status.setText(f"{stage} ...")
-        elif frame is None:
-            self._fill_bar(0, 1, "")
-            self.status.setText(self._outlook())
-        else:
-            self._tell(frame)
+        self.progress.refresh(self._outlook())
+        self.display.refresh()
         if self.trace.isVisible():
             if frame is not None:
                 self.trace.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
@@ -429,27 +351,6 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
             self.trace.show_cursor(session.viewing)
         self.seeds.refresh()
         self.export.refresh()
-
-    def _tell(self, frame: Any) -> None:
-        left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
-        running = self.session.state == "running" and left > 0
-        told = f"{frame.sweep:,} / {frame.target:,} sweeps{f', {_time(left)} left' if running else ''}"
-        self._fill_bar(frame.sweep, max(frame.target, 1), told)
-        run, many = self.session.run, ""
-        if run is not None and len(run.jobs) > 1 and self.session.state in ("running", "paused"):
-            many = f"Slice {run.place + 1} of {len(run.jobs)}. "
-        speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
-        plural = "" if frame.n_clusters == 1 else "s"
-        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}, best {frame.best:,.1f}{speed}")
-        self.status.setToolTip(f"Log posterior of the best state, of sweep {frame.best_sweep:,}")
-
-    def _fill_bar(self, value: int, most: int, text: str) -> None:
-        """Qt paints a progress bar, and the window around it, at every change; here it may wait for its turn."""
-        self.bar.setUpdatesEnabled(False)
-        self.bar.setRange(0, most)
-        self.bar.setValue(value)
-        self.bar.setFormat(text)
-        self.bar.setUpdatesEnabled(True)
 
     def _outlook(self) -> str:
         """What a run would do, in a line."""
@@ -462,12 +363,6 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
     def _noticed(self, text: str) -> None:
         self._notice = text
         self._framed()
-
-    def _layer_gone(self, name: str) -> None:
-        box = self.show_sites if name == "sites" else self.clouds[name]
-        box.blockSignals(True)
-        box.setChecked(False)
-        box.blockSignals(False)
 
     def _trace_hovered(self, text: str) -> None:
         self.region.setText(text or HINT)
@@ -522,16 +417,6 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
 
     # ---- the end
 
-    def event(self, event: QEvent) -> bool:
-        """Closing the dock takes the panel out of it without closing the panel."""
-        if event.type() == QEvent.Type.ParentChange and self.parent() is None:
-            self.shut_down()
-        return bool(super().event(event))
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        self.shut_down()
-        super().closeEvent(event)
-
     def shut_down(self) -> None:
         """End the run and let go of the viewer; more than once does no harm."""
         self.session.shut_down()
@@ -548,35 +433,3 @@ class SegmentationPanel(QWidget):  # type: ignore[misc]
     def choose_image(self, layer: Image) -> None:
         """Choose an image layer, as the user would."""
         self.chooser.image.choose(layer)
-
-
-def _line(name: str) -> QLabel:
-    label = QLabel()
-    label.setObjectName(name)
-    label.setWordWrap(True)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
-
-
-def _button(text: str, tip: str, slot: Any) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    button.clicked.connect(lambda: slot())
-    return button
-
-
-def _check(text: str, tip: str) -> QCheckBox:
-    box = QCheckBox(text)
-    box.setToolTip(tip)
-    return box
-
-
-def _time(seconds: float) -> str:
-    """A time as a person says it.
-
-    >>> _time(4.2), _time(200), _time(8000)
-    ('4 s', '3 min', '2.2 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

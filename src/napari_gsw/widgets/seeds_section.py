@@ -7,7 +7,6 @@ from napari.layers import Labels, Layer
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QGridLayout, QListWidget, QPushButton
 
-from napari_gsw.widgets.defaults import preference
 from napari_gsw.widgets.layer_combo import LayerCombo
 from napari_gsw.widgets.section import Section
 from napari_gsw.widgets.session import Session
@@ -41,7 +40,7 @@ class SeedsSection(Section):
         self.lock_strokes = QCheckBox("Lock what I paint")
         self.lock_strokes.setToolTip("The chain has to leave every site that you paint where you put it")
         self.lock_strokes.toggled.connect(self._lock_strokes)
-        self.lock_strokes.setChecked(bool(preference("lock_painted")))
+        self.lock_strokes.setChecked(session.corrections.lock_strokes)
         self.canvas = _button("Paint first", "Make the label layer now, to paint seeds before the first run")
         self.lock_painted = _button("Lock painted", "Hold every site painted so far where it is (Ctrl+Alt+L)")
         self.lock_label = _button("Lock label", "Hold the whole region of the layer's selected label")
@@ -49,10 +48,10 @@ class SeedsSection(Section):
         self.redo = _button("Redo", "Make it again (Ctrl+Shift+Z on the layer)")
         self.unlock = _button("Unlock", "Let the chosen locks go; all, if none is chosen")
         self.canvas.clicked.connect(self.canvas_wanted)
-        self.lock_painted.clicked.connect(session.lock_painted)
+        self.lock_painted.clicked.connect(session.corrections.lock_painted)
         self.lock_label.clicked.connect(self._lock_label)
-        self.undo.clicked.connect(session.undo)
-        self.redo.clicked.connect(session.redo)
+        self.undo.clicked.connect(session.corrections.undo)
+        self.redo.clicked.connect(session.corrections.redo)
         self.unlock.clicked.connect(self._unlock)
         self.locks = QListWidget()
         self.locks.setMaximumHeight(84)
@@ -82,17 +81,17 @@ class SeedsSection(Section):
         return is_labels(layer) and not any(layer is x for x in ours)
 
     def _lock_strokes(self, on: bool) -> None:
-        self.session.lock_strokes = on
+        self.session.corrections.lock_strokes = on
 
     def _lock_label(self) -> None:
         seg = self.session.segmentation
         if seg is not None and seg.layers.labels is not None:
-            self.session.lock_label(int(seg.layers.labels.selected_label))
+            self.session.corrections.lock_label(int(seg.layers.labels.selected_label))
 
     def _unlock(self) -> None:
         chosen = [self._shown[self.locks.row(item)][0] for item in self.locks.selectedItems()] if self._shown else []
         for number in chosen or [None]:
-            self.session.unlock(number)
+            self.session.corrections.unlock(number)
 
     def refresh(self) -> None:
         """List the locks of the part on the screen."""

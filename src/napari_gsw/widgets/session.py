@@ -20,12 +20,11 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.live import LiveChain, Show
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.strokes import touched_sites
+from napari_gsw.widgets.corrections import Corrections
 from napari_gsw.widgets.failure import sentence, tell
 from napari_gsw.widgets.layers import CLOUDS, ResultLayers
 from napari_gsw.widgets.link import Link
 from napari_gsw.widgets.pace import Pace
-from napari_gsw.widgets.painting import Brush
 from napari_gsw.widgets.part import Part
 from napari_gsw.widgets.segmentation import Plan, Segmentation
 from napari_gsw.widgets.source import Position, Source
@@ -81,15 +80,12 @@ class Session(QObject):  # type: ignore[misc]
         self.run: Run | None = None
         self.show: Show = "current"
         self.wanted: set[str] = set()
-        self.lock_strokes = False
         self.segmentation: Segmentation | None = None
         self.frames: dict[Position, Frame] = {}
         self.viewing: int | None = None
         self._viewed: NDArray[np.int64] | None = None
+        self.corrections = Corrections(self)
         self._then: Callable[[], None] | None = None
-        self._brush: Brush | None = None
-        self._undoable: list[Position] = []
-        self._redoable: list[Position] = []
         self._drawn: dict[Position, Frame] = {}
         self._errand = False
         self._auto_best = False
@@ -116,11 +112,11 @@ class Session(QObject):  # type: ignore[misc]
             return
         seg = self.segmentation
         if seg is None or seg.plan.source.key != plan.source.key:
-            seg = self._fresh(plan)
+            seg = self.fresh(plan)
         try:
             jobs = seg.jobs(plan)
         except InputError as reason:
-            self._say(str(reason))
+            self.say(str(reason))
             return
         if self._auto_best:
             self.show, self._auto_best = "current", False
@@ -162,7 +158,7 @@ class Session(QObject):  # type: ignore[misc]
             seg.layers.clear()
             self._forget()
             seg.plan = Plan(seg.plan.source, seg.plan.settings, -1)
-        self._rest()
+        self.rest()
 
     def set_show(self, show: Show) -> None:
         """Draw the current or the best state."""
@@ -191,20 +187,7 @@ class Session(QObject):  # type: ignore[misc]
             self.order(position, lambda live: live.retune(settings))
         return True
 
-    # ---- corrections
-
-    def open_canvas(self, plan: Plan) -> None:
-        """An empty label layer to paint on before the first run."""
-        seg = self.segmentation
-        if seg is None or seg.plan.source.key != plan.source.key:
-            seg = self._fresh(plan)
-        if seg.layers.labels is None:
-            position = plan.source.positions[0]
-            seg.layers.show_labels(position, np.zeros(plan.source.space, np.uint16))
-            self._hold_brush()
-        assert seg.layers.labels is not None
-        self.viewer.layers.selection.active = seg.layers.labels
-        seg.layers.labels.mode = "paint"
+    # ---- orders
 
     def order(self, position: Position, order: Callable[[LiveChain], object]) -> None:
         """Have something done to the chain of a part, by the run or, if none is on, by an errand."""
@@ -218,50 +201,19 @@ class Session(QObject):  # type: ignore[misc]
         self.run.parts.setdefault(position, seg.parts[position])
         self.run.ask(position, order)
 
-    def undo(self) -> None:
-        """Undo the last correction, through the chain."""
-        self._revise(self._undoable, self._redoable, LiveChain.undo)
-
-    def redo(self) -> None:
-        self._revise(self._redoable, self._undoable, LiveChain.redo)
-
-    def _revise(self, here: list[Position], there: list[Position], what: Callable[[LiveChain], object]) -> None:
-        if here:
-            there.append(here.pop())
-            self.live_again()
-            self.order(there[-1], what)
-
-    def lock_painted(self) -> None:
-        """Lock every site that was painted and is not locked yet."""
-        self._each(lambda live: live.lock(np.flatnonzero(live.painted & ~live.locks)))
-
-    def lock_label(self, number: int) -> None:
-        """Lock a region as it is."""
-        self._each(lambda live: live.lock(np.flatnonzero((live.numbers == number) & ~live.locks)))
-
-    def unlock(self, number: int | None = None) -> None:
-        """Unlock the sites of a number, or all."""
-        self._each(lambda live: live.unlock(np.flatnonzero(live.locks if number is None else live.numbers == number)))
-
-    def _each(self, what: Callable[[LiveChain], None]) -> None:
-        position = self.position
-        if position is not None:
-            self._note(position)
-            self.order(position, what)
-
-    def _note(self, position: Position) -> None:
-        self._undoable.append(position)
-        self._redoable.clear()
-
     # ---- looking back
+
+    def look_ahead(self) -> None:
+        """Stop looking back; the next frame is drawn."""
+        self.viewing = self._viewed = None
 
     def view_sweep(self, sweep: float) -> None:
         """Show the state that was on the screen near a sweep."""
         part = self.part
-        if part is None or (self._brush is not None and self._brush.busy):
+        if part is None or self.corrections.busy:
             return
         self.viewing, self._viewed = part.live.memory.near(sweep)
-        self._write(self._require_position(), part, part.paint(self._viewed))
+        self.write(self._require_position(), part, part.paint(self._viewed))
         self.framed.emit()
 
     def live_again(self) -> None:
@@ -279,7 +231,7 @@ class Session(QObject):  # type: ignore[misc]
         numbers, position = self._viewed, self.position
         if numbers is None or position is None:
             return
-        self._note(position)
+        self.corrections.note(position)
         self.viewing = self._viewed = None
         self.order(position, lambda live: live.go_back(numbers))
         self.framed.emit()
@@ -352,7 +304,7 @@ class Session(QObject):  # type: ignore[misc]
         self.run.show = self.show
         self.run.wanted = frozenset(self.wanted)
         while self.run.notices:
-            self._say(self.run.notices.popleft())
+            self.say(self.run.notices.popleft())
         self._take()
         rate = max((part.rate for part in self.run.parts.values()), default=0.0)
         if not self._pace.due(1 / rate if rate else 0.0):
@@ -389,7 +341,7 @@ class Session(QObject):  # type: ignore[misc]
         seg, something = self.segmentation, False
         if seg is None or seg.plan.source.layer not in self.viewer.layers:
             return False
-        if self._brush is not None and self._brush.busy:
+        if self.corrections.busy:
             return False  # a stroke in progress is never overwritten
         for position, frame in list(self.frames.items()):
             part = seg.parts.get(position)
@@ -400,7 +352,7 @@ class Session(QObject):  # type: ignore[misc]
                 continue
             before, self._drawn[position], something = self._drawn.get(position), frame, True
             if self.viewing is None:
-                self._write(position, part, frame.labels)
+                self.write(position, part, frame.labels)
             for name in CLOUDS:
                 image = getattr(frame, name)
                 if image is not None and name in self.wanted and (before is None or image is not getattr(before, name)):
@@ -423,14 +375,14 @@ class Session(QObject):  # type: ignore[misc]
             parts = metadata.setdefault("napari-gsw", {"software": "napari-gsw", "parts": {}})["parts"]
             parts[" ".join(map(str, position))] = made
 
-    def _write(self, position: Position, part: Part, labels: NDArray[np.uint16]) -> None:
+    def write(self, position: Position, part: Part, labels: NDArray[np.uint16]) -> None:
         seg = self.segmentation
         assert seg is not None
         new = seg.layers.labels is None
         seg.layers.show_labels(position, labels)
         seg.written[position] = labels
         if new:
-            self._hold_brush()
+            self.corrections.hold()
 
     def _redraw(self) -> None:
         """Have the pictures made again, without a sweep."""
@@ -448,7 +400,7 @@ class Session(QObject):  # type: ignore[misc]
         self._draw()
         self._show_table()
         while run.notices:
-            self._say(run.notices.popleft())
+            self.say(run.notices.popleft())
         self.run, self._errand = None, False
         self._timer.stop()
         if run.failure is not None:
@@ -457,7 +409,7 @@ class Session(QObject):  # type: ignore[misc]
         run.release()
         if self._then is not None:
             then, self._then = self._then, None
-            self._rest()
+            self.rest()
             then()
             return
         if not errand:
@@ -471,7 +423,7 @@ class Session(QObject):  # type: ignore[misc]
     def _settle(self) -> None:
         """After a run the best state stays on the screen: it is what a segmentation returns."""
         seg = self.segmentation
-        self._rest()
+        self.rest()
         if self.continues and self.show == "current":
             self.show, self._auto_best = "best", True
             for position in list(seg.parts) if seg is not None else []:
@@ -484,13 +436,13 @@ class Session(QObject):  # type: ignore[misc]
         self.noticed.emit(sentence(reason))
         tell(reason, "GSW segmentation")
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         self.noticed.emit(text)
         show_info(f"GSW segmentation: {text}")
 
     # ---- the viewer
 
-    def _fresh(self, plan: Plan) -> Segmentation:
+    def fresh(self, plan: Plan) -> Segmentation:
         self.drop()
         layers = ResultLayers(self.viewer, plan.source)
         plan.source.layer.events.data.connect(self._image_replaced)
@@ -502,15 +454,14 @@ class Session(QObject):  # type: ignore[misc]
         self.frames.clear()
         self._drawn.clear()
         self._tables = []
-        self._undoable.clear()
-        self._redoable.clear()
+        self.corrections.forget()
         self.viewing = self._viewed = None
 
     def drop(self) -> None:
         """Let the segmentation go: its image or its label layer is no more. A run ends by itself."""
         if self.run is not None:
             self.run.stop()
-        self._release_brush()
+        self.corrections.release()
         self._forget()
         if self.segmentation is not None:
             self.segmentation.plan.source.layer.events.data.disconnect(self._image_replaced)
@@ -527,7 +478,7 @@ class Session(QObject):  # type: ignore[misc]
         if any(layer is x for x in essential):
             self.drop()
             if self.run is None:
-                self._rest()
+                self.rest()
             return
         for name, image in seg.layers.clouds.items():
             if image is layer:
@@ -541,70 +492,12 @@ class Session(QObject):  # type: ignore[misc]
         """Other pixels are another image: what was found in the old ones stays in its layer and ends."""
         self.drop()
         if self.run is None:
-            self._rest()
+            self.rest()
 
     def _moved(self, event: Any = None) -> None:
         if self.segmentation is not None and self.segmentation.plan.source.loop:
             self.viewing = self._viewed = None
             self.framed.emit()
-
-    # ---- the brush
-
-    def _hold_brush(self) -> None:
-        seg = self.segmentation
-        assert seg is not None
-        assert seg.layers.labels is not None
-        self._release_brush()
-        self._brush = Brush(seg.layers.labels, self._painted, self._replaced, self.undo, self.redo)
-
-    def _release_brush(self) -> None:
-        if self._brush is not None:
-            self._brush.let_go()
-            self._brush = None
-
-    def _painted(self, path: NDArray[np.float64]) -> None:
-        """A stroke is done: find out which sites it means and hand them to the chain."""
-        seg = self.segmentation
-        if seg is None or seg.layers.labels is None:
-            return
-        source = seg.plan.source
-        for position, written in list(seg.written.items()):
-            part = seg.parts.get(position)
-            if part is None:
-                continue
-            here = seg.layers.labels.data[source.index(position)]
-            along = source.path_at(path, position)
-            sites, numbers = touched_sites(part.sites, written, here, along)
-            if not sites.size:
-                if not np.array_equal(here, written):  # paint where there is no site
-                    self._write(position, part, written)
-                continue
-            frame = self.frames.get(position)
-            numbers_now = np.array(frame.numbers if frame is not None and self._viewed is None else part.live.numbers)
-            self.viewing = self._viewed = None
-            kept = numbers > 0
-            numbers_now[sites[kept]] = numbers[kept]
-            self._note(position)
-            lock = self.lock_strokes
-            self.order(position, partial(LiveChain.paint, sites=sites, number=numbers, lock=lock))
-            # The stroke snaps to its sites at once; the chain confirms it with its next frame.
-            self._write(position, part, part.paint(numbers_now))
-            self.framed.emit()
-
-    def _replaced(self) -> None:
-        """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
-        seg = self.segmentation
-        if seg is None or seg.layers.labels is None:
-            return
-        data = seg.layers.labels.data
-        same = isinstance(data, np.ndarray) and data.shape == seg.plan.source.label_shape and data.dtype == np.uint16
-        if same and data.flags.writeable:
-            self._painted(np.empty((0, data.ndim)))
-        else:
-            self.drop()
-            self._say("the label layer was given other data, so the run has let it go")
-            if self.run is None:
-                self._rest()
 
     # ---- states and the end
 
@@ -612,7 +505,7 @@ class Session(QObject):  # type: ignore[misc]
         self.state = state
         self.state_changed.emit()
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """The state when no run is on."""
         self._enter(("done" if self.continues else "ready") if self.ready else "no image")
 
@@ -620,7 +513,7 @@ class Session(QObject):  # type: ignore[misc]
         """Whether there is an image that can be segmented; of no matter while a run is on."""
         self.ready = ready
         if self.run is None or self._errand:
-            self._rest()
+            self.rest()
 
     def _end(self) -> None:
         """What has to happen even if Qt has already destroyed the panel."""
