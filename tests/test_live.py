@@ -133,6 +133,18 @@ def test_locked_sites_keep_their_number_for_ever(problem, count):
     assert not (chain.numbers[a] == 41).all()  # ten sites from anywhere do not stay together of themselves
 
 
+def test_paint_over_a_lock_moves_it_and_keeps_it(problem):
+    chain = drain(live(problem))
+    chain.paint(np.arange(4), 41, lock=True)
+    chain.paint(np.arange(2), 42)
+    assert chain.locks[:4].all()
+    assert chain.numbers[:4].tolist() == [42, 42, 41, 41]
+    chain.target = 60
+    drain(chain)
+    assert chain.numbers[:4].tolist() == [42, 42, 41, 41]
+    consistent(chain)
+
+
 def test_a_freed_site_is_left_to_the_chain(problem):
     chain = drain(live(problem))
     site = int(np.argmax(chain.pixels))

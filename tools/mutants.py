@@ -139,6 +139,41 @@ MUTANTS = (
         "",
         ("tests/test_chain.py", "-k", "restored"),
     ),
+    Mutant(
+        "a lock does not weigh more than paint when colours are matched",
+        "live.py",
+        "return np.where(self.locks, LOCK_WEIGHT, self.pixels)",
+        "return self.pixels",
+        ("tests/test_live.py", "-k", "locked"),
+    ),
+    Mutant(
+        "a lock holds in the first chain only",
+        "live.py",
+        "numbers[kept] = self.numbers[kept]  # a lock is a lock in every chain",
+        "pass",
+        ("tests/test_live.py", "-k", "locked"),
+    ),
+    Mutant(
+        "sums of before a correction count after it",
+        "chain.py",
+        "counted=np.array([sweep, 0, sweep]),",
+        "counted=np.array([sweep, 1, sweep]),",
+        ("tests/test_live.py", "-k", "begin_anew"),
+    ),
+    Mutant(
+        "a freed site is bonded to its neighbours while it is drawn",
+        "chain.py",
+        "alone.bonds, alone.regroups = bonding.fixed(chain.problem, 0.0), 0",
+        "alone.regroups = 0",
+        ("tests/test_live.py", "-k", "drawn_from_its_law"),
+    ),
+    Mutant(
+        "any paint in a site means the site",
+        "strokes.py",
+        "taken = 2 * times >= size",
+        "taken = times > 0",
+        ("tests/test_strokes.py",),
+    ),
 )
 
 

@@ -195,7 +195,7 @@ class LiveChain:
         ----------
         sites : (s,) sites, numbered from 0.
         number : one number, or one for each site.
-        lock : whether the chain has to leave them there.
+        lock : whether the chain has to leave them there; a site that is locked already stays so, with its new number.
         """
         where = np.asarray(sites, dtype=np.int64)
         if not where.size:
@@ -203,7 +203,8 @@ class LiveChain:
         after = np.broadcast_to(np.asarray(number, dtype=np.int64), where.shape).copy()
         if after.min() < 0 or after.max() > MOST_NUMBER:
             raise InputError(f"labels must be numbers in [0, {MOST_NUMBER}], not {after.min()} to {after.max()}")
-        self._do(Change(where, self.numbers[where], after, self.locks[where], (after > 0) & lock))
+        held = self.locks[where]
+        self._do(Change(where, self.numbers[where], after, held, (after > 0) & (held | lock)))
 
     def lock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
         """Hold sites where they are."""

@@ -429,7 +429,7 @@ class Session(QObject):  # type: ignore[misc]
             for position in list(seg.parts) if seg is not None else []:
                 self.order(position, lambda live: None)
         if seg is not None and seg.layers.labels is not None and seg.layers.labels in self.viewer.layers:
-            seg.layers.labels._update_thumbnail()
+            seg.layers.labels.refresh(extent=False, highlight=False)  # with its thumbnail, which a run leaves alone
         self.state_changed.emit()
 
     def _failed(self, reason: Exception) -> None:
