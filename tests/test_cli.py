@@ -96,9 +96,33 @@ def test_no_input_is_written_over(image, tmp_path, capsys):
     assert run("segment", image, "-o", tmp_path / "folder.tif", "-q") == 2
     assert "is a folder" in capsys.readouterr().err
     assert run("segment", image, "-o", tmp_path / "out.jpg", "-q") == 2
-    assert "written as .tif or .png" in capsys.readouterr().err
+    assert "written as .tif, .ome.tif, .png, .npy or .zarr" in capsys.readouterr().err
     assert run("segment", image, "-o", tmp_path / ("x" * 300), "-q") == 2
     assert run("segment", "y" * 300, "-o", tmp_path / "out", "-q") == 2
+
+
+def test_no_input_is_cleared_away_or_written_over_under_another_name(tmp_path, capsys):
+    """A volume that PNG cannot hold becomes a TIFF; left-overs of an earlier run go: neither may be an input."""
+    volume = tmp_path / "v.tif"
+    tifffile.imwrite(volume, np.random.default_rng(0).random((4, 20, 20)).astype(np.float32), metadata={"axes": "ZYX"})
+    before = volume.read_bytes()
+    assert run("segment", volume, "-o", tmp_path / "v.png", "-q", "--sweeps", 2) == 2
+    assert "would write over an input" in capsys.readouterr().err
+    assert volume.read_bytes() == before
+    assert run("segment", volume, "-o", tmp_path / "out", "-q", "--sweeps", 2, "--save-sites") == 0
+    sites = tmp_path / "out" / "sites.tif"
+    assert run("segment", volume, "-o", tmp_path / "out", "-q", "--sweeps", 2, "--sites", sites) == 2
+    assert sites.exists()
+
+
+@pytest.mark.parametrize("ending", [".ome.tif", ".npy", ".zarr"])
+def test_labels_in_other_formats(image, tmp_path, ending):
+    from napari_gsw.io import read_labels
+
+    assert run("segment", image, "-o", tmp_path / "plain", "-q", "--sweeps", 3) == 0
+    assert run("segment", image, "-o", tmp_path / f"mine{ending}", "-q", "--sweeps", 3) == 0
+    assert np.array_equal(read_labels(tmp_path / f"mine{ending}"), read_labels(tmp_path / "plain" / "labels.tif"))
+    assert (tmp_path / "mine.provenance.json").exists()
 
 
 def test_pictures_of_an_earlier_run_do_not_stay_beside_new_labels(image, tmp_path):

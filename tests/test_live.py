@@ -168,11 +168,11 @@ def test_a_freed_site_is_drawn_from_its_law(problem):
         law.append(gsw.log_posterior(small, moved))
     law = np.exp(np.array(law) - np.logaddexp.reduce(law))
     draws = np.zeros(4)
-    for _ in range(20_000):
+    for _ in range(8_000):
         labels = relaxed(chain, np.array([2]))
         assert np.array_equal(labels[[0, 0, 4, 4]] == labels[[1, 3, 5, 0]], [True, False, True, False])
         draws[0 if labels[2] == labels[0] else 1 if labels[2] == labels[3] else 2 if labels[2] == labels[4] else 3] += 1
-    assert np.abs(draws / draws.sum() - law).max() < 0.015
+    assert np.abs(draws / draws.sum() - law).max() < 0.02
 
 
 def _chain(problem, labels):

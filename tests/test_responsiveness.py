@@ -148,6 +148,7 @@ def test_a_large_image_live(viewer, qtbot, monkeypatch):
     assert live_speed > LEAST_SPEED * alone_speed
 
 
+@pytest.mark.timing
 def test_compilation_does_not_freeze_the_window(tmp_path):
     """In a new process without any cache: it says that it compiles, and the heart beats on."""
     script = (
