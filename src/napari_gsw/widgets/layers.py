@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import napari
@@ -127,8 +128,12 @@ class ResultLayers:
 
     def _under_selection(self, add: Any, data: NDArray[Any], **look: Any) -> Layer:
         """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
-        selected = self.labels if self.labels is not None else None
-        layer = add(data, **self.source.geometry(), **look)
+        selected = self.labels
+        with (
+            warnings.catch_warnings()
+        ):  # napari's first colours of a process are out of gamut, which is nobody's business
+            warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
+            layer = add(data, **self.source.geometry(), **look)
         if selected is not None and selected in self.viewer.layers:
             self.viewer.layers.selection.active = selected
         return layer

@@ -7,7 +7,7 @@ import time
 # After a picture the painter rests so many times longer than it took to paint, at least and at most. Where there is no
 # graphics card, painting takes as much of the processor as the chain does. A chain that makes a hundred sweeps a second
 # can spare that, and is nice to look at; one that takes a tenth of a second for a sweep comes first.
-LEAST_REST, MOST_REST = 0.8, 9.0
+LEAST_REST, MOST_REST = 0.8, 12.0
 # A sweep of so many seconds is worth a rest as long as the picture took.
 QUICK_SWEEP = 0.01
 
