@@ -185,7 +185,9 @@ def test_undo_during_a_run_brings_no_stale_pixels_back(running, qtbot):
     layer.undo()
     wait_for(qtbot, lambda: settled(running) and not running.session.frame.locks.any())
     click(qtbot, running.pause_button)
-    qtbot.wait(300)
+    qtbot.wait(300)  # the sweeps that are under way
+    live = running.session.part.live
+    wait_for(qtbot, lambda: settled(running) and running.session.frame.sweep == live.sweep)
     agrees(running)
     assert not running.session.part.live.locks.any()
 

@@ -161,6 +161,7 @@ def test_pause_step_resume_and_stop(panel, qtbot):
     click(qtbot, panel.pause_button)
     assert panel.pause_button.text() == "Resume"
     qtbot.wait(400)
+    wait_for(qtbot, lambda: panel.session.frame.sweep == panel.session.part.live.sweep)
     held = panel.session.frame.sweep
     qtbot.wait(300)
     assert panel.session.frame.sweep == held
