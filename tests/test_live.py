@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.chain import redirected, relaxed
+from napari_gsw.core.chain import State, redirected, relaxed
 from napari_gsw.core.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.live import LiveChain
 from napari_gsw.core.memory import Memory
@@ -131,6 +131,19 @@ def test_locked_sites_keep_their_number_for_ever(problem, count):
     consistent(chain)
     assert (chain.numbers[b] == 42).all()
     assert not (chain.numbers[a] == 41).all()  # ten sites from anywhere do not stay together of themselves
+
+
+def test_a_lock_keeps_its_number_when_most_of_its_region_leaves(problem):
+    chain = drain(live(problem))
+    number = int(np.bincount(chain.numbers, chain.pixels).argmax())
+    site = int(np.flatnonzero(chain.numbers == number)[0])
+    chain.lock([site])
+    apart = chain.numbers.copy()
+    apart[site] = apart.max() + 1
+    labels = np.unique(apart, return_inverse=True)[1].astype(np.int32)
+    named = chain.named(State(0, labels, 0.0))
+    assert named[site] == number
+    assert (named[(chain.numbers == number) & (np.arange(problem.n) != site)] != number).all()
 
 
 def test_paint_over_a_lock_moves_it_and_keeps_it(problem):

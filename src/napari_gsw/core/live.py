@@ -246,14 +246,6 @@ class LiveChain:
         self._log.done.append(self._log.undone.pop())
         return True
 
-    @property
-    def can_undo(self) -> bool:
-        return bool(self._log.done)
-
-    @property
-    def can_redo(self) -> bool:
-        return bool(self._log.undone)
-
     def _do(self, change: Change) -> None:
         self._apply(change.sites, change.after, change.held_after, "paint")
         self._log.done.append(change)
@@ -263,16 +255,13 @@ class LiveChain:
         """Give sites their numbers in every chain; all of it or, if the prior forbids it, nothing."""
         locks = self.locks.copy()
         locks[sites] = held
-        kept = locks.copy()
-        kept[sites] &= after == 0
         freed = sites[after == 0]
         burn_in = self.sweep + int(self.settings.burn_in * max(self.target - self.sweep, 0))
         made = []
         for c, chain in enumerate(self.ensemble.chains):
-            numbers = self.numbers if c == 0 else matched(chain.labels, self.numbers, self._weight())
-            numbers = numbers.copy()
+            # The weight of locks makes matching give a lock's number to its cluster in every chain.
+            numbers = self.numbers.copy() if c == 0 else matched(chain.labels, self.numbers, self._weight())
             numbers[sites[after > 0]] = after[after > 0]
-            numbers[kept] = self.numbers[kept]  # a lock is a lock in every chain
             seeds = np.where(locks, numbers, -1)
             new = redirected(chain, numbers, seeds, burn_in)
             if freed.size:

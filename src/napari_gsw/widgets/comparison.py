@@ -381,7 +381,7 @@ class ComparisonPanel(Docked):
         """End the comparison and let go of the viewer; more than once does no harm."""
         self._timer.stop()
         self._end()
-        self.link.cut()
+        super().shut_down()
 
     def _end(self) -> None:
         """End the comparison; no Qt here, since the panel may already have been destroyed with its window."""

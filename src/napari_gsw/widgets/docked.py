@@ -6,9 +6,18 @@ from qtpy.QtCore import QEvent
 from qtpy.QtGui import QCloseEvent
 from qtpy.QtWidgets import QWidget
 
+from napari_gsw.widgets.link import Link
+
 
 class Docked(QWidget):  # type: ignore[misc]
-    """Calls :meth:`shut_down` however the dock goes away."""
+    """Calls :meth:`shut_down` however the dock goes away.
+
+    Attributes
+    ----------
+    link : what ties the widget to the viewer.
+    """
+
+    link: Link
 
     def event(self, event: QEvent) -> bool:
         """Closing the dock takes the panel out of it without closing the panel."""
@@ -22,4 +31,4 @@ class Docked(QWidget):  # type: ignore[misc]
 
     def shut_down(self) -> None:
         """End what is going on and let go of the viewer; more than once does no harm."""
-        raise NotImplementedError
+        self.link.cut()

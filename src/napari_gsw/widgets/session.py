@@ -407,17 +407,17 @@ class Session(QObject):  # type: ignore[misc]
             self._failed(run.failure)
         late = run.left()
         run.release()
-        if self._then is not None:
+        for position, order in late:  # a stroke that came as the run ended goes before anything else
+            if self.segmentation is not None and position in self.segmentation.parts:
+                self.segmentation.parts[position].asked -= 1
+                self.order(position, order)
+        if not errand and self._then is None:
+            self._settle()
+        elif self._then is not None and self.run is None:
             then, self._then = self._then, None
             self.rest()
             then()
             return
-        if not errand:
-            self._settle()
-        for position, order in late:  # a stroke that came as the run ended
-            if self.segmentation is not None and position in self.segmentation.parts:
-                self.segmentation.parts[position].asked -= 1
-                self.order(position, order)
         self.framed.emit()
 
     def _settle(self) -> None:

@@ -248,7 +248,8 @@ class Run:
                 order(part.live)
             except InputError as reason:
                 self.notices.append(str(reason))
-            part.obeyed += 1
+            finally:  # also if it ends the run: a part that waits for an order is never drawn again
+                part.obeyed += 1
             changed.append(position)
         for position in dict.fromkeys(changed):
             self._publish(position, last=True)
