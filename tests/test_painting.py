@@ -304,3 +304,25 @@ def test_paint_outside_the_mask_goes_away(panel, qtbot):
     drag(qtbot, viewer, layer, [(60, x) for x in range(110, 130, 2)])
     wait_for(qtbot, lambda: not (layer.data == 40).any())
     assert panel.session.part.live.marks == []
+
+
+def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
+    """The stroke comes too late for the errand that is just ending, and Run has been pressed meanwhile."""
+    session = done.session
+    live = session.part.live
+    session.order((), lambda live: None)
+    run = session.run
+    wait_for(qtbot, lambda: not run._orders)
+    run.worker.finished.disconnect(session._finished)
+    wait_for(qtbot, lambda: not run.worker.is_running)
+    done.run()  # queued: the errand is still there
+    done.seeds.lock_strokes.setChecked(True)
+    labels_of(done).paint((60, 60), 77)
+    wait_for(qtbot, lambda: len(run._orders) == 1)
+    session._finished()
+    wait_done(qtbot, done)
+    wait_for(qtbot, lambda: settled(done))
+    assert live.locks.any()
+    assert (live.numbers[live.locks] == 77).all()
+    assert live.sweep == 80
+    agrees(done)
