@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -310,11 +312,12 @@ def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     """The stroke comes too late for the errand that is just ending, and Run has been pressed meanwhile."""
     session = done.session
     live = session.part.live
-    session.order((), lambda live: None)
+    gate = threading.Event()
+    session.order((), lambda live: gate.wait())
     run = session.run
-    wait_for(qtbot, lambda: not run._orders)
-    run.worker.finished.disconnect(session._finished)
-    wait_for(qtbot, lambda: not run.worker.is_running)
+    run.worker.finished.disconnect(session._finished)  # before the errand can end: the session must not hear of it
+    gate.set()
+    wait_for(qtbot, lambda: not run._orders and not run.worker.is_running)
     done.run()  # queued: the errand is still there
     done.seeds.lock_strokes.setChecked(True)
     labels_of(done).paint((60, 60), 77)
