@@ -2,111 +2,24 @@
 
 The command line, the widget, the documentation and the saved provenance all read this declaration; none
 of them has a list of its own. :class:`Settings` is frozen: a changed setting is a new object
-(:meth:`Settings.replace`), so that what was saved is what was run.
+(``replace``), so that what was saved is what was run.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.knobs import Knob, Options, knob
 
-Section = Literal["image", "superpixels", "features", "prior", "coupling", "sampler"]
-SECTIONS: tuple[Section, ...] = get_args(Section)
-
-
-@dataclass(frozen=True)
-class Knob:
-    """What is known of one setting beside its name and its default.
-
-    Attributes
-    ----------
-    help : one sentence for a person.
-    section : the part of the form it belongs to.
-    kind : the type of its values; ``None`` is a further value where `optional` is true.
-    low, high : the allowed range; the ends are allowed unless `open_low` or `open_high` is set.
-    choices : the allowed words, for a setting that is one of several words.
-    symbol : its name in the paper.
-    title : its name in a form, where the name itself is not a word.
-    when : another setting and those of its values with which this one matters (none named: all but 0); None if it
-        always does.
-    """
-
-    help: str
-    section: Section
-    kind: type
-    optional: bool = False
-    low: float = -math.inf
-    high: float = math.inf
-    open_low: bool = False
-    open_high: bool = False
-    choices: tuple[str, ...] = ()
-    symbol: str = ""
-    title: str = ""
-    when: tuple[str, tuple[Any, ...]] | None = None
-
-    @property
-    def allowed(self) -> str:
-        """The allowed values in words, as error messages and the help print them."""
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
-        word = {int: "a whole number", float: "a number", str: "text"}[self.kind]
-        if math.isfinite(self.low) and math.isfinite(self.high):
-            left, right = "(" if self.open_low else "[", ")" if self.open_high else "]"
-            word += f" in {left}{self.low:g}, {self.high:g}{right}"
-        elif math.isfinite(self.low):
-            word += f" {'>' if self.open_low else '>='} {self.low:g}"
-        elif math.isfinite(self.high):
-            word += f" {'<' if self.open_high else '<='} {self.high:g}"
-        return word + (" or none" if self.optional else "")
-
-    def convert(self, name: str, value: Any) -> Any:
-        """Check one value and give it its type; text (from a command line or a file) is parsed."""
-        if self.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
-            return None
-        try:
-            converted = self._parse(value)
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{name} must be {self.allowed}, not {value!r}") from None
-        if self.choices:
-            if converted not in self.choices:
-                raise InputError(f"{name} must be {self.allowed}, not {value!r}")
-        elif self.kind in (int, float):
-            inside = (self.low < converted if self.open_low else self.low <= converted) and (
-                converted < self.high if self.open_high else converted <= self.high
-            )
-            if not inside:  # also for NaN, which compares false with everything
-                raise InputError(f"{name} must be {self.allowed}, not {value!r}")
-        return converted
-
-    def _parse(self, value: Any) -> Any:
-        if isinstance(value, bool):
-            return _refuse(value)
-        if self.kind is int:
-            number = int(value) if isinstance(value, str) else value
-            return int(number) if number == int(number) else _refuse(value)
-        if self.kind is str:
-            return value if isinstance(value, str) else _refuse(value)
-        return float(value)
-
-
-def _refuse(value: Any) -> Any:
-    raise ValueError(value)
-
-
-def knob(default: Any, section: Section, help: str, **more: Any) -> Any:
-    """A dataclass field with its :class:`Knob` attached; the kind follows from the default."""
-    kind = more.pop("kind", type(default))
-    return field(default=default, metadata={"knob": Knob(help=help, section=section, kind=kind, **more)})
+# The parts of a form, in its order.
+SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Options):
     """All settings of a segmentation. See ``docs/settings.md`` for the table made from this class."""
 
     axes: str = knob(
@@ -443,43 +356,16 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        for name, k in knobs().items():
-            object.__setattr__(self, name, k.convert(name, getattr(self, name)))
+        super().__post_init__()
         if self.max_size is not None and self.max_size < self.min_size:
             raise InputError(f"max_size must be a whole number >= min_size ({self.min_size}), not {self.max_size}")
         if self.sampler == "bond-drawn" and self.bond_low > self.bond:
             raise InputError(f"bond_low must be a number in [0, bond = {self.bond:g}], not {self.bond_low:g}")
 
-    def replace(self, **changes: Any) -> Settings:
-        """A copy with some settings changed; an unknown name is an error that suggests the nearest one."""
-        for name in changes:
-            _known(name)
-        return dataclasses.replace(self, **changes)
-
-    def matters(self, name: str) -> bool:
-        """Whether a setting has any effect beside the others as they are."""
-        when = knobs()[name].when
-        if when is None:
-            return True
-        other, values = when
-        return self.matters(other) and (getattr(self, other) in values if values else bool(getattr(self, other)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values by name, ready for JSON."""
-        return dataclasses.asdict(self)
-
 
 def knobs() -> Mapping[str, Knob]:
     """All knobs by name, in the order of the declaration."""
-    return {f.name: f.metadata["knob"] for f in dataclasses.fields(Settings)}
-
-
-def _known(name: str) -> None:
-    names = list(knobs())
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"
-        raise InputError(f"there is no setting {name!r}{hint}")
+    return Settings.knobs()
 
 
 # A preset is a line of differences from the defaults above.

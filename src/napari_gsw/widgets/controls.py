@@ -8,7 +8,7 @@ from typing import Any
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
-from napari_gsw.core.settings import Knob
+from napari_gsw.core.knobs import Knob
 
 GREEK = {
     "alpha": "α", "beta": "β", "theta": "θ", "lambda": "λ", "phi": "φ", "tau": "τ",

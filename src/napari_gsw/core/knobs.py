@@ -1,0 +1,141 @@
+"""How a setting is declared: its default, its bounds and one sentence of help, in one place.
+
+:class:`Options` is the frozen record of such settings that the package's own and those of the methods it is compared
+with have in common: values are checked and given their type when the record is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from napari_gsw.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What is known of one setting beside its name and its default.
+
+    Attributes
+    ----------
+    help : one sentence for a person.
+    section : the part of the form it belongs to.
+    kind : the type of its values; ``None`` is a further value where `optional` is true.
+    low, high : the allowed range; the ends are allowed unless `open_low` or `open_high` is set.
+    choices : the allowed words, for a setting that is one of several words.
+    symbol : its name in the paper.
+    title : its name in a form, where the name itself is not a word.
+    when : another setting and those of its values with which this one matters (none named: all but 0); None if it
+        always does.
+    """
+
+    help: str
+    section: str
+    kind: type
+    optional: bool = False
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+    choices: tuple[str, ...] = ()
+    symbol: str = ""
+    title: str = ""
+    when: tuple[str, tuple[Any, ...]] | None = None
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words, as error messages and the help print them."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        word = {int: "a whole number", float: "a number", str: "text"}[self.kind]
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            left, right = "(" if self.open_low else "[", ")" if self.open_high else "]"
+            word += f" in {left}{self.low:g}, {self.high:g}{right}"
+        elif math.isfinite(self.low):
+            word += f" {'>' if self.open_low else '>='} {self.low:g}"
+        elif math.isfinite(self.high):
+            word += f" {'<' if self.open_high else '<='} {self.high:g}"
+        return word + (" or none" if self.optional else "")
+
+    def convert(self, name: str, value: Any) -> Any:
+        """Check one value and give it its type; text (from a command line or a file) is parsed."""
+        if self.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
+            return None
+        try:
+            converted = self._parse(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"{name} must be {self.allowed}, not {value!r}") from None
+        if self.choices:
+            if converted not in self.choices:
+                raise InputError(f"{name} must be {self.allowed}, not {value!r}")
+        elif self.kind in (int, float):
+            inside = (self.low < converted if self.open_low else self.low <= converted) and (
+                converted < self.high if self.open_high else converted <= self.high
+            )
+            if not inside:  # also for NaN, which compares false with everything
+                raise InputError(f"{name} must be {self.allowed}, not {value!r}")
+        return converted
+
+    def _parse(self, value: Any) -> Any:
+        if isinstance(value, bool):
+            return _refuse(value)
+        if self.kind is int:
+            number = int(value) if isinstance(value, str) else value
+            return int(number) if number == int(number) else _refuse(value)
+        if self.kind is str:
+            return value if isinstance(value, str) else _refuse(value)
+        return float(value)
+
+
+def _refuse(value: Any) -> Any:
+    raise ValueError(value)
+
+
+def knob(default: Any, section: str, help: str, **more: Any) -> Any:
+    """A dataclass field with its :class:`Knob` attached; the kind follows from the default."""
+    kind = more.pop("kind", type(default))
+    return field(default=default, metadata={"knob": Knob(help=help, section=section, kind=kind, **more)})
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings, each made by :func:`knob`. Frozen: a changed setting is a new object (:meth:`replace`)."""
+
+    def __post_init__(self) -> None:
+        for name, k in self.knobs().items():
+            object.__setattr__(self, name, k.convert(name, getattr(self, name)))
+
+    @classmethod
+    def knobs(cls) -> Mapping[str, Knob]:
+        """All knobs by name, in the order of the declaration."""
+        return {f.name: f.metadata["knob"] for f in dataclasses.fields(cls)}
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some settings changed; an unknown name is an error that suggests the nearest one."""
+        for name in changes:
+            self._known(name)
+        return dataclasses.replace(self, **changes)
+
+    def matters(self, name: str) -> bool:
+        """Whether a setting has any effect beside the others as they are."""
+        when = self.knobs()[name].when
+        if when is None:
+            return True
+        other, values = when
+        return self.matters(other) and (getattr(self, other) in values if values else bool(getattr(self, other)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values by name, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def _known(cls, name: str) -> None:
+        names = list(cls.knobs())
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"
+            raise InputError(f"there is no setting {name!r}{hint}")
