@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 import napari_gsw as gsw
 from napari_gsw.core import bonds, kernels
 from napari_gsw.core.chain import start
+from napari_gsw.core.jit import jit
 
 BATCHES = 100
 
@@ -35,7 +35,7 @@ def posterior(problem: gsw.Problem, seeds: np.ndarray | None = None) -> tuple[np
     return rows[inside], p / p.sum()
 
 
-@numba.njit(nogil=True, cache=True)
+@jit
 def _codes(evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, regroups, sweeps):
     """The partition after each sweep, as a number in base n."""
     codes = np.zeros(sweeps, np.int64)
@@ -85,7 +85,12 @@ def agreement(
         problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
         chain.work, chain.posterior, chain.rng, regroups, sweeps,
     )  # fmt: skip
-    n = problem.n
+    return compared(codes, rows, exact)
+
+
+def compared(codes: np.ndarray, rows: np.ndarray, exact: np.ndarray) -> Agreement:
+    """Visits against a law: `codes` the visited states as numbers in base n, `rows` (states, n) with law `exact`."""
+    n, sweeps = rows.shape[1], len(codes)
     known = rows @ (n ** np.arange(n)[::-1])
     order = np.argsort(known)
     place = order[np.minimum(np.searchsorted(known[order], codes), len(known) - 1)]

@@ -273,10 +273,7 @@ def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state:
             f"the state belongs to another problem: it has {found[0]} sites, {found[1]} edges and {found[2]} moments, "
             f"not {own[0]}, {own[1]} and {own[2]}"
         )
-    rng = np.random.Generator(np.random.SFC64(0))
-    inner = dict(rng.bit_generator.state)
-    inner["state"] = {"state": words.astype(np.uint64)}
-    rng.bit_generator.state = inner
+    rng = generator(words)
     chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size)
     chain.clusters.moments[:, : gauss.size] = moments
     chain.clusters.gauss[: gauss.size] = gauss
@@ -336,9 +333,20 @@ def _assembled(
     used: int,
 ) -> Chain:
     """Count the clusters of `labels`, which lie in the first `used` slots, and add the scratch arrays."""
+    n, e = problem.n, problem.evidence
+    clusters = counted_clusters(problem, labels, used)
+    parent, head, links, place, order = (np.zeros(n, np.int32) for _ in range(5))
+    slots = np.array([used, int((clusters.size > 0).sum())])
+    blocks = kernels.empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, kernels.MOST_ANCHORS))
+    work = Work(slots, parent, head, links, place, order, blocks)
+    return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng)
+
+
+def counted_clusters(problem: Problem, labels: Ints, used: int) -> Clusters:
+    """Sufficient statistics of the clusters of `labels`, which lie in the first `used` slots, with room for more."""
     e, n = problem.evidence, problem.n
-    words, channels = len(e.table_start), e.moments.shape[1] // 2
-    clusters = kernels.empty_clusters(words, channels, used + 16)
+    channels = e.moments.shape[1] // 2
+    clusters = kernels.empty_clusters(len(e.table_start), channels, used + 16)
     np.add.at(clusters.size, labels, 1)
     np.add.at(clusters.words, (e.word, labels[np.repeat(np.arange(n), np.diff(e.site_start))]), e.times)
     np.add.at(clusters.moments.T, labels, e.moments)
@@ -346,11 +354,16 @@ def _assembled(
         for k in np.flatnonzero(clusters.size).tolist():
             pixels = int(clusters.words[e.pixels, k])
             clusters.gauss[k] = kernels.gauss_part(e.gauss, clusters.moments, k, pixels, np.zeros(2 * channels))
-    parent, head, links, place, order = (np.zeros(n, np.int32) for _ in range(5))
-    slots = np.array([used, int((clusters.size > 0).sum())])
-    blocks = kernels.empty_clusters(words, channels, min(n, kernels.MOST_ANCHORS))
-    work = Work(slots, parent, head, links, place, order, blocks)
-    return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng)
+    return clusters
+
+
+def generator(words: NDArray[Any]) -> np.random.Generator:
+    """The generator whose inner state was exported."""
+    rng = np.random.Generator(np.random.SFC64(0))
+    inner = dict(rng.bit_generator.state)
+    inner["state"] = {"state": words.astype(np.uint64)}
+    rng.bit_generator.state = inner
+    return rng
 
 
 def _first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -17,9 +19,22 @@ def jit(function: F) -> F:
     compiled at each start instead.
     """
     try:
-        return cast(F, numba.njit(nogil=True, cache=True)(function))
+        made = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:
         return cast(F, numba.njit(nogil=True)(function))
+    # Numba keeps what it compiled for as long as the function's own file is unchanged, but the code of functions in
+    # other files is compiled into it. With the state of all kernels in the stamp, a change in any file counts.
+    file: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = (file._source_stamp, _kernel_files())
+    return cast(F, made)
+
+
+@cache
+def _kernel_files() -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of every file of the package that holds kernels."""
+    files = sorted(Path(__file__).parents[1].rglob("*kernels.py"))
+    return tuple((f.name, s.st_mtime_ns, s.st_size) for f in files for s in [f.stat()])
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

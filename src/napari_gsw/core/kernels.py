@@ -1,7 +1,7 @@
 """The sampler's inner loops: one sweep, one whole-cluster move, and what both need.
 
-They stand in one file because numba's cache does not notice a change in another one. Each works on plain arrays that
-the callers have checked; run with ``NUMBA_DISABLE_JIT=1`` they are ordinary Python and give the same numbers.
+Each works on plain arrays that the callers have checked; run with ``NUMBA_DISABLE_JIT=1`` they are ordinary Python and
+give the same numbers.
 
 Strategy
 --------
@@ -556,21 +556,22 @@ def regroup(
 
 
 @jit
-def compact(labels: Ints, clusters: Clusters, work: Work) -> None:
-    """Close the gaps that vanished clusters have left among the slots."""
-    moved = np.full(work.slots[0], -1, np.int32)
+def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
+    """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
+    moved = np.full(used[0], -1, np.int32)
     count = whole(0)
-    for k in range(work.slots[0]):
+    for k in range(used[0]):
         if clusters.size[k] > 0:
             if k != count:
                 copy_slot(clusters, k, clusters, count)
             moved[k] = count
             count += 1
-    for k in range(count, work.slots[0]):
+    for k in range(count, used[0]):
         clear_slot(clusters, k)
-    work.slots[0] = count
+    used[0] = count
     for i in range(labels.size):
         labels[i] = moved[labels[i]]
+    return moved
 
 
 @jit
@@ -598,7 +599,7 @@ def advance(
     n = labels.size
     for t in range(trace.shape[0]):
         if used[0] > 2 * used[1] + 4:
-            compact(labels, clusters, work)
+            compact(labels, clusters, used)
         x = bond(graph, bonds, labels, work, rng)
         root = whole(0)
         while root < n:
