@@ -6,13 +6,14 @@ QT ?= pyqt6
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit timing pyside6 mutants docs clean
+.PHONY: help demo test lint unit slow timing pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
 	@echo 'make test    set up, lint and run all tests'
 	@echo 'make unit    the tests alone        make lint    the linters alone'
 	@echo 'make timing  how responsive the window is while a chain runs on a large image'
+	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make docs    write docs/settings.md again from the declaration of the settings'
@@ -36,7 +37,10 @@ lint: $(VENV)/.ready
 
 unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m 'not timing' $(PYTEST_ARGS)
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m 'not timing and not slow' $(PYTEST_ARGS)
+
+slow: $(VENV)/.ready
+	$(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
 
 # By themselves: what measures time wants the machine for itself.
 timing: $(VENV)/.ready

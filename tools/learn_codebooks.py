@@ -14,7 +14,7 @@ import imageio.v3 as iio
 from tqdm import tqdm
 
 from napari_gsw.core.codebook import Codebook
-from napari_gsw.core.features import texture
+from napari_gsw.core.features import colours, texture
 from napari_gsw.core.image import picture
 
 PIXELS = 400_000
@@ -24,8 +24,9 @@ TARGET = Path(__file__).parents[1] / "src" / "napari_gsw" / "data"
 def main() -> None:
     paths = sorted(path for folder in sys.argv[1:] for path in Path(folder).rglob("*.jpg"))
     pictures = [picture(iio.imread(path)) for path in tqdm(paths, desc="reading")]
-    colours = Codebook.learn([p.channels for p in pictures], 120, "lab", pixels=PIXELS)
-    colours.save(TARGET / "codebook_lab.json")
+    for space in ("lab", "hsv"):
+        words = Codebook.learn([colours(p, space) for p in pictures], 120, space, pixels=PIXELS)
+        words.save(TARGET / f"codebook_{space}.json")
     textures = Codebook.learn([texture(p.luminance) for p in tqdm(pictures)], 32, "texture", pixels=PIXELS)
     textures.save(TARGET / "codebook_texture.json")
 

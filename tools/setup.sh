@@ -44,7 +44,7 @@ setup_python() {
     echo "Installing napari-gsw and its development tools"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.5"
     UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" \
-        --editable ".[${QT:-pyqt6},batch]" --group dev
+        --editable ".[${QT:-pyqt6},batch,peers]" --group dev
 }
 
 setup_screen() {

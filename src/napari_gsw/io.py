@@ -155,22 +155,29 @@ def _remove(folders: list[Path]) -> None:
             return
 
 
-def write_result(result: Result, folder: Path, labels_name: str = "labels.tif", sites: bool = False) -> list[str]:
-    """Write labels, provenance and trace into a folder; returns remarks for the user.
+def write_found(
+    labels: NDArray[Any], provenance: Mapping[str, Any], folder: Path, labels_name: str = "labels.tif"
+) -> list[str]:
+    """Write labels and what made them into a folder; returns remarks for the user.
 
     Parameters
     ----------
     labels_name : ends in .tif or .png; PNG holds two dimensions of at most 16 bits. Unless its stem is ``labels``, the
         other files' names begin with it, so that several results can share a folder.
-    sites : also write the superpixels.
     """
     remarks = []
-    if result.labels.dtype == np.uint32:
-        remarks.append(f"labels go up to {result.labels.max()}, more than uint16 holds: written as uint32")
-    written = put_labels(result.labels, folder / labels_name, provenance=result.provenance)
+    if labels.dtype == np.uint32:
+        remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
+    written = put_labels(labels, folder / labels_name, provenance=provenance)
     if written.name != labels_name:
-        what = "a volume" if result.labels.ndim > 2 else "32-bit labels"
+        what = "a volume" if labels.ndim > 2 else "32-bit labels"
         remarks.append(f"PNG cannot hold {what}: written as {written.name}")
+    return remarks
+
+
+def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", sites: bool = False) -> list[str]:
+    """Write what stands beside the labels of a chain: its trace and, if asked for, its superpixels; returns remarks."""
+    remarks = []
     if sites and result.problem.sites is not None:
         wide = result.problem.n > PNG_MOST
         if wide:

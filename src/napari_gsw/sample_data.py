@@ -45,6 +45,22 @@ def mosaic_3d() -> tuple[Image, Truth]:
     return np.clip(levels[truth - 1] + rng.normal(0, 220, truth.shape), 0, 65535).astype(np.uint16), truth
 
 
+def photographs() -> dict[str, Image]:
+    """All colour photographs that come with scikit-image, by name."""
+    from skimage import data
+
+    return {name: getattr(data, name)() for name in ("astronaut", "chelsea", "coffee", "rocket")}
+
+
+def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:
+    """Four to eight noisy patches of random colours with curved borders, and which is which."""
+    truth = _patches(shape, int(rng.integers(4, 9)), 26.0, rng)
+    colours = rng.uniform(40, 215, (8, 3))
+    shade = ndimage.gaussian_filter(rng.normal(0, 60, shape), 3)[..., None]
+    noisy = colours[truth - 1] + rng.normal(0, 24, (*shape, 3)) + shade
+    return np.clip(noisy, 0, 255).astype(np.uint8), truth
+
+
 SAMPLES = {"astronaut": astronaut, "tissue": tissue, "mosaic": mosaic, "mosaic_3d": mosaic_3d}
 
 

@@ -31,7 +31,7 @@ class Codebook:
     Attributes
     ----------
     centres : (words, channels) float32.
-    space : what the channels are, such as ``lab``, ``channels`` or ``texture``; a codebook only fits its own space.
+    space : what the channels are: ``lab``, ``hsv``, ``channels`` or ``texture``; a codebook only fits its own space.
     """
 
     centres: Pixels
@@ -113,6 +113,6 @@ class Codebook:
 
 @lru_cache
 def shipped(space: str) -> Codebook:
-    """The words that come with the package, learnt from 180 photographs: ``lab`` or ``texture``."""
+    """The words that come with the package, learnt from 180 photographs: ``lab``, ``hsv`` or ``texture``."""
     with resources.as_file(resources.files("napari_gsw") / "data" / f"codebook_{space}.json") as path:
         return Codebook.load(path)

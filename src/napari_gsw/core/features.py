@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, sparse
+from skimage.color import lab2rgb, rgb2hsv
 
 from napari_gsw.core.codebook import Codebook, shipped
 from napari_gsw.core.errors import InputError
@@ -74,25 +75,33 @@ def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
 
 
 def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
-    """Colour word of each pixel."""
-    space = "lab" if picture.rgb else "channels"
+    """Colour word of each pixel; a codebook of the user's own decides in which colours."""
+    named = settings.codebook
+    if codebook is None and named not in ("auto", "shipped", "image"):
+        codebook = Codebook.load(named)
+    space = "channels" if not picture.rgb else settings.colours if codebook is None else codebook.space
+    values = colours(picture, space)
     if codebook is None:
-        named = settings.codebook
-        if named == "auto":
-            named = "shipped" if picture.rgb else "image"
-        if named == "shipped":
-            if not picture.rgb:
-                raise InputError(
-                    "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
-                )
-            codebook = shipped("lab")
-        elif named == "image":
-            codebook = Codebook.learn([picture.channels[sites > 0]], settings.words, space)
-        else:
-            codebook = Codebook.load(named)
+        if named == "shipped" and not picture.rgb:
+            raise InputError(
+                "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
+            )
+        learn = named == "image" or not picture.rgb
+        codebook = Codebook.learn([values[sites > 0]], settings.words, space) if learn else shipped(space)
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
-    return codebook.words(picture.channels)
+    return codebook.words(values)
+
+
+def colours(picture: Picture, space: str) -> Pixels:
+    """(\\*shape, C) float32: the picture's own channels, or for ``hsv`` the cone (S cos H, S sin H, V)."""
+    if space != "hsv":
+        if picture.rgb and space != "lab":
+            raise InputError(f"the codebook has words in {space!r}, but the image is in 'lab'")
+        return picture.channels
+    hue, saturation, value = np.moveaxis(rgb2hsv(lab2rgb(picture.channels)), -1, 0)
+    angle = 2 * np.pi * hue
+    return np.stack((saturation * np.cos(angle), saturation * np.sin(angle), value), axis=-1).astype(np.float32)
 
 
 def texture_words(picture: Picture, sites: Sites, settings: Settings) -> NDArray[np.int32]:

@@ -70,6 +70,14 @@ class Settings(Options):
         when=("likelihood", ("words",)),
         title="Colour words",
     )
+    colours: str = knob(
+        "lab",
+        "features",
+        "Colours in which the words of an RGB image are told apart: Lab, or the cone of hue, saturation and value.",
+        choices=("lab", "hsv"),
+        when=("likelihood", ("words",)),
+        title="Colour space",
+    )
     codebook: str = knob(
         "auto",
         "features",
@@ -380,7 +388,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         bond=0.5,
         start="random",
     ),
-    "paper": dict(evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
+    "paper": dict(site_size=150, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }
 DEFAULT_PRESET = "general"
 

@@ -1,0 +1,46 @@
+"""The command line, one module a command: ``napari-gsw segment IMAGE -o OUT`` and so on.
+
+Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (said in one line), 3 done but for some
+images (each named), 130 stopped by Ctrl+C (what was found until then is kept).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from napari_gsw.cli import evaluation, reproduction, segmentation, window
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.versions import own_version
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    given = parser().parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except InputError as reason:
+        print(f"napari-gsw: {reason}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("napari-gsw: stopped, nothing was written", file=sys.stderr)
+        return 130
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"napari-gsw: {message}; {self.prog} --help tells more\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
+    top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    for command in (segmentation, evaluation, reproduction, window):
+        command.add_to(commands)
+    return top

@@ -1,0 +1,133 @@
+"""``napari-gsw segment IMAGE -o OUT``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from napari_gsw.cli.choices import add_choices, chosen, named_image
+from napari_gsw.cli.progress import Progress
+from napari_gsw.core.errors import InputError
+
+if TYPE_CHECKING:
+    from napari_gsw.peers.methods import Outcome
+
+LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
+OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+
+
+def add_to(commands: Any) -> None:
+    one = commands.add_parser(
+        "segment",
+        usage="%(prog)s IMAGE -o OUT [options]",
+        help="segment one image",
+        description="Segment one image: writes labels, provenance.json and (if the method samples) trace.csv into OUT.",
+        epilog="Exit codes: 0 done, 2 wrong input (one line tells), 130 stopped by Ctrl+C (the result so far is kept).",
+        allow_abbrev=False,
+    )
+    one.set_defaults(run=run_segment)
+    one.add_argument(
+        "image", metavar="IMAGE", help="image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
+    )
+    one.add_argument(
+        "-o", "--output", metavar="OUT", required=True, help="folder to write into, or the labels' file (.tif, .png)"
+    )
+    one.add_argument("--mask", metavar="FILE", help="image that is non-zero where to segment")
+    one.add_argument("--sites", metavar="FILE", help="label image of your own superpixels; 0 is background")
+    one.add_argument(
+        "--seeds", metavar="FILE", help="label image whose non-zero pixels clamp their sites to that label"
+    )
+    one.add_argument("--init", metavar="FILE", help="label image to start the chain from")
+    one.add_argument(
+        "--format", choices=("tif", "png"), default="tif", help="format of the labels in the folder OUT (default tif)"
+    )
+    one.add_argument("--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png")
+    one.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
+    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_choices(one)
+
+
+def run_segment(given: argparse.Namespace) -> int:
+    """``napari-gsw segment``."""
+    from napari_gsw.io import COMPANIONS, companion, output_folder, read_labels, write_chain, write_found
+    from napari_gsw.peers.methods import segment
+
+    choice = chosen(given)
+    image, axes = named_image(given.image)
+    if choice.settings.axes == "auto":
+        choice = replace(choice, settings=choice.settings.replace(axes=axes))
+    files: dict[str, Any] = {
+        name: read_labels(path)
+        for name in ("mask", "sites", "seeds", "init")
+        if (path := getattr(given, name)) is not None
+    }
+    folder, name = _targets(given)
+    ours = [companion(name, other) for other in COMPANIONS]
+    with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
+        found = segment(image, choice, given.seed, report=progress.report, **files)
+        progress.close()
+        remarks = write_found(found.labels, found.provenance, scratch, name)
+        if found.result is not None:
+            remarks += write_chain(found.result, scratch, name, given.save_sites)
+        if given.save_plot:
+            _plots(image, choice.settings.axes, found, scratch, name)
+    if not given.quiet:
+        print(summary(found, folder / name))
+        for remark in remarks:
+            print(f"napari-gsw: {remark}", file=sys.stderr)
+    return 130 if progress.stopped else 0
+
+
+def _targets(given: argparse.Namespace) -> tuple[Path, str]:
+    """The folder to write into and the name of the labels in it; nothing that was read is written over."""
+    from napari_gsw.io import COMPANIONS, companion
+
+    output = Path(given.output)
+    kind = output.suffix.lower()
+    if kind in OTHER_IMAGES:
+        raise InputError(f"labels are written as .tif, .ome.tif, .png, .npy or .zarr, or into a folder, not as {kind}")
+    if kind in LABEL_FILES:
+        folder, name = output.parent, output.name
+    else:
+        folder, name = output, f"labels.{given.format}"
+    target = folder / name
+    if os.path.isdir(target) and kind != ".zarr":
+        raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
+    # Everything that a run writes, or clears away as left over from an earlier one.
+    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
+    for source in (given.image, given.mask, given.sites, given.seeds, given.init):
+        if source is None or not os.path.exists(source):
+            continue
+        for path in written:
+            if os.path.exists(path) and os.path.samefile(source, path):
+                raise InputError(f"the output {str(path)!r} would write over an input; choose another name")
+    return folder, name
+
+
+def summary(found: Outcome, labels: Path) -> str:
+    """What was found and where it is, in one line."""
+    if found.result is None:
+        count = int(found.provenance["regions"])
+        return f"{count} region{'' if count == 1 else 's'}; written to {labels}"
+    result = found.result
+    best, count = result.snapshot.best, result.n_clusters
+    return (
+        f"{count} cluster{'' if count == 1 else 's'} of {result.problem.n} sites after {result.snapshot.sweep} sweeps; "
+        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {labels}"
+    )
+
+
+def _plots(image: NDArray[Any], axes: str, found: Outcome, folder: Path, labels_name: str) -> None:
+    from napari_gsw import plots
+    from napari_gsw.io import companion
+
+    plots.save_overlay(image, found.labels, folder / companion(labels_name, "overlay.png"), axes)
+    if found.result is not None:
+        plots.save_trace(found.result.traces, folder / companion(labels_name, "trace.png"))
+        plots.save_uncertainty(found.result, folder / companion(labels_name, "uncertainty.png"))

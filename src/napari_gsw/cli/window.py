@@ -1,0 +1,33 @@
+"""``napari-gsw gui``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from napari_gsw.cli.choices import SAMPLE, named_image
+from napari_gsw.core.errors import InputError
+
+
+def add_to(commands: Any) -> None:
+    window = commands.add_parser(
+        "gui", help="open napari with the widget docked", description="Open napari with the widget docked."
+    )
+    window.set_defaults(run=run_gui)
+    window.add_argument("image", metavar="IMAGE", nargs="?", help="image file, or a sample such as sample:astronaut")
+
+
+def run_gui(given: argparse.Namespace) -> int:
+    """``napari-gsw gui``."""
+    try:
+        import napari
+    except ImportError:
+        raise InputError('napari is not installed; try: pip install "napari-gsw[all]"') from None
+    image = None if given.image is None else named_image(given.image)[0]
+    viewer = napari.Viewer()
+    if given.image is not None:
+        viewer.addnamed_image(image, name=Path(given.image.removeprefix(SAMPLE)).stem)
+    viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    napari.run()
+    return 0

@@ -1,0 +1,100 @@
+"""Figure 2: mean number of clusters under the Potts-Dirichlet-process prior against beta, on the graph of a picture."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from napari_gsw.core.chain import run
+from napari_gsw.core.graph import RegionGraph, region_graph
+from napari_gsw.core.image import picture
+from napari_gsw.core.model import Problem
+from napari_gsw.core.priors import DirichletProcess
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.superpixels import superpixels
+from napari_gsw.experiments import figures
+from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.experiments.paper import CAPTION_CLUSTERS, SITES
+from napari_gsw.experiments.pictures import Plan
+from napari_gsw.sample_data import astronaut
+
+ALPHAS = (1.0, 3.0, 5.0)
+BETAS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+QUICK_BETAS = (0.0, 0.01, 0.02, 0.05, 0.1)
+SWEEPS, QUICK_SWEEPS = 20_000, 1_500
+# SLIC makes 1,102 sites of this many pixels of the astronaut.
+SITE_SIZE = 209
+BATCHES = 20
+
+
+class Task(NamedTuple):
+    alpha: float
+    beta: float
+    start: str
+    sweeps: int
+    seed: int
+
+
+@cache
+def graph() -> RegionGraph:
+    """The graph of touching superpixels of a photograph, of nearly as many sites as the paper's."""
+    seen = picture(astronaut()[0], "auto")
+    return region_graph(seen, superpixels(seen, Settings(site_size=SITE_SIZE)))
+
+
+def simulated(task: Task) -> Row:
+    """Mean number of clusters of a chain without data, and its standard error from the means of batches."""
+    sites = graph()
+    free = Problem(sites.n, (), sites.edges, np.full(len(sites.edges), task.beta), DirichletProcess(task.alpha))
+    init = None if task.start == "one" else np.random.default_rng(task.seed).permutation(sites.n) % 50
+    clusters = run(free, task.sweeps, seed=task.seed, lam=1.0, init=init).trace[task.sweeps // 5 :, 1]
+    means = [batch.mean() for batch in np.array_split(clusters, BATCHES)]
+    error = float(np.std(means, ddof=1) / np.sqrt(BATCHES))
+    return {"mean": float(clusters.mean()), "error": error, "sites": sites.n, "edges": len(sites.edges)}
+
+
+def reproduce(plan: Plan, manner: Manner) -> Rows:
+    sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
+    jobs = {
+        f"alpha {a:g}, beta {b:g}, from {start}": Task(a, b, start, sweeps, plan.seed)
+        for a in ALPHAS
+        for b in (QUICK_BETAS if plan.quick else BETAS)
+        for start in ("one", "random")
+    }
+    done = run_jobs("fig2", simulated, jobs, {"sweeps": sweeps, "seed": plan.seed, "site_size": SITE_SIZE}, manner)
+    sites, edges = graph().n, len(graph().edges)
+    made = figures.figure(6.5, 3.8)
+    axes = made.subplots()
+    table: list[list[Any]] = []
+    without: dict[str, Any] = {}
+    for ink, alpha in zip((figures.INKS[1], figures.INKS[2], figures.INKS[4]), ALPHAS, strict=True):
+        mine = [(jobs[name], row) for name, row in done.done.items() if jobs[name].alpha == alpha]
+        table += [[t.alpha, t.beta, t.start, row["mean"], row["error"]] for t, row in mine]
+        for start, form in (("one", "o-"), ("random", "x")):
+            points = [(t.beta, row["mean"], row["error"]) for t, row in mine if t.start == start]
+            if points:
+                x, y, e = np.array(points).T
+                label = f"α = {alpha:g}" if start == "one" else None
+                axes.errorbar(x, y, 2 * e, fmt=form, color=ink, markersize=4, linewidth=1, label=label)
+        here, there = (DirichletProcess(alpha).expected_clusters(n) for n in (sites, SITES))
+        free = [row for t, row in mine if t.beta == 0]
+        without[f"alpha {alpha:g}"] = {
+            "exact": here,
+            "simulated": [row["mean"] for row in free],
+            f"exact_for_{SITES}_sites": there,
+            "caption_of_the_paper": CAPTION_CLUSTERS[alpha],
+        }
+        axes.plot(0, here, "_", color=ink, markersize=16, markeredgewidth=2)
+    axes.axvline(0.02, color=figures.PAPER, linewidth=1, linestyle=":")
+    axes.text(0.021, axes.get_ylim()[1] * 0.95, "the paper's β", fontsize=8, color="#808080", va="top")
+    figures.tidy(
+        axes, "β", "mean number of clusters", f"{sites:,} sites; bars at β = 0: exact; ● from one cluster, × from 50"
+    )
+    axes.legend(frameon=False)
+    figures.save(made, manner.folder / "fig2.png")
+    figures.write_csv(manner.folder / "fig2.csv", ("alpha", "beta", "start", "mean_clusters", "standard_error"), table)
+    summary = {"sites": sites, "edges": edges, "sweeps": sweeps, "seed": plan.seed, "without_coupling": without}
+    figures.write_json(manner.folder / "fig2.json", summary)
+    return done

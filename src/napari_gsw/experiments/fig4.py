@@ -1,0 +1,240 @@
+"""Figure 4: what bonds are worth. Chains that differ in nothing but lambda, by sweeps and by the clock.
+
+Once as in the paper (constant beta = .02), and once under strong couplings that follow the contrast, where the
+generalized sampler stands against single-site Gibbs and the classical Swendsen-Wang. Both from one cluster and from a
+random start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core import bonds
+from napari_gsw.core.chain import start, step
+from napari_gsw.core.model import Problem
+from napari_gsw.core.pipeline import prepare, start_labels
+from napari_gsw.core.settings import Settings, preset
+from napari_gsw.data_sets import Example
+from napari_gsw.experiments import figures
+from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.experiments.pictures import LABELME, Plan, photograph_tiles, spread
+from napari_gsw.io import read_image
+
+IMAGES, QUICK_IMAGES = 48, 6
+LAMBDAS = (0.0, 1.0, 5.0, 10.0, 20.0)
+STARTS = ("one", "random")
+# Strong couplings: beta exp(-contrast / contrast_scale), and the cap on beta * delta of the generalized sampler.
+STRONG: Mapping[str, Any] = dict(coupling="contrast", beta=6.0, contrast_scale=5.0)
+STRONG_CAP = 0.7
+RIVALS = ("gibbs", "swendsen-wang", "gsw")
+SWEEPS = {"paper": 1000, "strong": 400}
+QUICK_SWEEPS = {"paper": 60, "strong": 40}
+# Sweeps between two looks at the clock.
+CHUNK = 5
+
+
+class Task(NamedTuple):
+    example: Example
+    sweeps: Mapping[str, int]
+    seed: int
+
+
+def compared(task: Task) -> Row:
+    """All chains on one image: best log posterior so far, number of clusters and seconds after every few sweeps."""
+    image, axes = read_image(task.example.image)
+    runs: dict[str, Any] = {}
+    sites = 0
+    for model, changes in (("paper", {}), ("strong", STRONG)):
+        settings = preset("paper", axes=axes, **changes)
+        problem = prepare(image, settings)
+        sites = problem.n
+        for begin in STARTS:
+            for name, made in _samplers(model, problem).items():
+                first = start_labels(problem, settings.replace(start=begin), task.seed)
+                runs[f"{model}/{begin}/{name}"] = _run(problem, made, first, task.sweeps[model], task.seed)
+    return {"sites": sites, "runs": runs}
+
+
+def _samplers(model: str, problem: Problem) -> dict[str, Any]:
+    if model == "paper":
+        return {f"{lam:g}": bonds.fixed(problem, lam) for lam in LAMBDAS}
+    capped = bonds.fixed(problem, Settings().lam, STRONG_CAP)
+    return dict(zip(RIVALS, (bonds.fixed(problem, 0.0), bonds.fixed(problem, 1.0), capped), strict=True))
+
+
+def _run(problem: Problem, made: Any, first: Any, sweeps: int, seed: int) -> Row:
+    chain = start(problem, made, 0, 0, seed, first, None)
+    value, clusters, seconds, spent = [], [], [], 0.0
+    for done in range(0, sweeps, CHUNK):
+        began = time.perf_counter()
+        trace = step(chain, min(CHUNK, sweeps - done))
+        spent += time.perf_counter() - began
+        value += trace[:, 0].round(3).tolist()
+        clusters.append(int(trace[-1, 1]))
+        seconds.append(round(spent, 6))
+    return {"value": value, "clusters": clusters, "seconds": seconds}
+
+
+def chosen_images(plan: Plan, manner: Manner) -> list[Example]:
+    """48 images: LabelMe's if there are any (six of each kind of scene), otherwise those of the other data set."""
+    count = QUICK_IMAGES if plan.quick else IMAGES
+    count = count if plan.limit is None else min(count, plan.limit)
+    for name in (LABELME, *plan.data):
+        if plan.data.get(name):
+            return spread(plan.data[name], count)
+    return spread(photograph_tiles(manner.folder), count)
+
+
+def reproduce(plan: Plan, manner: Manner) -> Rows:
+    examples = chosen_images(plan, manner)
+    sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
+    jobs = {e.name: Task(e, sweeps, plan.seed) for e in examples}
+    settings = {m: preset("paper", **c).to_dict() for m, c in (("paper", {}), ("strong", STRONG))}
+    depends = {"settings": settings, "sweeps": dict(sweeps), "seed": plan.seed, "cap": STRONG_CAP, "lambdas": LAMBDAS}
+    done = run_jobs("fig4", compared, jobs, depends, manner, {e.name: [e.image] for e in examples})
+    if done.done:
+        _draw_traces(done.done, manner)
+        _draw_gains(done.done, sweeps, manner)
+        figures.write_json(manner.folder / "fig4.json", summary(done, sweeps, settings, plan.seed))
+        figures.write_csv(manner.folder / "fig4.csv", *_table(done.done))
+    return done
+
+
+def names_of(model: str) -> tuple[str, ...]:
+    return tuple(f"{lam:g}" for lam in LAMBDAS) if model == "paper" else RIVALS
+
+
+def best_by_sweeps(run: Row) -> float:
+    """Highest log posterior of a whole run."""
+    return float(np.max(run["value"]))
+
+
+def best_by_clock(run: Row, seconds: float) -> float:
+    """Highest log posterior within some seconds; of the first few sweeps if even they took longer."""
+    chunks = max(1, int(np.searchsorted(run["seconds"], seconds, side="right")))
+    return float(np.max(run["value"][: chunks * CHUNK]))
+
+
+def gains(rows: Mapping[str, Row], model: str, begin: str, clock: bool) -> dict[str, NDArray[np.float64]]:
+    """Increase of the best log posterior over single-site Gibbs, one entry an image, by sampler.
+
+    In percent, as in the paper; under strong couplings, where log posteriors come near 0 and a percentage means
+    nothing, in units of the log posterior per site. By the clock each chain has the time of the quickest of them, so
+    that none is looked at beyond its end.
+    """
+    names = names_of(model)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for row in rows.values():
+        runs = {name: row["runs"][f"{model}/{begin}/{name}"] for name in names}
+        least = min(run["seconds"][-1] for run in runs.values())
+        best = {n: best_by_clock(r, least) if clock else best_by_sweeps(r) for n, r in runs.items()}
+        base = best[names[0]]
+        for name in names:
+            unit = abs(base) / 100 if model == "paper" else row["sites"]
+            found[name].append((best[name] - base) / unit)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def wins(rows: Mapping[str, Row], begin: str, clock: bool) -> dict[str, int]:
+    """On how many images the generalized sampler is ahead of each rival, and of both, under strong couplings."""
+    mine = gains(rows, "strong", begin, clock)
+    gibbs, classical = mine["gsw"] > mine["gibbs"], mine["gsw"] > mine["swendsen-wang"]
+    return {"gibbs": int(gibbs.sum()), "swendsen-wang": int(classical.sum()), "both": int((gibbs & classical).sum())}
+
+
+def summary(done: Rows, sweeps: Mapping[str, int], settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    rows = done.done
+    found: dict[str, Any] = {
+        "images": len(rows), "failed": list(done.failed), "sweeps": dict(sweeps), "seed": seed,
+        "settings": settings, "strong_cap": STRONG_CAP,
+    }  # fmt: skip
+    for model in SWEEPS:
+        for begin in STARTS:
+            entry: dict[str, Any] = {}
+            unit = "percent" if model == "paper" else "per_site"
+            for clock in (False, True):
+                percent = gains(rows, model, begin, clock)
+                entry["by_clock" if clock else "by_sweeps"] = {
+                    name: {
+                        f"median_increase_{unit}": float(np.median(values)),
+                        f"mean_increase_{unit}": float(np.mean(values)),
+                        "better_than_gibbs": int((values > 0).sum()),
+                    }
+                    for name, values in percent.items()
+                }
+                if model == "strong":
+                    entry["gsw_wins_by_clock" if clock else "gsw_wins_by_sweeps"] = wins(rows, begin, clock)
+            each = {n: [r["runs"][f"{model}/{begin}/{n}"] for r in rows.values()] for n in names_of(model)}
+            entry["median_seconds"] = {
+                n: float(np.median([r["seconds"][-1] for r in runs])) for n, runs in each.items()
+            }
+            entry["median_clusters"] = {
+                n: float(np.median([r["clusters"][-1] for r in runs])) for n, runs in each.items()
+            }
+            found[f"{model}, from {begin}"] = entry
+    return found
+
+
+def _table(rows: Mapping[str, Row]) -> tuple[Sequence[str], list[list[Any]]]:
+    head = ("image", "model", "start", "sampler", "best_log_posterior", "seconds", "clusters")
+    lines = [
+        [name, *key.split("/"), best_by_sweeps(run), run["seconds"][-1], run["clusters"][-1]]
+        for name, row in rows.items()
+        for key, run in row["runs"].items()
+    ]
+    return head, lines
+
+
+def _draw_traces(rows: Mapping[str, Row], manner: Manner) -> None:
+    """A typical run: the image whose gain of lambda = 10 is the median one."""
+    middle = gains(rows, "paper", "one", False)["10"]
+    name = list(rows)[int(np.argsort(middle)[len(middle) // 2])]
+    made = figures.figure(10, 3.6)
+    for axes, begin in zip(made.subplots(1, 2), STARTS, strict=True):
+        late = []
+        for ink, lam in zip(figures.INKS, names_of("paper"), strict=True):
+            value = rows[name]["runs"][f"paper/{begin}/{lam}"]["value"]
+            axes.plot(np.arange(1, len(value) + 1), value, color=ink, linewidth=0.8, label=f"λ = {lam}")
+            late += value[len(value) // 10 :]
+        room = 0.15 * (np.ptp(late) or 1.0)
+        axes.set_ylim(min(late) - room, max(late) + room)
+        axes.ticklabel_format(useOffset=False, style="plain")
+        words = "one cluster" if begin == "one" else "a random partition"
+        figures.tidy(axes, "sweep", "log posterior", f"{name}, from {words}")
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    figures.save(made, manner.folder / "fig4a.png")
+
+
+def _draw_gains(rows: Mapping[str, Row], sweeps: Mapping[str, int], manner: Manner) -> None:
+    """Box plots of the increase over single-site Gibbs, after equal sweeps and after equal time."""
+    made = figures.figure(11, 7)
+    grid = made.subplots(2, 4, width_ratios=(2, 2, 1.1, 1.1))
+    for line, clock in zip(grid, (False, True), strict=True):
+        for axes, (model, begin) in zip(line, [(m, b) for m in SWEEPS for b in STARTS], strict=True):
+            percent = gains(rows, model, begin, clock)
+            names = names_of(model)[1:]
+            inks = figures.INKS[1:] if model == "paper" else (figures.INKS[1], figures.INKS[4])
+            boxes = axes.boxplot(
+                [percent[name] for name in names], widths=0.55, patch_artist=True,
+                medianprops={"color": "black"}, flierprops={"marker": ".", "markersize": 3, "alpha": 0.5},
+            )  # fmt: skip
+            for box, ink in zip(boxes["boxes"], inks, strict=True):
+                box.set(facecolor=ink, alpha=0.55, edgecolor=ink)
+            words = {"swendsen-wang": "SW", "gsw": "GSW"}
+            axes.set_xticks(range(1, len(names) + 1), [words.get(n, n) for n in names])
+            axes.axhline(0, color="black", linewidth=0.8)
+            after = (
+                "equal time"
+                if clock
+                else f"{len(rows[next(iter(rows))]['runs'][f'{model}/{begin}/{names[0]}']['value'])} sweeps"
+            )
+            kind = "β = .02" if model == "paper" else "strong"
+            figures.tidy(axes, "λ" if model == "paper" else "", "", f"{kind}, start {begin}\nafter {after}")
+        line[0].set_ylabel("increase over Gibbs (%)")
+        line[2].set_ylabel("increase over Gibbs (log units a site)")
+    figures.save(made, manner.folder / "fig4b.png")

@@ -1,0 +1,84 @@
+"""What the experiments look at: the data sets that the user has, or, without any, pictures made on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.data_sets import Example, labelled_folder
+from napari_gsw.sample_data import photographs, random_mosaic
+
+BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"
+
+# Side of a tile of a photograph, and how many mosaics are made.
+TILE, MOSAIC_COUNT = 256, 12
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an experiment is to do.
+
+    Attributes
+    ----------
+    data : examples of each data set that the user has, by its name.
+    quick : few images and few sweeps: to see that all works, not to learn anything.
+    seed : of everything that is drawn.
+    limit : most images of each data set, or None.
+    """
+
+    data: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+    quick: bool = False
+    seed: int = 0
+    limit: int | None = None
+
+
+def spread(examples: Sequence[Example], limit: int | None) -> list[Example]:
+    """At most `limit` examples, as evenly spread as can be: data sets are often sorted by kind."""
+    count = len(examples) if limit is None else min(limit, len(examples))
+    return [examples[i * len(examples) // count] for i in range(count)]
+
+
+def photograph_tiles(folder: Path) -> list[Example]:
+    """Square tiles of the photographs that come with scikit-image, as files in a folder; nobody has segmented them."""
+    import imageio.v3 as iio
+
+    place = _made(folder / "photographs")
+    made = []
+    for name, image in photographs().items():
+        rows, columns = (max(1, side // TILE) for side in image.shape[:2])
+        for r in range(rows):
+            for c in range(columns):
+                file = place / f"{name}_{r}{c}.png"
+                if not file.exists():
+                    iio.imwrite(file, image[r * TILE : (r + 1) * TILE, c * TILE : (c + 1) * TILE])
+                made.append(Example(file.stem, file, file.with_suffix(".none"), "folder"))
+    return made
+
+
+def mosaics(folder: Path) -> list[Example]:
+    """Random mosaics and their truth, as files in a folder."""
+    import imageio.v3 as iio
+
+    place = folder / "mosaics"
+    _made(place / "images")
+    _made(place / "labels")
+    for k in range(MOSAIC_COUNT):
+        file = place / "images" / f"mosaic_{k:02}.png"
+        truth = place / "labels" / file.name
+        if not (file.exists() and truth.exists()):
+            image, labels = random_mosaic(np.random.default_rng(k))
+            iio.imwrite(file, image)
+            iio.imwrite(truth, labels)
+    return labelled_folder(place)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror or reason}") from None
+    return folder

@@ -1,0 +1,217 @@
+"""Table 1: mean shift, rdd-CRP and the (truncated) Potts-DP on both data sets, beside the figures of the paper.
+
+Everything that samples does so on the same sites, counts and likelihood of an image. Beside the paper's median Rand
+index, number of clusters and Wilcoxon tests stand measures that punish over-segmentation, and two more methods. A
+second part tells how much of the fall with T_min is mixing: the same chains without whole-cluster moves (the paper's
+sampler), at its lambda and at a smaller one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
+from napari_gsw.core import priors
+from napari_gsw.core.chain import step
+from napari_gsw.core.model import Problem
+from napari_gsw.core.pipeline import chains, prepare
+from napari_gsw.core.settings import preset
+from napari_gsw.data_sets import Example
+from napari_gsw.experiments import figures
+from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human
+from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.experiments.paper import TABLE
+from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
+from napari_gsw.peers import crp
+from napari_gsw.peers.methods import choose, segment
+
+SIZES = (0, 3, 6, 9)
+# The columns of the paper's table, and further methods.
+OURS = tuple(f"T_min {size}" for size in SIZES)
+PAPERS = ("mean-shift", "rdd-crp", *OURS)
+FURTHER = ("dd-crp", "felzenszwalb", "normalized-cut")
+# The paper's sampler has no whole-cluster moves; with a smaller lambda it mixes worse.
+MIXING = {f"T_min {size}, lambda {lam:g}, no regroups": (size, lam) for lam in (10.0, 3.0) for size in SIZES[1:]}
+MIXING_IMAGES = 24
+QUICK_IMAGES, QUICK_SWEEPS = 4, 60
+
+
+class Task(NamedTuple):
+    example: Example
+    columns: tuple[str, ...]
+    sweeps: int
+    seed: int
+
+
+def scored(task: Task) -> Row:
+    """Measures of every method on one image."""
+    scene = task.example.read()
+    settings = preset("paper", axes=scene.axes, sweeps=task.sweeps)
+    began = time.perf_counter()
+    problem = prepare(scene.image, settings)
+    prepared = time.perf_counter() - began
+    typical = typical_human(scene.humans)
+    row: Row = {}
+    for name in task.columns:
+        began = time.perf_counter()
+        if name in ("rdd-crp", "dd-crp"):
+            found = crp.search(problem, crp.RddCrp() if name == "rdd-crp" else crp.DdCrp(), task.seed)[0]
+            labels: NDArray[Any] = problem.paint(found.best.labels + 1)
+        elif name in OURS or name in MIXING:
+            size, lam = MIXING.get(name, (SIZES[OURS.index(name)] if name in OURS else 0, settings.lam))
+            changes: dict[str, Any] = {"min_size": size, "lam": lam} | ({"regroups": 0} if name in MIXING else {})
+            labels = best_labels(problem, changes, task.seed)
+        else:
+            labels = segment(scene.image, choose(name, "paper", {"axes": scene.axes}), task.seed).labels
+        took = time.perf_counter() - began
+        sampled = name not in ("mean-shift", "felzenszwalb", "normalized-cut")
+        row[name] = {**measures(labels, scene, typical), "seconds": took + (prepared if sampled else 0.0)}
+    return row
+
+
+def best_labels(problem: Problem, changes: Mapping[str, Any], seed: int) -> NDArray[Any]:
+    """The label image of the best state of the chain that the changed settings describe, on the same sites."""
+    assert problem.settings is not None
+    settings = problem.settings.replace(**changes)
+    changed = dataclasses.replace(problem, prior=priors.from_settings(settings), settings=settings)
+    (chain,) = chains(changed, settings, seed).chains
+    step(chain, settings.sweeps)
+    return problem.paint(chain.posterior.best + 1)
+
+
+def reproduce(plan: Plan, manner: Manner) -> Rows:
+    sweeps = QUICK_SWEEPS if plan.quick else preset("paper").sweeps
+    columns = (*PAPERS, *FURTHER)
+    if importlib.util.find_spec("cv2") is None:
+        print('napari-gsw: mean shift is left out; it needs: pip install "napari-gsw[peers]"', file=sys.stderr)
+        columns = tuple(name for name in columns if name != "mean-shift")
+    data = dict(plan.data) or {MOSAICS: mosaics(manner.folder)}
+    limit = QUICK_IMAGES if plan.quick and plan.limit is None else plan.limit
+    done: dict[str, Row] = {}
+    failed: dict[str, str] = {}
+    content: dict[str, Any] = {"seed": plan.seed, "settings": preset("paper", sweeps=sweeps).to_dict(), "data": {}}
+    for which, examples in data.items():
+        parts = {}
+        for part, names, count in (("", columns, limit), ("mixing", ("T_min 0", *MIXING), MIXING_IMAGES)):
+            some = spread(spread(examples, limit), count)
+            jobs = {e.name: Task(e, names, sweeps, plan.seed) for e in some}
+            depends = {"sweeps": sweeps, "seed": plan.seed, "columns": names, "settings": content["settings"]}
+            title = "-".join(filter(None, ("table1", which.lower(), part)))
+            found = run_jobs(title, scored, jobs, depends, manner, {e.name: (e.image, e.truth) for e in some})
+            done |= {f"{title}/{name}": row for name, row in found.done.items()}
+            failed |= {f"{which}/{name}": reason for name, reason in found.failed.items()}
+            parts[part or "table"] = summarised(list(found.done.values()), names)
+        content["data"][which] = parts | {"failed": [name for name in failed if name.startswith(f"{which}/")]}
+    figures.write_json(manner.folder / "table1.json", content)
+    figures.write_csv(manner.folder / "table1.csv", *_lines(content["data"]))
+    (manner.folder / "table1.md").write_text(markdown(content["data"]), encoding="utf-8")
+    _draw(content["data"], manner)
+    return Rows(done, failed)
+
+
+def summarised(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
+    """Medians and means of each method, and its p-value against the one with the highest median Rand index."""
+    if not rows:
+        return {"images": 0, "best": None, "methods": {}}
+    rand = {name: np.array([row[name]["rand_one_human"] for row in rows]) for name in names}
+    best = max(names, key=lambda name: float(np.median(rand[name])))
+    methods: dict[str, Any] = {}
+    for name in names:
+        values = {m: np.array([row[name][m] for row in rows]) for m in MEASURES}
+        methods[name] = {
+            "median": {m: float(np.median(v)) for m, v in values.items()},
+            "mean": {m: float(np.mean(v)) for m, v in values.items()},
+            "p_value": None if name == best else p_value(rand[best], rand[name]),
+        }
+    return {"images": len(rows), "best": best, "methods": methods}
+
+
+def p_value(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Wilcoxon's signed-rank test that a and b have the same median; 1 if they are equal throughout."""
+    return 1.0 if np.array_equal(a, b) else float(wilcoxon(a, b).pvalue)
+
+
+def _lines(data: Mapping[str, Any]) -> tuple[Sequence[str], list[list[Any]]]:
+    head = ["data", "part", "method", "images", *(f"median_{m}" for m in MEASURES), *(f"mean_{m}" for m in MEASURES)]
+    lines: list[list[Any]] = []
+    for which, parts in data.items():
+        for part in ("table", "mixing"):
+            for name, found in parts[part]["methods"].items():
+                printed = TABLE.get(which, {}).get(name)
+                beside = (found["p_value"], printed and printed.rand, printed and printed.clusters)
+                figures_of = (*found["median"].values(), *found["mean"].values(), *beside)
+                lines.append([which, part, name, parts[part]["images"], *figures_of])
+    return [*head, "p_value", "paper_median_rand", "paper_median_clusters"], lines
+
+
+def markdown(data: Mapping[str, Any]) -> str:
+    """The tables for a person; the paper's figures in brackets, the best by median Rand in bold."""
+    text = []
+    for which, parts in data.items():
+        for part in ("table", "mixing"):
+            found = parts[part]
+            if not found["images"]:
+                continue
+            title = which if part == "table" else f"{which}: how much of the fall is mixing"
+            text.append(f"### {title} ({found['images']} images)\n")
+            text.append(
+                "| method | Rand, one human | p | clusters | Rand, all humans | adjusted Rand | VI | covering "
+                "| boundary F | seconds |"
+            )
+            text.append("|---|---|---|---|---|---|---|---|---|---|")
+            for name, one in found["methods"].items():
+                text.append(_markdown_line(name, one, TABLE.get(which, {}).get(name), name == found["best"]))
+            text.append("")
+    return "\n".join(text) + "\nAll figures are medians over the images; in brackets those that the paper prints.\n"
+
+
+def _markdown_line(name: str, one: Mapping[str, Any], printed: Any, best: bool) -> str:
+    m, p = one["median"], one["p_value"]
+    chance = "–" if p is None else "<.001" if p < 0.001 else f"{p:.3f}"
+    rand = f"{m['rand_one_human']:.4f}"
+    cells = [
+        name,
+        (f"**{rand}**" if best else rand) + (f" ({printed.rand:.4f})" if printed else ""),
+        chance,
+        f"{m['n_regions']:g}" + (f" ({printed.clusters})" if printed else ""),
+        f"{m['probabilistic_rand']:.4f}",
+        f"{m['adjusted_rand']:.3f}",
+        f"{m['variation_of_information']:.2f}",
+        f"{m['covering']:.3f}",
+        f"{m['boundary_f']:.3f}",
+        f"{m['seconds']:.1f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _draw(data: Mapping[str, Any], manner: Manner) -> None:
+    """Median Rand index and number of clusters of each method, ours filled, the paper's hollow."""
+    shown = {which: parts["table"] for which, parts in data.items() if parts["table"]["images"]}
+    if not shown:
+        return
+    made = figures.figure(5.2 * len(shown) + 1, 4.2)
+    for axes, (which, found) in zip(np.atleast_1d(made.subplots(1, len(shown))), shown.items(), strict=True):
+        names = list(found["methods"])
+        for y, name in enumerate(names):
+            one = found["methods"][name]["median"]
+            ink = figures.INKS[4] if name in OURS else figures.INKS[1]
+            axes.plot(one["rand_one_human"], y, "o", color=ink, markersize=8)
+            text = f"{one['n_regions']:g} clusters"
+            axes.annotate(text, (one["rand_one_human"], y), (8, -10), textcoords="offset points", fontsize=7, color=ink)
+            printed = TABLE.get(which, {}).get(name)
+            if printed:
+                axes.plot(printed.rand, y, "o", color=ink, markersize=8, fillstyle="none")
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        figures.tidy(axes, "median Rand index, one human", "", f"{which}, {found['images']} images; hollow: the paper")
+        axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
+        axes.margins(x=0.15)
+    figures.save(made, manner.folder / "table1.png")

@@ -1,0 +1,104 @@
+"""A weighted graph -> parts, by normalized cuts after Shi and Malik (2000).
+
+Every node is also tied to itself with weight 1, the most that two nodes can be tied by: else a node with weak ties to
+all its neighbours would cost nothing to cut off.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse import coo_array, csr_array, dia_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackError, eigsh
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Ties below this are none; their eigenvalues could not be told from 0.
+WEAKEST = 1e-6
+# A graph of more nodes is solved by iteration.
+DENSE = 300
+# All eigenvalues are >= 0, so that a matrix shifted by this is safely positive.
+SHIFT = 1e-3
+# Of eigenvectors: far finer than the differences that decide where to cut.
+TOLERANCE = 1e-4
+
+
+def parts(n: int, edges: NDArray[np.integer], tie: Floats, threshold: float, rng: np.random.Generator) -> Longs:
+    """Cut a graph in two, and the parts again, as long as the cheapest cut found costs less than the threshold.
+
+    Parameters
+    ----------
+    n : number of nodes.
+    edges : (m, 2) nodes, each pair once.
+    tie : (m,) weights in 0..1.
+    threshold : compared with cut / ties of the one side + cut / ties of the other, 0 to 2.
+    rng : for the vectors that iterations start from.
+
+    Returns
+    -------
+    (n,) part of each node, 0..k-1.
+    """
+    kept = tie >= WEAKEST
+    left, right = edges[kept].T
+    half = coo_array((tie[kept], (left, right)), shape=(n, n)).tocsr()
+    graph = csr_array(half + half.T + eye_array(n))
+    part = np.empty(n, np.int64)
+    found = 0
+    waiting = [np.arange(n)]
+    while waiting:
+        nodes = waiting.pop()
+        within = csr_array(graph[nodes][:, nodes])
+        count, piece = connected_components(within, directed=False)
+        if count == 1 and len(nodes) > 1:
+            side, cost = cheapest_cut(within, second_vector(within, rng))
+            if cost < threshold:
+                count, piece = 2, side.astype(np.int32)
+        if count > 1:
+            order = np.argsort(piece, kind="stable")
+            waiting += np.split(nodes[order], np.cumsum(np.bincount(piece))[:-1])
+        else:
+            part[nodes] = found
+            found += 1
+    return part
+
+
+def second_vector(graph: csr_array[Any], rng: np.random.Generator) -> Floats:
+    """(n,) the second generalized eigenvector of D - W, for which similar values mean closely tied nodes."""
+    n = graph.shape[0]
+    root: Floats = 1 / np.sqrt(graph.sum(axis=0))
+    scaled = dia_array((root[np.newaxis], [0]), shape=(n, n))
+    laplacian = csr_array(eye_array(n) - scaled @ graph @ scaled)
+    vector: Floats | None = None
+    if n > DENSE:
+        try:
+            values, vectors = eigsh(laplacian.tocsc(), k=2, sigma=-SHIFT, which="LM", v0=rng.random(n), tol=TOLERANCE)
+            vector = vectors[:, np.argmax(values)]
+        except ArpackError:  # too regular a graph for an iteration
+            vector = None
+    if vector is None:
+        vector = eigh(laplacian.toarray(), subset_by_index=[1, 1])[1][:, 0]
+    return root * vector
+
+
+def cheapest_cut(graph: csr_array[Any], values: Floats) -> tuple[Mask, float]:
+    """The cut between small and large values that costs least: the nodes on its one side, (n,), and the cost."""
+    n = len(values)
+    order = np.argsort(values, kind="stable")
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(n)
+    ends = graph.tocoo()
+    start, stop = rank[ends.row], rank[ends.col]
+    once = start < stop
+    # An edge is cut after every rank from that of its one end to the one before its other end.
+    opened = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
+    cut = np.cumsum(opened)[:-1]
+    below = np.cumsum(graph.sum(axis=0)[order])
+    cost = cut / below[:-1] + cut / (below[-1] - below[:-1])
+    best = int(np.argmin(cost))
+    return rank <= best, float(cost[best])

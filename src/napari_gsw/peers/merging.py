@@ -1,0 +1,94 @@
+"""Pixels -> regions: neighbours whose mean colours are near become one, in rounds of whole-array operations.
+
+In each round all chosen neighbours join at once, and so do their neighbours' neighbours; then the mean colours are
+taken anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """A partition of the pixels and which of its n parts touch.
+
+    Attributes
+    ----------
+    labels : (pixels,) region 0..n-1 of each pixel.
+    edges : (m, 2) regions that share a pixel face, the smaller number first, sorted.
+    total : (n, C) sum of the colours of the pixels.
+    size : (n,) number of pixels.
+    """
+
+    labels: Longs
+    edges: Longs
+    total: Floats
+    size: Floats
+
+    @cached_property
+    def distance(self) -> Floats:
+        """(m,) Euclidean distance of the mean colours along each edge."""
+        mean = self.total / self.size[:, np.newaxis]
+        apart: Floats = np.linalg.norm(mean[self.edges[:, 0]] - mean[self.edges[:, 1]], axis=1)
+        return apart
+
+    def joined(self, chosen: Mask) -> Regions:
+        """The regions after all edges that are `chosen`, (m,), have been closed."""
+        n = len(self.size)
+        ends = self.edges[chosen]
+        closed = coo_array((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), shape=(n, n))
+        count, found = connected_components(closed, directed=False)
+        part: Longs = found.astype(np.int64)
+        edges = np.sort(part[self.edges], axis=1)
+        edges = edges[edges[:, 0] < edges[:, 1]]
+        key = np.unique(edges[:, 0] * count + edges[:, 1])
+        return Regions(
+            labels=part[self.labels],
+            edges=np.stack((key // count, key % count), axis=1),
+            total=np.stack([np.bincount(part, column, count) for column in self.total.T], axis=1),
+            size=np.bincount(part, weights=self.size, minlength=count).astype(np.float64),
+        )
+
+
+def pixels(colours: NDArray[np.generic]) -> Regions:
+    """Every pixel of (Y, X, C) colours as a region of its own."""
+    number = np.arange(colours.shape[0] * colours.shape[1]).reshape(colours.shape[:2])
+    right = np.stack((number[:, :-1].ravel(), number[:, 1:].ravel()), axis=1)
+    down = np.stack((number[:-1].ravel(), number[1:].ravel()), axis=1)
+    edges = np.concatenate((right, down))
+    total = colours.reshape(number.size, -1).astype(np.float64)
+    return Regions(number.ravel(), edges[np.lexsort((edges[:, 1], edges[:, 0]))], total, np.ones(number.size))
+
+
+def fused(regions: Regions, reach: float) -> Regions:
+    """Neighbours closer than `reach` in mean colour join until there are none."""
+    while (near := regions.distance < reach).any():
+        regions = regions.joined(near)
+    return regions
+
+
+def without_small(regions: Regions, smallest: int) -> Regions:
+    """Regions under `smallest` pixels join the neighbour that is nearest in mean colour until there are none.
+
+    The neighbour may be small itself. Of neighbours that are equally near, the one with the smallest number is taken.
+    """
+    while len(regions.edges) and (small := regions.size < smallest).any():
+        left, right = regions.edges.T
+        rank = np.empty(len(left), np.int64)
+        rank[np.argsort(regions.distance, kind="stable")] = np.arange(len(left))
+        nearest = np.full(len(small), len(left))
+        np.minimum.at(nearest, left, rank)
+        np.minimum.at(nearest, right, rank)
+        regions = regions.joined((small[left] & (nearest[left] == rank)) | (small[right] & (nearest[right] == rank)))
+    return regions

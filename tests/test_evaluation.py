@@ -1,0 +1,241 @@
+"""``napari-gsw evaluate``: scores of any method on data sets in their publishers' layouts."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+import napari_gsw as gsw
+from napari_gsw.cli import main
+from napari_gsw.cli.choices import METHOD_NAMES
+from napari_gsw.core.metrics import adjusted_rand, covering, probabilistic_rand, rand_index, variation_of_information
+from napari_gsw.data_sets import labelled_folder
+from napari_gsw.experiments.evaluation import MEASURES, Task, measures, scored, typical_human
+from napari_gsw.peers.methods import METHODS, choose, segment
+from napari_gsw.sample_data import random_mosaic
+
+PROMISED = (
+    "rand_one_human", "probabilistic_rand", "adjusted_rand", "variation_of_information", "covering", "boundary_f",
+    "n_regions", "seconds",
+)  # fmt: skip
+
+
+def scene(seed):
+    return random_mosaic(np.random.default_rng(seed), (60, 80))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with images/ and labels/ of three mosaics."""
+    place = tmp_path / "data"
+    for kind in ("images", "labels"):
+        (place / kind).mkdir(parents=True)
+    for k, name in enumerate("abc"):
+        image, truth = scene(k)
+        iio.imwrite(place / "images" / f"{name}.png", image)
+        iio.imwrite(place / "labels" / f"{name}.png", truth)
+    return place
+
+
+@pytest.fixture
+def bsds(tmp_path):
+    """A split of three images with three humans each."""
+    place = tmp_path / "bsds"
+    for kind in ("images", "groundTruth"):
+        (place / kind / "val").mkdir(parents=True)
+    for k, name in enumerate("abc"):
+        image, truth = scene(k)
+        iio.imwrite(place / "images" / "val" / f"{name}.png", image)
+        cell = np.empty((1, 3), object)
+        for h, human in enumerate((np.ones_like(truth), truth, np.minimum(truth, 3))):
+            cell[0, h] = {"Segmentation": human.astype(np.uint16), "Boundaries": human > 1}
+        savemat(place / "groundTruth" / "val" / f"{name}.mat", {"groundTruth": cell}, do_compression=True)
+    return place
+
+
+def run(*words):
+    return main(["evaluate", "-q", "--jobs", "1", *map(str, words)])
+
+
+QUICK = ("--preset", "paper", "--set", "sweeps=30", "--set", "site_size=20")
+
+
+def test_the_files_that_are_promised(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    code = main(["evaluate", "--jobs", "1", "--folder", str(folder), "-o", str(out), *QUICK])
+    assert code == 0
+    found = json.loads((out / "evaluation.json").read_text())
+    assert found["images"] == 3
+    assert found["failed"] == []
+    assert found["settings"]["method"] == "gsw"
+    assert found["settings"]["sweeps"] == 30
+    assert found["settings"]["seed"] == 0
+    with (out / "images.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["image"] for row in rows] == ["a", "b", "c"]
+    for name in PROMISED:
+        values = [float(row[name]) for row in rows]
+        assert found["mean"][name] == pytest.approx(np.mean(values))
+        assert found["median"][name] == pytest.approx(np.median(values))
+    assert found["mean"]["adjusted_rand"] > 0.5
+    printed = capsys.readouterr().out
+    assert "3 images scored, 0 skipped" in printed
+    assert all(heading in printed for heading, _ in MEASURES.values())
+
+
+def test_the_scores_are_those_of_the_labels(bsds, tmp_path):
+    out = tmp_path / "out"
+    assert run("--bsds", bsds, "--split", "val", "-o", out, "--save-labels", *QUICK) == 0
+    with (out / "images.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for k, row in enumerate(rows):
+        truth = scene(k)[1]
+        labels = iio.imread(out / "labels" / f"{row['image']}.tif")
+        humans = [np.ones_like(truth), truth, np.minimum(truth, 3)]
+        assert float(row["probabilistic_rand"]) == pytest.approx(probabilistic_rand(labels, humans))
+        assert float(row["rand_first_human"]) == pytest.approx(rand_index(labels, humans[0]))
+        assert float(row["rand_one_human"]) == pytest.approx(rand_index(labels, humans[typical_human(humans)]))
+        for name, measure in (("adjusted_rand", adjusted_rand), ("variation_of_information", variation_of_information)):
+            assert float(row[name]) == pytest.approx(np.mean([measure(labels, h) for h in humans]))
+        assert float(row["covering"]) == pytest.approx(np.mean([covering(labels, h) for h in humans]))
+        assert float(row["n_regions"]) == len(np.unique(labels))
+
+
+def test_the_labels_are_those_of_segment(folder, tmp_path):
+    assert run("--folder", folder, "-o", tmp_path / "out", "--save-labels", "--limit", 1, *QUICK) == 0
+    mine = gsw.segment(scene(0)[0], preset="paper", sweeps=30, site_size=20, seed=0)
+    assert np.array_equal(iio.imread(tmp_path / "out" / "labels" / "a.tif"), mine.labels)
+
+
+def test_two_processes_give_the_same(folder, tmp_path):
+    for jobs in ("1", "2"):
+        words = ["evaluate", "-q", "--jobs", jobs, "--folder", str(folder), "-o", str(tmp_path / jobs), *QUICK]
+        assert main(words) == 0
+    rows = {}
+    for jobs in ("1", "2"):
+        with (tmp_path / jobs / "images.csv").open() as file:
+            rows[jobs] = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+    assert rows["1"] == rows["2"]
+
+
+def test_bad_images_are_named_skipped_and_counted(bsds, tmp_path, capsys):
+    (bsds / "groundTruth" / "val" / "a.mat").write_bytes(b"not a mat file")
+    (bsds / "groundTruth" / "val" / "b.mat").unlink()
+    out = tmp_path / "out"
+    assert run("--bsds", bsds, "--split", "val", "-o", out, *QUICK) == 3
+    found = json.loads((out / "evaluation.json").read_text())
+    assert found["images"] == 1
+    assert found["failed"] == ["a", "b"]
+    assert "a.mat" in found["reasons"]["a"]
+    err = capsys.readouterr().err
+    assert "a skipped" in err
+    assert "b skipped" in err
+    with (out / "images.csv").open() as file:
+        rows = {row["image"]: row for row in csv.DictReader(file)}
+    assert "b.mat" in rows["b"]["skipped"]
+    assert rows["b"]["covering"] == ""
+
+
+def test_nothing_but_bad_images(bsds, tmp_path):
+    for name in "abc":
+        (bsds / "groundTruth" / "val" / f"{name}.mat").unlink()
+    assert run("--bsds", bsds, "-o", tmp_path / "out", *QUICK) == 3
+    found = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert found["images"] == 0
+    assert found["mean"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--bsds", "nowhere"], "nowhere"),
+        (["--labelme", "nowhere"], "nowhere"),
+        (["--folder", "nowhere"], "nowhere"),
+        ([], "name one data set"),
+        (["--bsds", "a", "--folder", "b"], "name one data set"),
+        (["--folder", "a", "--split", "val"], "--split belongs to --bsds"),
+        (["--folder", "DATA", "--method", "magic"], "method must be one of gsw"),
+        (["--folder", "DATA", "--method", "felzenszwalb", "--set", "sweeps=3"], "felzenszwalb has no setting 'sweeps'"),
+        (["--folder", "DATA", "--set", "swepes=3"], "did you mean sweeps"),
+        (["--folder", "DATA", "--preset", "none"], "preset must be one of"),
+    ],
+)
+def test_wrong_words_are_answered_in_one_line(folder, tmp_path, capsys, words, told):
+    assert run(*[str(folder) if w == "DATA" else w for w in words], "-o", tmp_path / "out") == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_a_limit_is_spread_over_the_data_set(tmp_path):
+    from napari_gsw.experiments.pictures import spread
+
+    assert spread(list(range(80)), 8) == list(range(0, 80, 10))
+    assert spread([1, 2], 5) == [1, 2]
+    assert spread([1, 2], None) == [1, 2]
+
+
+def test_the_typical_human_is_the_one_in_the_middle():
+    fine, middle, coarse = np.arange(12), np.arange(12) // 3, np.arange(12) // 6
+    assert typical_human([fine, coarse, middle]) == 2
+    assert typical_human([middle, fine, coarse]) == 0
+    assert typical_human([coarse]) == 0
+
+
+def test_pixels_without_a_polygon_do_not_count():
+    from napari_gsw.data_sets import Scene
+
+    truth = np.repeat([1, 2, 0], 4)[None]
+    found = np.repeat([5, 6, 7], 4)[None]
+    shown = Scene(np.zeros((1, 12)), "YX", [truth], True)
+    assert measures(found, shown)["rand_one_human"] == 1.0
+    assert measures(found % 2, shown)["rand_one_human"] == 1.0
+    assert measures(found % 2, shown._replace(ignore_background=False))["rand_one_human"] < 1.0
+
+
+def test_the_list_of_methods_is_the_same_everywhere():
+    assert tuple(METHODS) == METHOD_NAMES
+
+
+@pytest.mark.parametrize("method", METHOD_NAMES)
+def test_every_method_segments_and_is_scored(folder, method):
+    if method == "mean-shift":
+        pytest.importorskip("cv2")
+    changes = {"gsw": {"sweeps": 30, "site_size": 20}, "mean-shift": {"min_size": 100}}.get(
+        method, {"sweeps": 60, "site_size": 20} if METHODS[method].samples else {}
+    )
+    if method == "felzenszwalb":
+        changes = {"min_size": 100}
+    example = labelled_folder(folder)[0]
+    row = scored(Task(example, choose(method, "paper", changes), 0))
+    assert set(row) == set(MEASURES)
+    assert row["adjusted_rand"] > 0.3
+    assert 2 <= row["n_regions"] <= 40
+
+
+def test_settings_of_a_methods_own_go_first():
+    choice = choose("rdd-crp", "paper", {"alpha": "1e-3", "gamma": "0.5", "evidence": "4"})
+    assert choice.options.alpha == 1e-3
+    assert choice.settings.evidence == 4
+    assert choice.settings.alpha == 3.0
+    assert choice.to_dict()["alpha"] == 1e-3
+    with pytest.raises(gsw.InputError, match="takes no seeds"):
+        segment(np.zeros((20, 20)), choice, seeds=np.zeros((20, 20), int))
+
+
+@pytest.mark.parametrize("method", ["rdd-crp", "felzenszwalb"])
+def test_segment_takes_any_method(folder, tmp_path, capsys, method):
+    image = folder / "images" / "a.png"
+    more = ["--set", "sweeps=30", "--set", "site_size=20"] if method == "rdd-crp" else ["--set", "min_size=50"]
+    out = tmp_path / "out"
+    assert main(["segment", str(image), "-o", str(out), "--method", method, "--save-plot", *more]) == 0
+    made = json.loads((out / "provenance.json").read_text())
+    assert (made["method"]["name"] if method == "rdd-crp" else made["method"]["method"]) == method
+    assert (out / "trace.csv").exists() == (method == "rdd-crp")
+    assert (out / "overlay.png").exists()
+    assert "written to" in capsys.readouterr().out
