@@ -113,6 +113,6 @@ class Codebook:
 
 @lru_cache
 def shipped(space: str) -> Codebook:
-    """The words that come with the package, learnt from 180 photographs: ``lab``, ``hsv`` or ``texture``."""
+    """The words that come with the package, learnt from photographs: ``lab``, ``hsv`` or ``texture``."""
     with resources.as_file(resources.files("napari_gsw") / "data" / f"codebook_{space}.json") as path:
         return Codebook.load(path)

@@ -16,6 +16,8 @@ from napari_gsw.core.superpixels import Sites
 
 # Widths in pixels of the texture filters.
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
+# Weight of value beside saturation where colours are told apart by hue.
+VALUE_WEIGHT = 0.5
 # Share of the largest channel's variance below which a channel is taken for constant.
 LEAST_VARIANCE = 1e-6
 
@@ -94,14 +96,19 @@ def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: C
 
 
 def colours(picture: Picture, space: str) -> Pixels:
-    """(\\*shape, C) float32: the picture's own channels, or for ``hsv`` the cone (S cos H, S sin H, V)."""
+    """(\\*shape, C) float32: the picture's own channels, or for ``hsv`` the cylinder (S cos H, S sin H, V / 2).
+
+    Value counts half, because shading changes it within an object more than it changes the hue.
+    """
     if space != "hsv":
         if picture.rgb and space != "lab":
             raise InputError(f"the codebook has words in {space!r}, but the image is in 'lab'")
         return picture.channels
     hue, saturation, value = np.moveaxis(rgb2hsv(lab2rgb(picture.channels)), -1, 0)
     angle = 2 * np.pi * hue
-    return np.stack((saturation * np.cos(angle), saturation * np.sin(angle), value), axis=-1).astype(np.float32)
+    return np.stack((saturation * np.cos(angle), saturation * np.sin(angle), VALUE_WEIGHT * value), axis=-1).astype(
+        np.float32
+    )
 
 
 def texture_words(picture: Picture, sites: Sites, settings: Settings) -> NDArray[np.int32]:

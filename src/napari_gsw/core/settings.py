@@ -42,6 +42,15 @@ class Settings(Options):
         low=1,
         title="Site size",
     )
+    site_count: int | None = knob(
+        None,
+        "superpixels",
+        "Number of sites, whatever the size of the image; none goes by the site size.",
+        kind=int,
+        optional=True,
+        low=1,
+        title="Number of sites",
+    )
     compactness: float = knob(
         10.0,
         "superpixels",
@@ -73,7 +82,7 @@ class Settings(Options):
     colours: str = knob(
         "lab",
         "features",
-        "Colours in which the words of an RGB image are told apart: Lab, or the cone of hue, saturation and value.",
+        "Colours in which the words of an RGB image are told apart: Lab, or hue, saturation and value.",
         choices=("lab", "hsv"),
         when=("likelihood", ("words",)),
         title="Colour space",
@@ -370,6 +379,10 @@ class Settings(Options):
         if self.sampler == "bond-drawn" and self.bond_low > self.bond:
             raise InputError(f"bond_low must be a number in [0, bond = {self.bond:g}], not {self.bond_low:g}")
 
+    def wanted_sites(self, pixels: int) -> int:
+        """How many sites so many pixels are to become."""
+        return min(self.site_count or max(1, round(pixels / self.site_size)), pixels)
+
 
 def knobs() -> Mapping[str, Knob]:
     """All knobs by name, in the order of the declaration."""
@@ -388,7 +401,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         bond=0.5,
         start="random",
     ),
-    "paper": dict(site_size=150, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
+    "paper": dict(site_count=1000, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }
 DEFAULT_PRESET = "general"
 

@@ -28,7 +28,7 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     Parameters
     ----------
     picture : the converted image.
-    settings : ``superpixels``, ``site_size``, ``compactness`` and ``smoothing`` are read.
+    settings : ``superpixels``, ``site_size``, ``site_count``, ``compactness`` and ``smoothing`` are read.
     mask : (\\*shape,) true where sites are wanted; None for everywhere.
 
     Returns
@@ -85,9 +85,8 @@ def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
 
 
 def _wanted(settings: Settings, shape: tuple[int, ...], inside: Mask | None) -> int:
-    """How many sites make the mean size that is asked for."""
-    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
-    return max(1, round(pixels / settings.site_size))
+    """How many sites are asked for."""
+    return settings.wanted_sites(int(np.prod(shape)) if inside is None else int(inside.sum()))
 
 
 def _slic(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
@@ -122,7 +121,8 @@ def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDA
 
 def _grid(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
     shape = channels.shape[:-1]
-    side = settings.site_size ** (1 / len(shape))
+    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
+    side = (pixels / _wanted(settings, shape, inside)) ** (1 / len(shape))
     blocks = np.zeros(shape, np.int64)
     for axis, length in enumerate(shape):
         parts = max(1, round(length / side))
@@ -154,8 +154,8 @@ def _felzenszwalb(channels: Pixels, settings: Settings, inside: Mask | None) -> 
     edges = np.concatenate(left)[order], np.concatenate(right)[order], weights[order]
 
     wanted = _wanted(settings, shape, inside)
-    smallest = max(1, settings.site_size // 4)
     outside = 0 if inside is None else int(inside.size - inside.sum())
+    smallest = max(1, (numbers.size - outside) // wanted // 4)
     low, high = 1e-3, 1e5
     for _ in range(12):
         middle = geometric_mean(low, high)

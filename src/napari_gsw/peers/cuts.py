@@ -1,7 +1,10 @@
 """A weighted graph -> parts, by normalized cuts after Shi and Malik (2000).
 
-Every node is also tied to itself with weight 1, the most that two nodes can be tied by: else a node with weak ties to
-all its neighbours would cost nothing to cut off.
+A graph is cut in two where that costs least in proportion to the ties on either side. Finding that cut is too much work;
+a good one lies between the small and the large values of an eigenvector, and of those the cheapest is taken.
+
+Every node is also tied to itself with weight 1, the most that two nodes can be tied by: else a single node, of which
+all ties are cut, would cost as much to cut off if they are weak as if they are strong.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.sparse import coo_array, csr_array, dia_array, eye_array
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
@@ -19,7 +22,7 @@ Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Ties below this are none; their eigenvalues could not be told from 0.
+# Ties below this are none: no threshold would notice what it costs to cut them.
 WEAKEST = 1e-6
 # A graph of more nodes is solved by iteration.
 DENSE = 300
@@ -72,18 +75,15 @@ def second_vector(graph: csr_array[Any], rng: np.random.Generator) -> Floats:
     """(n,) the second generalized eigenvector of D - W, for which similar values mean closely tied nodes."""
     n = graph.shape[0]
     root: Floats = 1 / np.sqrt(graph.sum(axis=0))
-    scaled = dia_array((root[np.newaxis], [0]), shape=(n, n))
-    laplacian = csr_array(eye_array(n) - scaled @ graph @ scaled)
-    vector: Floats | None = None
+    scaled = diags_array(root)
+    laplacian = csc_array(eye_array(n) - scaled @ graph @ scaled)
     if n > DENSE:
         try:
-            values, vectors = eigsh(laplacian.tocsc(), k=2, sigma=-SHIFT, which="LM", v0=rng.random(n), tol=TOLERANCE)
-            vector = vectors[:, np.argmax(values)]
+            values, vectors = eigsh(laplacian, k=2, sigma=-SHIFT, v0=rng.random(n), tol=TOLERANCE)
+            return root * vectors[:, np.argmax(values)]
         except ArpackError:  # too regular a graph for an iteration
-            vector = None
-    if vector is None:
-        vector = eigh(laplacian.toarray(), subset_by_index=[1, 1])[1][:, 0]
-    return root * vector
+            pass
+    return root * eigh(laplacian.toarray(), subset_by_index=[1, 1])[1][:, 0]
 
 
 def cheapest_cut(graph: csr_array[Any], values: Floats) -> tuple[Mask, float]:

@@ -1,23 +1,26 @@
 """Mean shift after Comaniciu and Meer (2002): every pixel climbs to a mode of colour and place, modes become regions.
 
-The filtering is OpenCV's, the merging follows EDISON, the authors' own program, as far as the filtering allows:
+The filtering is OpenCV's, the merging follows EDISON, the authors' own program:
 
 1. Pixels that share a face are linked if their modes are less than one unit of L*u*v* apart.
 2. Neighbouring regions whose mean modes are less than half the range bandwidth apart are fused, until there are none.
 3. Regions under the minimum size join the neighbour with the nearest mean mode, until there are none.
 
-What differs from EDISON
-------------------------
-- OpenCV's window in space is a square of 2 x bandwidth + 1 pixels, EDISON's a disc. Both kernels are flat, and both
-  windows in colour are balls of the range bandwidth; EDISON counts differences of L* twice where L* is above 80.
-- OpenCV has 8 bits a channel and rounds every mean to them, and every place to a whole pixel. All three channels are
-  multiplied by the same number, the largest with which the picture fits, so that the bandwidth means the same in all of
-  them; a step is then about 0.4 units of L*u*v* in an ordinary photograph and 1 in one with all saturated colours.
-  EDISON has floating point.
-- OpenCV stops where the window stays on its pixel, at the latest after 100 steps; EDISON where it moves by less than a
-  tenth of a unit, at the latest after 100 steps, and it may let pixels on the way share the result.
-- EDISON links pixels also across corners, and each channel has to differ by less than one unit. It fuses in two rounds
-  instead of until nothing changes. It has edge confidence maps, which are not used here.
+It is not EDISON, and its regions are not EDISON's:
+
+- OpenCV's window in space is a square of 2 x bandwidth + 1 pixels, EDISON's a disc of this diameter. Both kernels are
+  flat, and both windows in colour are balls of the range bandwidth.
+- OpenCV has 8 bits a channel, rounds every mean to them and every place to a whole pixel; EDISON has floating point. All
+  three channels are multiplied by one number, so that the bandwidth means the same in all of them: the largest with
+  which the picture fits. A step is then about 0.4 units of L*u*v* in a photograph of ordinary colours and 1 unit in one
+  that has all the saturated ones; modes that differ by less are the same.
+- OpenCV stops as soon as the window stays on its pixel, EDISON when it moves by less than a tenth of a unit; both after
+  100 steps. EDISON can also let a pixel take over the mode of another on its way.
+- EDISON links pixels across corners too, and each channel on its own has to differ by less than one unit. It fuses in
+  two rounds, not until nothing changes. Where L* is above 80 it counts differences of L* twice.
+- EDISON takes RGB as linear light, here it is sRGB; and it takes grey levels from 0 to 255 as they are, here they become
+  L* from 0 to 100, so that the same range bandwidth is wider.
+- EDISON can weight pixels and edges by a map of confidence, which is not done here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Normalized cuts after Shi and Malik (2000) on the graph of superpixels, as scikit-image has them.
+"""Normalized cuts after Shi and Malik (2000) on the graph of superpixels.
 
 Superpixels and colours are the package's own. Two that touch are tied by exp(-(d / colour)^2), d the distance of their
-mean colours; the graph is cut in two where that costs least in proportion to what it leaves on either side, and the
-parts are cut again until each cut would cost more than the threshold.
+mean colours, as in scikit-image's region graphs. The cuts are the package's own too, because scikit-image's need a
+hundred eigenvectors for each of them and fail on pictures of a few flat colours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NormalizedCut(Options):
     site_size: int = knob(
         200,
         "normalized-cut",
-        "Mean number of pixels in a superpixel; the time grows fast with their number.",
+        "Mean number of pixels in a superpixel.",
         low=1,
         title="Site size",
     )
@@ -63,7 +63,7 @@ def normalized_cut(
     image : array, as for :func:`napari_gsw.core.image.picture`.
     options : size of the superpixels, ties and threshold.
     axes : as for ``picture``.
-    seed : of the vectors from which eigenvectors are sought; where cuts are equally good, it decides.
+    seed : of the vectors from which the eigenvectors of large graphs are sought.
 
     Returns
     -------

@@ -135,7 +135,8 @@ def summaries(now: Settings, sites: int | None) -> dict[str, str]:
     """One line for each section."""
     texts = {}
     count = "" if sites is None else f"about {sites:,} sites, "
-    texts["superpixels"] = f"{count}{now.site_size:,} pixels each, {spoken(now.superpixels)}"
+    size = f"{now.site_size:,} pixels each, " if now.site_count is None else ""
+    texts["superpixels"] = f"{count}{size}{spoken(now.superpixels)}"
     first = {"words": "colour words", "luminance": f"{now.bins} luminance bins", "gaussian": "Gaussian channels"}
     texture = f", {now.texture_words} texture words" if now.texture_words else ""
     texts["features"] = first[now.likelihood] + texture

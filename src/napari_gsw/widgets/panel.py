@@ -266,9 +266,14 @@ class SegmentationPanel(Docked):
         self.session.set_ready(not self._plan_error)
         self._summarise(source)
 
+    def _wanted_sites(self, pixels: int) -> int | None:
+        try:
+            return self.form.settings().wanted_sites(pixels)
+        except InputError:  # said elsewhere
+            return None
+
     def _summarise(self, source: Source | None) -> None:
-        size = self.form.controls["site_size"].value()
-        count = None if source is None else max(1, source.pixels // max(size, 1))
+        count = None if source is None else self._wanted_sites(source.pixels)
         part, seg = self.session.part, self.session.segmentation
         known = part is not None and seg is not None and source is not None and seg.plan.source.key == source.key
         if known and part is not None:

@@ -139,7 +139,7 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
             return
         self.make_button.enabled = True
         slices = len(source.positions)
-        about = f"about {max(1, source.pixels // now.site_size):,}"
+        about = f"about {now.wanted_sites(source.pixels):,}"
         self.count.value = about + (f" in each of {slices} slices" if slices > 1 else "")
         if self.preview.value:
             self._timer.start()
