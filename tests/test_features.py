@@ -7,10 +7,11 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.codebook import shipped
-from napari_gsw.core.features import histogram, likelihoods, luminance_words, texture
+from napari_gsw.core.codebook import Codebook, shipped
+from napari_gsw.core.features import colours, histogram, likelihoods, luminance_words, texture
 from napari_gsw.core.image import picture
 from napari_gsw.core.superpixels import superpixels
+from napari_gsw.sample_data import mosaic
 
 RNG = np.random.default_rng(0)
 IMAGE = astronaut()[:120, :140]
@@ -143,3 +144,25 @@ def test_gaussian_channels_hold_the_moments_of_the_pixels():
 def test_texture_does_not_depend_on_orientation():
     light = picture(IMAGE[:100, :100]).luminance
     assert np.rot90(texture(light)) == pytest.approx(texture(np.rot90(light)), abs=1e-4)
+
+
+def test_words_of_hue_saturation_and_value():
+    """Hue is an angle: red on either side of 0 is near, and grey has none."""
+    rgb = np.array([[[255, 0, 10], [255, 10, 0], [0, 255, 255], [128, 128, 128]]], np.uint8)
+    seen = colours(picture(rgb), "hsv")[0]
+    assert np.linalg.norm(seen[0] - seen[1]) < 0.15
+    assert np.linalg.norm(seen[0] - seen[2]) > 1.9
+    assert np.allclose(seen[3], [0, 0, 0.25], atol=0.01)
+    with pytest.raises(gsw.InputError, match="lab"):
+        colours(picture(rgb), "texture")
+
+
+def test_a_codebook_of_the_users_own_decides_the_colours():
+    image = mosaic()[0][:60, :80]
+    for space in ("lab", "hsv"):
+        book = Codebook.learn([colours(picture(image), space)], 30, space)
+        one = gsw.prepare(image, preset="paper", site_size=60, codebook=book)
+        words = book.words(colours(picture(image), space))
+        assert one.likelihoods[0].counts.shape[1] == len(np.unique(words))
+    both = [gsw.prepare(image, preset="paper", site_size=60, colours=c) for c in ("lab", "hsv")]
+    assert both[0].likelihoods[0].counts.shape != both[1].likelihoods[0].counts.shape

@@ -8,6 +8,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.settings import PRESETS, SECTIONS, knobs
+from napari_gsw.sample_data import mosaic
 
 
 @pytest.mark.parametrize("name", knobs())
@@ -60,3 +61,20 @@ def test_presets(name):
 def test_values_out_of_range(changes, words):
     with pytest.raises(gsw.InputError, match=words):
         gsw.Settings().replace(**changes)
+
+
+def test_a_number_of_sites_or_a_size():
+    paper = gsw.preset("paper")
+    assert paper.wanted_sites(154_401) == paper.wanted_sites(65_536) == 1000
+    assert paper.wanted_sites(500) == 500
+    assert not paper.matters("site_size")
+    assert gsw.preset("paper", site_size=60).wanted_sites(6_000) == 100
+    assert paper.replace(site_size=60).site_count is None
+    assert gsw.preset("paper", site_size=60, site_count=7).wanted_sites(6_000) == 7
+    assert gsw.preset("general", site_count=7).wanted_sites(6_000) == 7
+
+
+@pytest.mark.parametrize("method", ["slic", "felzenszwalb", "watershed", "grid"])
+def test_every_kind_of_superpixels_makes_the_number_that_is_asked_for(method):
+    problem = gsw.prepare(mosaic()[0], superpixels=method, site_count=400)
+    assert 280 <= problem.n <= 560

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.knobs import Knob, Options, knob
@@ -40,6 +40,7 @@ class Settings(Options):
         "superpixels",
         "Mean number of pixels in a site.",
         low=1,
+        when=("site_count", (None,)),
         title="Site size",
     )
     site_count: int | None = knob(
@@ -379,6 +380,12 @@ class Settings(Options):
         if self.sampler == "bond-drawn" and self.bond_low > self.bond:
             raise InputError(f"bond_low must be a number in [0, bond = {self.bond:g}], not {self.bond_low:g}")
 
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some settings changed. Who asks for a size of sites does not want a number of them."""
+        if changes.get("site_size") is not None:
+            changes = {"site_count": None} | changes
+        return super().replace(**changes)
+
     def wanted_sites(self, pixels: int) -> int:
         """How many sites so many pixels are to become."""
         return min(self.site_count or max(1, round(pixels / self.site_size)), pixels)
@@ -414,7 +421,7 @@ def preset(name: str, **changes: Any) -> Settings:
     """
     if name not in PRESETS:
         raise InputError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
-    return Settings().replace(**{**PRESETS[name], **changes})
+    return Settings().replace(**PRESETS[name]).replace(**changes)
 
 
 def default_words(name: str) -> str:
