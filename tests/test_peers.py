@@ -15,6 +15,8 @@ from skimage.data import astronaut
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image import picture
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.superpixels import superpixels
 from napari_gsw.peers import cuts
 from napari_gsw.peers.felzenszwalb import Felzenszwalb, felzenszwalb
 from napari_gsw.peers.mean_shift import FINEST, MeanShift, _levels, mean_shift
@@ -142,6 +144,12 @@ def test_the_bandwidths_decide_what_attracts_each_other():
     assert mean_shift(board, MeanShift(spatial=2, range=13, min_size=1)).max() == 1
     narrow, wide = (mean_shift(PHOTO, MeanShift(spatial=spatial, range=8, min_size=1)) for spatial in (1, 9))
     assert not np.array_equal(narrow, wide)
+
+
+def test_pixels_climb_in_several_steps():
+    image, truth = quadrants(noise=10)
+    options = MeanShift(spatial=6, range=10, min_size=60)
+    assert np.array_equal(mean_shift(image, options), truth)
 
 
 def test_a_ramp_is_linked_before_it_is_fused():
@@ -272,12 +280,28 @@ def test_normalized_cut_takes_few_flat_colours_channels_and_volumes():
     assert np.array_equal(normalized_cut(halves, NormalizedCut(site_size=60), "CZYX"), 1 + halves[1].astype(np.int32))
 
 
+def test_the_options_of_a_normalized_cut_count():
+    options = NormalizedCut(site_size=40)
+    sites = superpixels(picture(PHOTO), Settings(site_size=40))
+    assert np.array_equal(normalized_cut(PHOTO, options.replace(threshold=2)), sites)  # all is cut
+    counts = [normalized_cut(PHOTO, options.replace(colour=colour)).max() for colour in (3, 10, 30)]
+    assert counts == sorted(set(counts), reverse=True)
+
+
 def test_a_seed_gives_one_normalized_cut(monkeypatch):
     monkeypatch.setattr(cuts, "DENSE", 10)
     options = NormalizedCut(site_size=20)
-    once = normalized_cut(PHOTO, options, seed=5)
-    np.random.default_rng().random(100)
-    assert np.array_equal(once, normalized_cut(PHOTO, options, seed=5))
+    assert np.array_equal(normalized_cut(PHOTO, options, seed=5), normalized_cut(PHOTO, options, seed=5))
+    drawn = []
+
+    def parts(n, edges, tie, threshold, rng):
+        drawn.append(rng.random())
+        return np.zeros(n, np.int64)
+
+    monkeypatch.setattr("napari_gsw.peers.normalized_cut.parts", parts)
+    for seed in (5, 5, 6):
+        normalized_cut(PHOTO, options, seed=seed)
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def random_graph(rng, n):
@@ -341,7 +365,6 @@ def test_options_out_of_bounds_are_refused(kind, wrong):
         kind(**wrong)
 
 
-def test_the_defaults_are_the_papers():
+def test_the_defaults_are_those_of_the_comparison():
     assert MeanShift().to_dict() == {"spatial": 20.0, "range": 15.0, "min_size": 1500}
     assert Felzenszwalb().to_dict() == {"scale": 400.0, "sigma": 0.8, "min_size": 400}
-    assert picture(PHOTO).rgb

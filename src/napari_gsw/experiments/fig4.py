@@ -29,7 +29,7 @@ IMAGES, QUICK_IMAGES = 48, 6
 LAMBDAS = (0.0, 1.0, 5.0, 10.0, 20.0)
 STARTS = ("one", "random")
 # Strong couplings: beta exp(-contrast / contrast_scale), and the cap on beta * delta of the generalized sampler.
-STRONG: Mapping[str, Any] = dict(coupling="contrast", beta=6.0, contrast_scale=5.0)
+STRONG: Mapping[str, Any] = dict(coupling="contrast", beta=9.0, contrast_scale=5.0)
 STRONG_CAP = 0.7
 RIVALS = ("gibbs", "swendsen-wang", "gsw")
 SWEEPS = {"paper": 1000, "strong": 400}
