@@ -167,6 +167,27 @@ MUTANTS = (
         "taken = times > 0",
         ("tests/test_strokes.py",),
     ),
+    Mutant(
+        "the table that moves is counted among the others (rdd-CRP)",
+        "../peers/crp_kernels.py",
+        "log_all = math.log(gamma + used[2])",
+        "log_all = math.log(gamma + used[2] + 1)",
+        ("tests/test_crp.py", "-k", "exact_law and house"),
+    ),
+    Mutant(
+        "a link to a neighbour that hangs on the site itself is taken for one that leads outside (dd-CRP)",
+        "../peers/crp_kernels.py",
+        "            if inside[j] == stamp:\n                own += 1",
+        "            if False:\n                own += 1",
+        ("tests/test_crp.py", "-k", "exact_law and ring"),
+    ),
+    Mutant(
+        "a table of its own always opens a region (rdd-CRP)",
+        "../peers/crp_kernels.py",
+        "if regional and size[k] > 0:\n                score",
+        "if False and size[k] > 0:\n                score",
+        ("tests/test_crp.py", "-k", "exact_law and path"),
+    ),
 )
 
 

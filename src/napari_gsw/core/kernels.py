@@ -575,6 +575,24 @@ def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
 
 
 @jit
+def note(posterior: Posterior, graph: Graph, labels: Ints, burn_in: int) -> None:
+    """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums."""
+    value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
+    left, right = graph.left, graph.right
+    counted[0] += 1
+    if value[0] > value[1]:
+        value[1] = value[0]
+        counted[2] = counted[0]
+        for i in range(labels.size):
+            best[i] = labels[i]
+    if counted[0] > burn_in:
+        counted[1] += 1
+        for e in range(left.size):
+            if labels[left[e]] == labels[right[e]]:
+                together[e] += 1
+
+
+@jit
 def advance(
     evidence: Evidence,
     graph: Graph,
@@ -594,8 +612,7 @@ def advance(
 
     Returns the clusters, in new arrays if they ran out of slots.
     """
-    value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
-    left, right, used = graph.left, graph.right, work.slots
+    value, used = posterior.value, work.slots
     n = labels.size
     for t in range(trace.shape[0]):
         if used[0] > 2 * used[1] + 4:
@@ -611,19 +628,9 @@ def advance(
             if room > clusters.size.size:
                 clusters = grown(clusters, 2 * room)
             value[0] += regroup(evidence, graph, tables, seeds, labels, clusters, work, rng)
-        counted[0] += 1
         trace[t, 0] = value[0]
         trace[t, 1] = used[1]
-        if value[0] > value[1]:
-            value[1] = value[0]
-            counted[2] = counted[0]
-            for i in range(n):
-                best[i] = labels[i]
-        if counted[0] > burn_in:
-            counted[1] += 1
-            for e in range(left.size):
-                if labels[left[e]] == labels[right[e]]:
-                    together[e] += 1
+        note(posterior, graph, labels, burn_in)
     return clusters
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Clusters, Evidence, Floats, Graph, Ints, Longs, Posterior
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import compact, draw, gather, gauss_part, grown, whole
+from napari_gsw.core.kernels import compact, draw, gather, gauss_part, grown, note, whole
 
 
 @jit
@@ -289,8 +289,7 @@ def advance(
 
     Returns the clusters and the numbers of tables in them, in new arrays if they ran out of slots.
     """
-    value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
-    left, right = graph.left, graph.right
+    value = posterior.value
     n = labels.size
     for t in range(trace.shape[0]):
         if used[0] > 2 * used[1] + 4:
@@ -311,17 +310,7 @@ def advance(
                 wider = np.zeros(clusters.size.size, np.int64)
                 wider[: tables.size] = tables
                 tables = wider
-        counted[0] += 1
         trace[t, 0] = value[0]
         trace[t, 1] = used[1]
-        if value[0] > value[1]:
-            value[1] = value[0]
-            counted[2] = counted[0]
-            for i in range(n):
-                best[i] = labels[i]
-        if counted[0] > burn_in:
-            counted[1] += 1
-            for e in range(left.size):
-                if labels[left[e]] == labels[right[e]]:
-                    together[e] += 1
+        note(posterior, graph, labels, burn_in)
     return clusters, tables

@@ -1,7 +1,7 @@
 """A weighted graph -> parts, by normalized cuts after Shi and Malik (2000).
 
-A graph is cut in two where that costs least in proportion to the ties on either side. Finding that cut is too much work;
-a good one lies between the small and the large values of an eigenvector, and of those the cheapest is taken.
+A graph is cut in two where that costs least in proportion to the ties on either side. Finding that cut is too much
+work; a good one lies between the small and the large values of an eigenvector, and of those the cheapest is taken.
 
 Every node is also tied to itself with weight 1, the most that two nodes can be tied by: else a single node, of which
 all ties are cut, would cost as much to cut off if they are weak as if they are strong.

@@ -10,16 +10,16 @@ It is not EDISON, and its regions are not EDISON's:
 
 - OpenCV's window in space is a square of 2 x bandwidth + 1 pixels, EDISON's a disc of this diameter. Both kernels are
   flat, and both windows in colour are balls of the range bandwidth.
-- OpenCV has 8 bits a channel, rounds every mean to them and every place to a whole pixel; EDISON has floating point. All
-  three channels are multiplied by one number, so that the bandwidth means the same in all of them: the largest with
+- OpenCV has 8 bits a channel, rounds every mean to them and every place to a whole pixel; EDISON has floating point.
+  All three channels are multiplied by one number, so that the bandwidth means the same in all of them: the largest with
   which the picture fits. A step is then about 0.4 units of L*u*v* in a photograph of ordinary colours and 1 unit in one
   that has all the saturated ones; modes that differ by less are the same.
 - OpenCV stops as soon as the window stays on its pixel, EDISON when it moves by less than a tenth of a unit; both after
   100 steps. EDISON can also let a pixel take over the mode of another on its way.
 - EDISON links pixels across corners too, and each channel on its own has to differ by less than one unit. It fuses in
   two rounds, not until nothing changes. Where L* is above 80 it counts differences of L* twice.
-- EDISON takes RGB as linear light, here it is sRGB; and it takes grey levels from 0 to 255 as they are, here they become
-  L* from 0 to 100, so that the same range bandwidth is wider.
+- EDISON takes RGB as linear light, here it is sRGB; and it takes grey levels from 0 to 255 as they are, here they
+  become L* from 0 to 100, so that the same range bandwidth is wider.
 - EDISON can weight pixels and edges by a map of confidence, which is not done here.
 """
 
