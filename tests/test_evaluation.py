@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import imageio.v3 as iio
 import numpy as np
@@ -239,3 +244,32 @@ def test_segment_takes_any_method(folder, tmp_path, capsys, method):
     assert (out / "trace.csv").exists() == (method == "rdd-crp")
     assert (out / "overlay.png").exists()
     assert "written to" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is another thing there")
+def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(folder, tmp_path):
+    for k in range(3, 9):
+        for kind in ("images", "labels"):
+            shutil.copy(folder / kind / "a.png", folder / kind / f"{k}.png")
+    out = tmp_path / "out"
+    script = "import sys; from napari_gsw.cli import main; sys.exit(main())"
+    words = ["evaluate", "--folder", str(folder), "-o", str(out), "--jobs", "2", "--preset", "paper"]
+    words += ["--set", "sweeps=4000", "--set", "site_size=10"]
+    run = subprocess.Popen([sys.executable, "-c", script, *words], stderr=subprocess.PIPE, text=True)
+    journal = None
+    for _ in range(1200):
+        time.sleep(0.1)
+        journal = next(iter((out / ".progress").glob("*.jsonl")), None) if (out / ".progress").exists() else None
+        if journal is not None and journal.read_text().count("\n") >= 1:
+            break
+    run.send_signal(signal.SIGINT)
+    err = run.communicate(timeout=120)[1]
+    assert run.returncode == 130
+    assert "the same command goes on where it was" in err
+    assert "Traceback" not in err
+    kept = journal.read_text().count("\n")
+    assert 1 <= kept < 9
+    words[words.index("2")] = "1"
+    assert main(words) == 0
+    assert journal.read_text().count("\n") == 9
+    assert json.loads((out / "evaluation.json").read_text())["images"] == 9

@@ -112,7 +112,7 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
     Examples
     --------
     >>> stripes = np.kron(np.eye(2), np.ones((30, 30)))
-    >>> int(segment(stripes, choose("felzenszwalb", changes={"min_size": 20})).labels.max())
+    >>> int(segment(stripes, choose("normalized-cut", changes={"site_size": 40})).labels.max())
     4
     """
     takes = {"gsw": ("sites", "mask", "seeds", "init"), "rdd-crp": ("sites", "mask"), "dd-crp": ("sites", "mask")}
