@@ -38,8 +38,8 @@ SIZES = (0, 3, 6, 9)
 OURS = tuple(f"T_min {size}" for size in SIZES)
 PAPERS = ("mean-shift", "rdd-crp", *OURS)
 FURTHER = ("dd-crp", "felzenszwalb", "normalized-cut")
-# The same posterior by better and by worse chains: with a whole-cluster move in each sweep, with the paper's moves alone,
-# and with these at a smaller lambda.
+# The same posterior by better and by worse chains: with a whole-cluster move in each sweep, with the paper's moves
+# alone, and with these at a smaller lambda.
 MIXING: Mapping[str, Mapping[str, Any]] = {
     f"T_min {size}, {words}": {"min_size": size, "lam": lam, "regroups": regroups}
     for words, lam, regroups in (
