@@ -71,6 +71,16 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
     made.shut_down()
 
 
+def test_the_outlook_follows_the_preset(panel, qtbot):
+    panel.viewer.add_image(mosaic()[0], name="mosaic")
+    general = panel.progress.status.text()
+    assert general.startswith("About 1,280 sites; the prior expects")
+    click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "paper"))
+    assert panel.progress.status.text() == "About 1,000 sites; the prior expects 18 clusters."
+    click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "general"))
+    assert panel.progress.status.text() == general
+
+
 def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_path):
     image = mosaic()[0]
     assert not panel.run_button.isEnabled()

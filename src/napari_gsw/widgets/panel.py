@@ -296,6 +296,7 @@ class SegmentationPanel(Docked):
             button.setText(name.capitalize() + (" *" if changed else ""))
             tip = preset_tip(name)
             button.setToolTip(tip + (f"\nChanged: {', '.join(changed)}. Click to undo." if changed else ""))
+        self.progress.refresh(self._outlook())
 
     def _sites_chosen(self) -> None:
         if self._sites_layer is not None:
@@ -361,7 +362,7 @@ class SegmentationPanel(Docked):
         """What a run would do, in a line."""
         if self.chooser.image.value() is None or self._plan_error:
             return ""
-        sites = self.form.sections["superpixels"].summary.text().split(",")[0]
+        sites = self.form.sections["superpixels"].summary.text().partition(", ")[0]
         expects, _, known = self.form.sections["prior"].summary.text().partition(": ")
         return f"{sites.capitalize()}; the prior {expects}." if known else ""
 
