@@ -425,7 +425,7 @@ def test_presets_fill_the_form(panel, qtbot):
     paper = next(b for b in panel.presets.buttons() if b.property("preset") == "paper")
     click(qtbot, paper)
     assert panel.form.settings() == gsw.preset("paper")
-    assert "expects 15 clusters" in panel.form.sections["prior"].summary.text()
+    assert "expects 18 clusters" in panel.form.sections["prior"].summary.text()  # of 1,000 sites
 
 
 def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
