@@ -112,14 +112,17 @@ def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
     return letters
 
 
-def _lab(rgb: NDArray[np.generic]) -> Pixels:
+def unit_rgb(rgb: NDArray[np.generic]) -> Pixels:
+    """Samples of any type and range from 0 to 1; those of 8 bits by their type, others at most by their own range."""
     if rgb.dtype == np.uint8:
-        scaled = rgb.astype(np.float32) / np.float32(255)
-    else:
-        scaled = rgb.astype(np.float64)
-        low, high = min(float(scaled.min()), 0.0), max(float(scaled.max()), 1.0)
-        scaled = ((scaled - low) / (high - low)).astype(np.float32)
-    return np.ascontiguousarray(rgb2lab(scaled), dtype=np.float32)
+        return rgb.astype(np.float32) / np.float32(255)
+    values = rgb.astype(np.float64)
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 1.0)
+    return np.asarray((values - low) / (high - low), dtype=np.float32)
+
+
+def _lab(rgb: NDArray[np.generic]) -> Pixels:
+    return np.ascontiguousarray(rgb2lab(unit_rgb(rgb)), dtype=np.float32)
 
 
 def _stretched(array: NDArray[np.generic]) -> Pixels:

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.metrics import rand_index, scores
 from napari_gsw.data_sets import Example, Scene
-from napari_gsw.experiments.figures import write_csv, write_json
+from napari_gsw.experiments.figures import made_folder, write_csv, write_json
 from napari_gsw.experiments.jobs import Manner, Row, run_jobs
 from napari_gsw.io import put_labels
 from napari_gsw.peers.methods import Choice, segment
@@ -102,7 +101,7 @@ def evaluate(
     settings = {**choice.to_dict(), "seed": seed}
     depends = {"settings": settings, "labels": save_labels}
     if folder is not None:
-        _made(folder)
+        made_folder(folder)
     done = run_jobs("evaluate", scored, jobs, depends, manner, {e.name: (e.image, e.truth) for e in examples})
     found = Evaluation(settings, done.done, done.failed)
     write_evaluation(found, manner.folder)
@@ -159,7 +158,7 @@ def typical_human(humans: Sequence[NDArray[Any]]) -> int:
 
 
 def write_evaluation(found: Evaluation, folder: Path) -> None:
-    _made(folder)
+    made_folder(folder)
     write_csv(
         folder / "images.csv",
         ("image", *MEASURES, "skipped"),
@@ -169,10 +168,3 @@ def write_evaluation(found: Evaluation, folder: Path) -> None:
         ],
     )
     write_json(folder / "evaluation.json", found.to_dict())
-
-
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as reason:
-        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror or reason}") from None

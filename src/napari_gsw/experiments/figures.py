@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from napari_gsw.core.errors import InputError
 from napari_gsw.plots import DPI, GREY
 
 # One ink for each of a few series that have an order (alpha, lambda): dark to light, told apart in grey print too.
@@ -37,6 +38,15 @@ def save(made: Any, path: Path) -> None:
     scratch = path.with_name(path.stem + ".part" + path.suffix)
     made.savefig(scratch, dpi=DPI)
     scratch.replace(path)
+
+
+def made_folder(folder: Path) -> Path:
+    """A folder that is there, with those above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror or reason}") from None
+    return folder
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

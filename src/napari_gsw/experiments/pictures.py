@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_gsw.core.errors import InputError
 from napari_gsw.data_sets import Example, labelled_folder
+from napari_gsw.experiments.figures import made_folder
 from napari_gsw.sample_data import photographs, random_mosaic
 
 BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"
@@ -46,7 +46,7 @@ def photograph_tiles(folder: Path) -> list[Example]:
     """Square tiles of the photographs that come with scikit-image, as files in a folder; nobody has segmented them."""
     import imageio.v3 as iio
 
-    place = _made(folder / "photographs")
+    place = made_folder(folder / "photographs")
     made = []
     for name, image in photographs().items():
         rows, columns = (max(1, side // TILE) for side in image.shape[:2])
@@ -64,8 +64,8 @@ def mosaics(folder: Path) -> list[Example]:
     import imageio.v3 as iio
 
     place = folder / "mosaics"
-    _made(place / "images")
-    _made(place / "labels")
+    made_folder(place / "images")
+    made_folder(place / "labels")
     for k in range(MOSAIC_COUNT):
         file = place / "images" / f"mosaic_{k:02}.png"
         truth = place / "labels" / file.name
@@ -74,11 +74,3 @@ def mosaics(folder: Path) -> list[Example]:
             iio.imwrite(file, image)
             iio.imwrite(truth, labels)
     return labelled_folder(place)
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as reason:
-        raise InputError(f"the output folder {str(folder)!r} cannot be written: {reason.strerror or reason}") from None
-    return folder

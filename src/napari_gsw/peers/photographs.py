@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image import channels_last, guess_axes, picture
+from napari_gsw.core.image import channels_last, guess_axes, picture, unit_rgb
 
 
 def samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
@@ -38,11 +38,7 @@ def samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
             f"not {letters} of shape {array.shape}"
         )
     rgb = channels[..., :3] if count >= 3 else np.repeat(channels[..., :1], 3, axis=-1)
-    if rgb.dtype == np.uint8:
-        return rgb.astype(np.float32) / np.float32(255)
-    values = rgb.astype(np.float64)
-    low, high = min(float(values.min()), 0.0), max(float(values.max()), 1.0)
-    return ((values - low) / (high - low)).astype(np.float32)
+    return unit_rgb(rgb)
 
 
 def numbered(labels: NDArray[Any]) -> NDArray[np.int32]:

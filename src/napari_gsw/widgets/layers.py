@@ -129,9 +129,8 @@ class ResultLayers:
     def _under_selection(self, add: Any, data: NDArray[Any], **look: Any) -> Layer:
         """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
         selected = self.labels
-        with (
-            warnings.catch_warnings()
-        ):  # napari's first colours of a process are out of gamut, which is nobody's business
+        with warnings.catch_warnings():
+            # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
             layer = add(data, **self.source.geometry(), **look)
         if selected is not None and selected in self.viewer.layers:
