@@ -39,7 +39,7 @@ def posterior(problem: gsw.Problem, seeds: np.ndarray | None = None) -> tuple[np
 def _codes(evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, regroups, sweeps):
     """The partition after each sweep, as a number in base n."""
     codes = np.zeros(sweeps, np.int64)
-    trace = np.zeros((1, 2))
+    trace = np.zeros((1, 3))
     n = labels.size
     for t in range(sweeps):
         clusters = kernels.advance(

@@ -86,7 +86,7 @@ def states(m):
 def _visits(evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, sweeps):
     """Links and regions after each sweep, as numbers in base n, shape (2, sweeps)."""
     codes = np.zeros((2, sweeps), np.int64)
-    trace = np.zeros((1, 2))
+    trace = np.zeros((1, 3))
     n = labels.size
     for t in range(sweeps):
         clusters, tables = crp_kernels.advance(

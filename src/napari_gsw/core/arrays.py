@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
+# What a chain traces after each sweep: log posterior, number of clusters, entropy of their sizes in bits.
+TRACE = 3
 Counts = NDArray[np.uint32]  # unsigned: an index that cannot be negative needs no check for it
 
 

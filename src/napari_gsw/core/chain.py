@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
 from napari_gsw.core import kernels
-from napari_gsw.core.arrays import Bonds, Clusters, Posterior, Work
+from napari_gsw.core.arrays import TRACE, Bonds, Clusters, Posterior, Work
+from napari_gsw.core.draws import Draws
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import Problem, check_labels, log_posterior
 
@@ -61,14 +62,17 @@ class Snapshot(State):
     Attributes
     ----------
     best : the state of highest log posterior so far.
-    trace : (sweeps since the last snapshot, 2) log posterior and number of clusters after each of them.
+    trace : (sweeps since the last snapshot, 3) log posterior, number of clusters and entropy of the clusters' sizes in
+        bits after each of them.
     together : (m,) probability so far that the two ends of an edge share a cluster; NaN before the burn-in is over.
+    draws : (d, n) partitions seen after the burn-in, evenly spread over the sweeps; for each chain that it speaks for.
     state : plain arrays from which :func:`sample` continues exactly.
     """
 
     best: State
     trace: Floats
     together: Floats
+    draws: tuple[Ints, ...] = field(repr=False)
     state: Arrays = field(repr=False)
 
 
@@ -86,6 +90,7 @@ class Chain:
     work: Work
     posterior: Posterior
     rng: np.random.Generator
+    draws: Draws
 
 
 def sample(
@@ -161,7 +166,7 @@ def _bonds(problem: Problem, lam: ArrayLike | None, state: Arrays | None) -> Bon
 
 def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
     if sweeps == 0:
-        yield snapshot(chain, np.empty((0, 2)))
+        yield snapshot(chain, np.empty((0, TRACE)))
     size = every if interval is None else 1
     while sweeps > 0:
         size = min(size, sweeps)
@@ -217,13 +222,19 @@ def start(
 
 
 def step(chain: Chain, sweeps: int) -> Floats:
-    """Advance a chain; returns log posterior and number of clusters after each sweep, shape (sweeps, 2)."""
-    trace = np.empty((sweeps, 2))
-    p = chain.problem
-    chain.clusters = kernels.advance(
-        p.evidence, p.adjacency, p.tables, chain.bonds, chain.seeds, chain.labels, chain.clusters, chain.work,
-        chain.posterior, chain.rng, chain.regroups, chain.burn_in, trace,
-    )  # fmt: skip
+    """Advance a chain; returns what is traced after each sweep, shape (sweeps, 3): see :class:`Snapshot`."""
+    trace = np.empty((sweeps, TRACE))
+    p, done = chain.problem, 0
+    while done < sweeps:
+        due = chain.draws.due(int(chain.posterior.counted[0]), chain.burn_in)
+        size = min(due, sweeps - done)
+        chain.clusters = kernels.advance(
+            p.evidence, p.adjacency, p.tables, chain.bonds, chain.seeds, chain.labels, chain.clusters, chain.work,
+            chain.posterior, chain.rng, chain.regroups, chain.burn_in, trace[done : done + size],
+        )  # fmt: skip
+        done += size
+        if size == due:
+            chain.draws.keep(kernels.canonical(chain.labels))
     return trace
 
 
@@ -234,7 +245,7 @@ def snapshot(chain: Chain, trace: Floats) -> Snapshot:
     share = chain.posterior.together / counted if counted else np.full(len(chain.problem.edges), np.nan)
     best = State(best_sweep, _frozen(kernels.canonical(chain.posterior.best)), best_value)
     labels = _frozen(kernels.canonical(chain.labels))
-    return Snapshot(sweep, labels, value, best, _frozen(trace), _frozen(share), exported(chain))
+    return Snapshot(sweep, labels, value, best, _frozen(trace), _frozen(share), (chain.draws.kept,), exported(chain))
 
 
 def exported(chain: Chain) -> Arrays:
@@ -251,11 +262,14 @@ def exported(chain: Chain) -> Arrays:
         "strength": chain.bonds.strength,
         "bond_range": np.array([chain.bonds.low, chain.bonds.high]),
         "moves": np.array([chain.regroups, chain.burn_in]),
+        "gap": np.array([chain.draws.gap]),
         # Sums of floats depend on the order in which sites came and went, so they are part of the state.
         "moments": chain.clusters.moments[:, :used],
         "gauss": chain.clusters.gauss[:used],
     }
-    return MappingProxyType({name: _frozen(array.copy()) for name, array in arrays.items()})
+    copies = {name: _frozen(array.copy()) for name, array in arrays.items()}
+    # The draws are many, but rows that are written once need no copy.
+    return MappingProxyType(copies | {"draws": chain.draws.kept})
 
 
 def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state: Arrays) -> Chain:
@@ -277,6 +291,8 @@ def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state:
     chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size)
     chain.clusters.moments[:, : gauss.size] = moments
     chain.clusters.gauss[: gauss.size] = gauss
+    if "draws" in state:  # a state of an earlier version has none
+        chain.draws = Draws(problem.n, state["draws"], int(state["gap"][0]))
     return chain
 
 
@@ -339,7 +355,7 @@ def _assembled(
     slots = np.array([used, int((clusters.size > 0).sum())])
     blocks = kernels.empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, kernels.MOST_ANCHORS))
     work = Work(slots, parent, head, links, place, order, blocks)
-    return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng)
+    return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng, Draws(n))
 
 
 def counted_clusters(problem: Problem, labels: Ints, used: int) -> Clusters:

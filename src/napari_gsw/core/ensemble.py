@@ -9,6 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
+from napari_gsw.core.arrays import TRACE
 from napari_gsw.core.chain import Chain, Snapshot, next_size, snapshot, step
 
 # How long a watcher waits for the next snapshot, in seconds.
@@ -38,7 +39,7 @@ class Ensemble:
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self.chains = list(chains)
-        self.snapshots = self._look([np.empty((0, 2))] * len(self.chains))
+        self.snapshots = self._look([np.empty((0, TRACE))] * len(self.chains))
         self.executor: Executor | None = None
         self._size = 1
 
@@ -68,7 +69,7 @@ class Ensemble:
 
     def refresh(self) -> None:
         """Look at the chains again, after one of them has been changed from outside."""
-        self.snapshots = self._look([np.empty((0, 2))] * len(self.chains))
+        self.snapshots = self._look([np.empty((0, TRACE))] * len(self.chains))
 
     def _look(self, traces: Sequence[np.ndarray[tuple[int, int], np.dtype[np.float64]]]) -> tuple[Snapshot, ...]:
         return tuple(snapshot(chain, trace) for chain, trace in zip(self.chains, traces, strict=True))
@@ -84,4 +85,5 @@ def pooled(snapshots: Sequence[Snapshot]) -> Snapshot:
     total = np.sum([s.state["together"] for s in snapshots], axis=0)
     together = total / counted if counted else np.full(total.shape, np.nan)
     together.setflags(write=False)
-    return dataclasses.replace(first, best=best, together=together)
+    draws = tuple(d for s in snapshots for d in s.draws)
+    return dataclasses.replace(first, best=best, together=together, draws=draws)

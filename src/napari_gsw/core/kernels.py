@@ -575,6 +575,17 @@ def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
 
 
 @jit
+def size_entropy(size: Longs, slots: int, n: int) -> float:
+    """Entropy in bits of the cluster of a site drawn at random: 0 for one cluster, log2 n for singletons."""
+    bits = 0.0
+    for k in range(slots):
+        if size[k] > 0:
+            share = size[k] / n
+            bits -= share * math.log2(share)
+    return bits
+
+
+@jit
 def note(posterior: Posterior, graph: Graph, labels: Ints, burn_in: int) -> None:
     """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums."""
     value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
@@ -608,7 +619,8 @@ def advance(
     burn_in: int,
     trace: Floats,
 ) -> Clusters:
-    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior and number of clusters after sweep t.
+    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior, number of clusters and the entropy of their
+    sizes after sweep t.
 
     Returns the clusters, in new arrays if they ran out of slots.
     """
@@ -630,6 +642,7 @@ def advance(
             value[0] += regroup(evidence, graph, tables, seeds, labels, clusters, work, rng)
         trace[t, 0] = value[0]
         trace[t, 1] = used[1]
+        trace[t, 2] = size_entropy(clusters.size, used[0], n)
         note(posterior, graph, labels, burn_in)
     return clusters
 

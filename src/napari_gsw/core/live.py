@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core import bonds as bonding
+from napari_gsw.core.arrays import TRACE
 from napari_gsw.core.chain import Snapshot, State, redirected, relaxed
 from napari_gsw.core.ensemble import Ensemble, pooled
 from napari_gsw.core.errors import InputError
@@ -111,7 +112,7 @@ class LiveChain:
         self.memory = Memory()
         self.target = 0
         self._log = Log()
-        self._rows = [np.empty((1024, 2)) for _ in self.ensemble.chains]
+        self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
         self.memory.keep(0, self.numbers)
 
     # ---- what there is to see
@@ -127,7 +128,7 @@ class LiveChain:
 
     @property
     def traces(self) -> list[NDArray[np.float64]]:
-        """(sweeps, 2) log posterior and number of clusters, for each chain."""
+        """(sweeps, 3) log posterior, number of clusters and entropy of their sizes, for each chain."""
         return [rows[: self.sweep] for rows in self._rows]
 
     def shown(self, show: Show) -> Numbers:
@@ -149,7 +150,7 @@ class LiveChain:
         self.ensemble.advance(max(self.target - self.sweep, 1) if most is None else most)
         for c, snapshot in enumerate(self.ensemble.snapshots):
             if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
-                longer = np.empty((2 * snapshot.sweep, 2))
+                longer = np.empty((2 * snapshot.sweep, TRACE))
                 longer[: len(self._rows[c])] = self._rows[c]
                 self._rows[c] = longer
             self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace

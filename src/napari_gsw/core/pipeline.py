@@ -35,11 +35,12 @@ Report = Callable[[str, Snapshot | None], bool | None]
 
 
 class Trace(NamedTuple):
-    """One row a sweep: its number, the log posterior and the number of clusters after it."""
+    """One row a sweep: its number; after it the log posterior, the number of clusters and the entropy of their sizes."""
 
     sweep: NDArray[np.int64]
     log_posterior: NDArray[np.float64]
     n_clusters: NDArray[np.int64]
+    entropy: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +264,7 @@ def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int
 def result(
     problem: Problem, snapshot: Snapshot, traces: Sequence[NDArray[np.float64]], made: Mapping[str, Any]
 ) -> Result:
-    """Paint what a snapshot says of the sites; a trace for each chain, (sweeps, 2)."""
+    """Paint what a snapshot says of the sites; a trace for each chain, (sweeps, 3)."""
     clusters = _numbered(snapshot.best.labels, snapshot.state["seeds"])
     dtype = np.uint16 if clusters.max() <= np.iinfo(np.uint16).max else np.uint32
     labels = problem.paint(clusters.astype(dtype))
@@ -281,8 +282,8 @@ def result(
 
 
 def trace_of(rows: NDArray[np.float64], last: int) -> Trace:
-    """Rows of log posterior and number of clusters up to sweep `last`, as columns."""
-    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64))
+    """Rows of a chain's trace up to sweep `last`, as columns."""
+    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
 
 
 def _numbered(labels: NDArray[np.int32], seeds: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -330,7 +331,7 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
     """
     bare = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
     trace = run(bare, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
-    return Trace(np.arange(burn_in, burn_in + sweeps) + 1, trace[:, 0], trace[:, 1].astype(np.int64))
+    return trace_of(trace, burn_in + sweeps)
 
 
 def warm_up() -> None:

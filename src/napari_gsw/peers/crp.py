@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import gammaln
 
 from napari_gsw.core import kernels
-from napari_gsw.core.arrays import Clusters, Floats, Ints, Longs, Posterior
+from napari_gsw.core.arrays import TRACE, Clusters, Floats, Ints, Longs, Posterior
 from napari_gsw.core.chain import Snapshot, State, counted_clusters, generator
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import adjacency
@@ -169,11 +169,11 @@ class _Chain:
 
 def _drain(chain: _Chain, sweeps: int, every: int, burn_in: int) -> Iterator[Snapshot]:
     if sweeps == 0:
-        yield _snapshot(chain, np.empty((0, 2)))
+        yield _snapshot(chain, np.empty((0, TRACE)))
     model = chain.model
     gamma = 1.0 if model.gamma is None else model.gamma
     while sweeps > 0:
-        trace = np.empty((min(every, sweeps), 2))
+        trace = np.empty((min(every, sweeps), TRACE))
         chain.clusters, chain.tables = crp_kernels.advance(
             model.problem.evidence, chain.graph, math.log(model.alpha), math.log(gamma), model.gamma is not None,
             chain.links, chain.family, chain.labels, chain.clusters, chain.tables, chain.used, chain.posterior,
@@ -246,7 +246,7 @@ def _snapshot(chain: _Chain, trace: Floats) -> Snapshot:
     edges = len(chain.model.problem.edges)
     share = chain.posterior.together / counted if counted else np.full(edges, np.nan)
     best = State(best_sweep, kernels.canonical(chain.posterior.best), best_value)
-    return Snapshot(sweep, kernels.canonical(chain.labels), value, best, trace, share, _exported(chain))
+    return Snapshot(sweep, kernels.canonical(chain.labels), value, best, trace, share, (), _exported(chain))
 
 
 def _exported(chain: _Chain) -> Mapping[str, NDArray[Any]]:
@@ -310,7 +310,7 @@ def search(problem: Problem, options: DdCrp, seed: int = 0, report: Report | Non
     """Run a chain on a prepared problem for as many sweeps as its settings say; the last snapshot and the trace."""
     settings = problem.settings or Settings()
     model = LinkModel(problem, options.alpha, options.gamma if isinstance(options, RddCrp) else None)
-    rows, snapshot = [np.empty((0, 2))], None
+    rows, snapshot = [np.empty((0, TRACE))], None
     every = max(1, settings.sweeps // 100)
     for snapshot in sample(model, settings.sweeps, seed, every=every, burn_in=int(settings.burn_in * settings.sweeps)):
         rows.append(snapshot.trace)

@@ -28,7 +28,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Clusters, Evidence, Floats, Graph, Ints, Longs, Posterior
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import compact, draw, gather, gauss_part, grown, note, whole
+from napari_gsw.core.kernels import compact, draw, gather, gauss_part, grown, note, size_entropy, whole
 
 
 @jit
@@ -285,7 +285,8 @@ def advance(
     burn_in: int,
     trace: Floats,
 ) -> tuple[Clusters, Longs]:
-    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior and number of regions after sweep t.
+    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior, number of regions and the entropy of
+    their sizes after sweep t.
 
     Returns the clusters and the numbers of tables in them, in new arrays if they ran out of slots.
     """
@@ -312,5 +313,6 @@ def advance(
                 tables = wider
         trace[t, 0] = value[0]
         trace[t, 1] = used[1]
+        trace[t, 2] = size_entropy(clusters.size, used[0], n)
         note(posterior, graph, labels, burn_in)
     return clusters, tables

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, QSize, Qt, Signal
 from qtpy.QtGui import QImage
 
+from napari_gsw.core.arrays import TRACE
+
 # Colours that read on a dark and on a light background, one for each chain, round and round.
 LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948", "#ff9da7")
 BEST = "#f28e2b"
@@ -92,7 +94,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
         Parameters
         ----------
-        traces : (sweeps, 2) for each chain.
+        traces : (sweeps, 3) for each chain.
         best : sweep and log posterior of the best state, or None.
         marks : sweeps at which a person stepped in.
         """
@@ -204,7 +206,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def _hover(self, point: QPointF) -> None:
         sweep = self._sweep_at(point)
-        trace = self._traces[0] if self._traces else np.empty((0, 2))
+        trace = self._traces[0] if self._traces else np.empty((0, TRACE))
         if sweep is None or not len(trace):
             self.hovered.emit("")
             return

@@ -54,7 +54,7 @@ class Frame:
     obeyed : number of orders that have been carried out on the part.
     labels : label image with numbers that stay with their regions.
     numbers : (n,) the same for the sites.
-    traces : (sweeps, 2) log posterior and number of clusters of each chain.
+    traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
     boundary, entropy : images, or None where they were not asked for or are not known.
     table : columns of the regions' table, or None if it is not new.
     provenance : what made it, at the end of a run.
