@@ -57,7 +57,7 @@ def from_settings(problem: Problem, settings: Settings) -> Bonds:
         low = settings.bond if settings.sampler == "bond" else settings.bond_low
         return drawn(problem, low, settings.bond)
     lam = {"gsw": settings.lam, "swendsen-wang": 1.0, "gibbs": 0.0}[settings.sampler]
-    return fixed(problem, lam, cap if settings.sampler == "gsw" else None)
+    return fixed(problem, lam, cap)
 
 
 def site_distance(problem: Problem, name: str) -> Floats:

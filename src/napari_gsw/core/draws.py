@@ -14,7 +14,7 @@ MOST_BYTES = 64_000_000
 
 
 class Draws:
-    """Every `gap`-th partition after the burn-in; when there is no more room, every second one goes and the gap doubles.
+    """Every `gap`-th partition after the burn-in; when there is no room, every second one goes and the gap doubles.
 
     Which sweeps are kept depends on their numbers alone, so that a chain that was stopped and continued has kept the
     same ones. A row is written once: whoever looks at :attr:`kept` may hold on to it while the chain runs on.

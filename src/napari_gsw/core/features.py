@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, sparse
 from skimage.color import lab2rgb, rgb2hsv
 
 from napari_gsw.core.codebook import Codebook, shipped
+from napari_gsw.core.diffusion import smoothed_counts, walk
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph import RegionGraph
 from napari_gsw.core.image import Picture, Pixels
 from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.settings import Settings
@@ -22,51 +26,107 @@ VALUE_WEIGHT = 0.5
 LEAST_VARIANCE = 1e-6
 
 
-def likelihoods(
-    picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None = None
-) -> tuple[Likelihood, ...]:
-    """The blocks of the likelihood that the settings ask for, with one row for each site.
+class SiteWords:
+    """The histograms of words of each site, made when they are asked for and made once.
 
-    Parameters
+    Attributes
     ----------
-    picture : the converted image.
-    sites : (\\*shape,) 1..n, 0 where there is no site.
+    picture, sites : the converted image, and (\\*shape,) its sites 1..n, 0 where there is none.
     codebook : colour words to use instead of those that ``settings.codebook`` names.
     """
-    blocks: list[Likelihood] = []
+
+    def __init__(self, picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None = None) -> None:
+        self.picture, self.sites, self.settings, self.codebook = picture, sites, settings, codebook
+
+    @cached_property
+    def colour(self) -> sparse.csr_array:
+        """(n, words) of the words that the settings ask for."""
+        if self.settings.likelihood == "luminance":
+            return histogram(luminance_words(self.picture, self.settings.bins), self.sites)
+        return histogram(colour_words(self.picture, self.sites, self.settings, self.codebook), self.sites)
+
+    @cached_property
+    def texture(self) -> sparse.csr_array:
+        """(n, words) of texture words."""
+        return histogram(texture_words(self.picture, self.sites, self.settings.texture_words), self.sites)
+
+    @cached_property
+    def photo_colour(self) -> sparse.csr_array:
+        """(n, 120) of the shipped Lab words, whatever the settings ask for; a grey image is a photograph in grey."""
+        s = self.settings
+        ours = (s.likelihood, s.colours, self.codebook) == ("words", "lab", None) and s.codebook in ("auto", "shipped")
+        if ours and self.picture.rgb:
+            return self.colour
+        words = shipped("lab")
+        if self.picture.rgb:
+            return histogram(words.words(self.picture.channels), self.sites, len(words.centres))
+        grey = np.zeros((*self.picture.shape, 3), np.float32)
+        grey[..., 0] = self.picture.luminance
+        return histogram(words.words(grey), self.sites, len(words.centres))
+
+    @cached_property
+    def photo_texture(self) -> sparse.csr_array:
+        """(n, 32) of the shipped texture words."""
+        count = len(shipped("texture").centres)
+        if self.settings.texture_words == count:
+            return self.texture
+        return histogram(texture_words(self.picture, self.sites, count), self.sites, count)
+
+
+def likelihoods(words: SiteWords, graph: RegionGraph) -> tuple[Likelihood, ...]:
+    """The blocks of the likelihood that the settings ask for, with one row for each site."""
+    settings, sites = words.settings, words.sites
+    histograms, blocks = [], []
     if settings.likelihood == "gaussian":
-        inside = sites > 0
-        pixels = picture.channels[inside]
-        # A grey picture stored as RGB has two channels of rounding errors, which would count as much as the third.
-        spread = pixels.astype(np.float64).var(axis=0)
-        pixels = pixels[:, spread >= LEAST_VARIANCE * spread.max()]
-        blocks.append(
-            Gaussian.from_pixels(
-                pixels,
-                sites[inside] - 1,
-                int(sites.max()),
-                evidence=settings.evidence,
-                kappa=settings.gauss_kappa,
-                shape=settings.gauss_shape,
-                spread=settings.gauss_spread,
-            )
-        )
+        blocks.append(_channels(words))
     else:
-        if settings.likelihood == "luminance":
-            words = luminance_words(picture, settings.bins)
-        else:
-            words = colour_words(picture, sites, settings, codebook)
-        blocks.append(DirichletMultinomial(histogram(words, sites), settings.phi, settings.evidence))
+        histograms.append((words.colour, settings.phi, settings.evidence))
+        if settings.position > 0:
+            inside = sites > 0
+            worth = settings.replace(evidence=settings.position)
+            blocks.append(_gaussian(positions(sites.shape)[inside], sites[inside], worth))
     if settings.texture_words > 0:
-        words = texture_words(picture, sites, settings)
-        blocks.append(DirichletMultinomial(histogram(words, sites), settings.texture_phi, settings.texture_evidence))
-    return tuple(blocks)
+        histograms.append((words.texture, settings.texture_phi, settings.texture_evidence))
+    if settings.graph_passes > 0:
+        steps = walk(graph, settings.graph_scale)
+        histograms = [(smoothed_counts(h, steps, settings.graph_passes), phi, s) for h, phi, s in histograms]
+    return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *blocks)
 
 
-def histogram(words: NDArray[np.int32], sites: Sites) -> sparse.csr_array:
-    """Pixels of each word in each site: (n_sites, n_words) counts."""
+def _channels(words: SiteWords) -> Gaussian:
+    """The picture's channels, and where its pixels are if that is to count."""
+    inside = words.sites > 0
+    pixels = words.picture.channels[inside]
+    # A grey picture stored as RGB has two channels of rounding errors, which would count as much as the third.
+    spread = pixels.astype(np.float64).var(axis=0)
+    pixels = pixels[:, spread >= LEAST_VARIANCE * spread.max()]
+    if words.settings.position > 0:
+        pixels = np.concatenate((pixels, positions(words.sites.shape)[inside]), axis=1)
+    return _gaussian(pixels, words.sites[inside], words.settings)
+
+
+def _gaussian(values: Pixels, sites: NDArray[np.int32], settings: Settings) -> Gaussian:
+    return Gaussian.from_pixels(
+        values,
+        sites - 1,
+        int(sites.max()),
+        evidence=settings.evidence,
+        kappa=settings.gauss_kappa,
+        shape=settings.gauss_shape,
+        spread=settings.gauss_spread,
+    )
+
+
+def positions(shape: tuple[int, ...]) -> Pixels:
+    """(\\*shape, axes) where a pixel is, from 0 to 1 along each axis."""
+    axes = [np.linspace(0, 1, length, dtype=np.float32) for length in shape]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+
+
+def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> sparse.csr_array:
+    """Pixels of each word in each site: (n_sites, n_words) counts; of `count` words, or as many as occur."""
     inside = sites > 0
-    shape = (int(sites.max()), int(words.max()) + 1)
+    shape = (int(sites.max()), count or int(words.max()) + 1)
     place = (sites[inside] - 1, words[inside])
     return sparse.coo_array((np.ones(len(place[0]), np.int64), place), shape=shape).tocsr()
 
@@ -111,12 +171,12 @@ def colours(picture: Picture, space: str) -> Pixels:
     )
 
 
-def texture_words(picture: Picture, sites: Sites, settings: Settings) -> NDArray[np.int32]:
+def texture_words(picture: Picture, sites: Sites, count: int) -> NDArray[np.int32]:
     """Texture word of each pixel: shipped words when 32 are asked for in 2D, otherwise learnt from the image."""
     values = texture(picture.luminance)
     words = shipped("texture")
-    if settings.texture_words != len(words.centres) or values.ndim != 3:
-        words = Codebook.learn([values[sites > 0]], settings.texture_words, "texture")
+    if count != len(words.centres) or values.ndim != 3:
+        words = Codebook.learn([values[sites > 0]], count, "texture")
     return words.words(values)
 
 

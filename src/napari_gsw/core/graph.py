@@ -1,4 +1,4 @@
-"""Sites -> the graph of touching sites, and the couplings beta_ij on its edges."""
+"""Sites -> the graph of touching sites, and what its sites and boundaries look like."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Graph
 from napari_gsw.core.image import Picture
-from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import Sites
 
 Floats = NDArray[np.float64]
@@ -17,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RegionGraph:
-    """Which sites are neighbours, and what their common boundary looks like.
+    """Which sites are neighbours, and what the sites and their common boundaries look like.
 
     Attributes
     ----------
@@ -27,6 +26,8 @@ class RegionGraph:
     contrast : (m,) mean colour difference across these faces, in units of Lab.
     order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. For the latter, length and contrast are those
         of the best way over a common neighbour: the narrowest boundary on the way, the sharpest contrast on the way.
+    pixels : (n,) pixels of each site.
+    means : (n, C) mean of each channel over a site, in units of Lab.
     """
 
     n: int
@@ -34,6 +35,14 @@ class RegionGraph:
     length: Floats
     contrast: Floats
     order: NDArray[np.int8]
+    pixels: NDArray[np.int64]
+    means: Floats
+
+    @property
+    def difference(self) -> Floats:
+        """(m,) distance between the mean colours of an edge's two sites."""
+        i, j = self.edges.T
+        return np.asarray(np.linalg.norm(self.means[i] - self.means[j], axis=1))
 
 
 def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
@@ -53,11 +62,20 @@ def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> Regi
         steps.append(np.linalg.norm((c[1:][border] - c[:-1][border]).astype(np.float64), axis=-1))
     key, index, length = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
     contrast = np.bincount(index, np.concatenate(steps), len(key)) / length if len(key) else np.zeros(0)
+    pixels = np.bincount(sites.ravel(), minlength=n + 1)[1:]
     first = RegionGraph(
         n, np.stack((key // max(n, 1), key % max(n, 1)), axis=1).astype(np.int32), length.astype(np.float64), contrast,
-        np.ones(len(key), np.int8),
+        np.ones(len(key), np.int8), pixels, means_over(picture.channels, sites),
     )  # fmt: skip
     return first if neighbourhood == 1 else with_second_order(first)
+
+
+def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
+    """Mean of each channel of `values`, (\\*shape, C), over each site: (n, C)."""
+    n, flat = int(sites.max()), sites.ravel()
+    pixels = np.maximum(np.bincount(flat, minlength=n + 1)[1:], 1)
+    columns = [np.bincount(flat, values[..., c].ravel(), n + 1)[1:] / pixels for c in range(values.shape[-1])]
+    return np.stack(columns, axis=1)
 
 
 def with_second_order(graph: RegionGraph) -> RegionGraph:
@@ -85,22 +103,8 @@ def with_second_order(graph: RegionGraph) -> RegionGraph:
     edges = np.concatenate((graph.edges, np.stack((pair // n, pair % n), axis=1).astype(np.int32)))
     return RegionGraph(
         n, edges, np.concatenate((graph.length, widest)), np.concatenate((graph.contrast, softest)),
-        np.concatenate((graph.order, np.full(len(pair), 2, np.int8))),
+        np.concatenate((graph.order, np.full(len(pair), 2, np.int8))), graph.pixels, graph.means,
     )  # fmt: skip
-
-
-def couplings(graph: RegionGraph, settings: Settings) -> Floats:
-    """beta_ij on every edge, as ``settings.coupling`` says.
-
-    constant: beta. length: beta times the boundary's length over the mean length. contrast: beta times
-    exp(-contrast / contrast_scale). Second-order edges are multiplied by ``second_weight``.
-    """
-    beta = np.full(len(graph.edges), settings.beta)
-    if settings.coupling == "length" and len(beta):
-        beta = settings.beta * graph.length / graph.length.mean()
-    elif settings.coupling == "contrast":
-        beta = settings.beta * np.exp(-graph.contrast / settings.contrast_scale)
-    return np.where(graph.order == 2, settings.second_weight * beta, beta)
 
 
 def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Graph:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.graph import means_over
 from napari_gsw.core.image import channels_last
 from napari_gsw.core.model import Problem
 
@@ -16,11 +17,7 @@ Columns = dict[str, NDArray[Any]]
 
 def site_means(image: NDArray[Any], axes: str, sites: NDArray[np.int32]) -> Floats:
     """Mean of the image's own values over each site, (n, channels)."""
-    values = channels_last(image, axes)
-    flat, n = sites.ravel(), int(sites.max())
-    pixels = np.maximum(np.bincount(flat, minlength=n + 1)[1:], 1)
-    columns = [np.bincount(flat, values[..., c].ravel().astype(np.float64), n + 1)[1:] for c in range(values.shape[-1])]
-    return np.stack(columns, axis=1) / pixels[:, np.newaxis]
+    return means_over(channels_last(image, axes).astype(np.float64), sites)
 
 
 def region_table(

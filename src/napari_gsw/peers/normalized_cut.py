@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.graph import region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.knobs import Options, knob
-from napari_gsw.core.regions import site_means
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import superpixels
 from napari_gsw.peers.cuts import parts
@@ -72,8 +71,6 @@ def normalized_cut(
     seen = picture(image, axes)
     sites = superpixels(seen, Settings(site_size=options.site_size))
     graph = region_graph(seen, sites)
-    means = site_means(seen.channels, "ZYX"[-sites.ndim :] + "C", sites)
-    left, right = graph.edges.T
-    tie = np.exp(-np.square((means[left] - means[right]) / options.colour).sum(axis=1))
+    tie = np.exp(-np.square(graph.difference / options.colour))
     part = parts(graph.n, graph.edges, tie, options.threshold, np.random.default_rng(seed))
     return numbered(part[sites - 1])

@@ -1,0 +1,173 @@
+"""Learn where people draw boundaries, from photographs with human segmentations.
+
+    python -m napari_gsw.experiments.boundaries BSDS SPLIT OUT
+
+writes OUT/boundaries.json, the model that the package ships as its ``photo`` couplings, and beside it one model for
+each of five folds of the images that has not seen the images of its fold: what is reported of the couplings is measured
+with these. It needs ``pip install "napari-gsw[learning]"``; to use a model nothing more than the package is needed.
+
+examples --> sites, cues, share of people who part the two sites of an edge --> first forest --> its probabilities for
+images that it has not seen --> second cues --> second forest
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from napari_gsw.core.cues import SiteSums, first_cues, second_cues
+from napari_gsw.core.features import SiteWords
+from napari_gsw.core.forest import Forest
+from napari_gsw.core.graph import RegionGraph, region_graph
+from napari_gsw.core.image import picture
+from napari_gsw.core.learnt import BoundaryModel
+from napari_gsw.core.settings import Settings, preset
+from napari_gsw.core.superpixels import superpixels
+from napari_gsw.data_sets import Example, bsds
+
+Floats = NDArray[np.float64]
+
+FOLDS = 5
+# Small trees and not too many: more fit the images at hand and no others.
+TREES: Mapping[str, Any] = {
+    "objective": "cross_entropy",
+    "num_leaves": 16,
+    "learning_rate": 0.08,
+    "min_data_in_leaf": 100,
+    "lambda_l2": 1.0,
+    "feature_fraction": 0.7,
+    "max_bin": 63,
+    "seed": 0,
+    "deterministic": True,
+    "verbose": -1,
+}
+ROUNDS = 120
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What there is to learn from one image.
+
+    Attributes
+    ----------
+    apart : (m,) share of the people who put the two sites of an edge into different segments.
+    """
+
+    graph: RegionGraph
+    described: SiteSums
+    cues: Floats
+    apart: Floats
+
+
+def look(example: Example, settings: Settings) -> Look:
+    """Read an image and compute its first cues."""
+    scene = example.read()
+    seen = picture(scene.image, scene.axes)
+    sites = superpixels(seen, settings)
+    graph = region_graph(seen, sites)
+    words = SiteWords(seen, sites, settings)
+    described = SiteSums(words, graph)
+    i, j = graph.edges.T
+    votes = [label[i] != label[j] for label in (majority(human, sites) for human in scene.humans)]
+    return Look(graph, described, first_cues(words, graph, described), np.mean(votes, axis=0))
+
+
+def majority(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np.int64]:
+    """(n,) the segment that most pixels of a site lie in."""
+    segment = np.unique(human, return_inverse=True)[1].ravel()
+    count = int(segment.max()) + 1
+    table = np.bincount((sites.ravel() - 1) * np.int64(count) + segment, minlength=int(sites.max()) * count)
+    return np.asarray(table.reshape(-1, count).argmax(axis=1))
+
+
+def fitted(rows: Sequence[Floats], looks: Sequence[Look]) -> Forest:
+    """Boosted trees for the log odds of a boundary; long boundaries count more, all images the same."""
+    import lightgbm
+
+    weight = np.concatenate([one.graph.length / one.graph.length.mean() for one in looks])
+    data = lightgbm.Dataset(np.concatenate(rows), np.concatenate([one.apart for one in looks]), weight=weight)
+    return as_forest(lightgbm.train(dict(TREES), data, ROUNDS).dump_model()["tree_info"])
+
+
+def as_forest(trees: Sequence[Mapping[str, Any]]) -> Forest:
+    """The trees that LightGBM describes, as arrays."""
+    root: list[int] = []
+    feature: list[int] = []
+    threshold: list[float] = []
+    left: list[int] = []
+    right: list[int] = []
+
+    def add(node: Mapping[str, Any]) -> int:
+        here = len(feature)
+        threshold.append(0.0)
+        for column in (feature, left, right):
+            column.append(-1)
+        if "leaf_value" in node:
+            threshold[here] = node["leaf_value"]
+        else:
+            feature[here], threshold[here] = node["split_feature"], node["threshold"]
+            left[here] = add(node["left_child"])
+            right[here] = add(node["right_child"])
+        return here
+
+    for tree in trees:
+        root.append(add(tree["tree_structure"]))
+    return Forest.from_dict({"root": root, "feature": feature, "threshold": threshold, "left": left, "right": right})
+
+
+def second_rows(first: Forest, one: Look) -> Floats:
+    return second_cues(one.graph, one.cues, expit(first.scores(one.cues)), one.described)
+
+
+def learn(looks: Sequence[Look], fold: NDArray[np.integer], cache: dict[frozenset[int], Forest]) -> BoundaryModel:
+    """Both forests from some images.
+
+    The second forest learns from probabilities of the first for images that this has not seen: it must know how wrong
+    they are.
+
+    Parameters
+    ----------
+    fold : (images,) which of the images are left out together.
+    cache : first forests by the folds that they have not seen.
+    """
+    present = set(np.unique(fold).tolist())
+    missing = frozenset(range(FOLDS)) - present
+
+    def first(without: frozenset[int]) -> Forest:
+        if without not in cache:
+            kept = [one for one, f in zip(looks, fold, strict=True) if f not in without]
+            cache[without] = fitted([one.cues for one in kept], kept)
+        return cache[without]
+
+    rows = [second_rows(first(missing | {int(f)}), one) for one, f in zip(looks, fold, strict=True)]
+    return BoundaryModel(first(missing), fitted(rows, looks))
+
+
+def learn_all(examples: Sequence[Example], folder: Path, settings: Settings) -> None:
+    """The model of all images, and those that leave one fold out."""
+    looks = [look(example, settings) for example in examples]
+    fold = fold_of(len(looks))
+    cache: dict[frozenset[int], Forest] = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for left_out in range(FOLDS):
+        kept = [one for one, f in zip(looks, fold, strict=True) if f != left_out]
+        learn(kept, fold[fold != left_out], cache).save(folder / f"fold{left_out}.json")
+    learn(looks, fold, cache).save(folder / "boundaries.json")
+
+
+def fold_of(count: int) -> NDArray[np.int64]:
+    """(images,) fold of each image in the order of their names."""
+    return np.array(list(itertools.islice(itertools.cycle(range(FOLDS)), count)))
+
+
+if __name__ == "__main__":
+    where, split, out = sys.argv[1:]
+    learn_all(bsds(Path(where), split), Path(out), preset("photo", coupling="contrast"))
