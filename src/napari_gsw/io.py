@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw import label_files
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline import Result, Trace
+from napari_gsw.core.result import Result, Trace
 
 TIFF = (".tif", ".tiff")
 PNG_MOST = np.iinfo(np.uint16).max

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skimage.color import lab2rgb
 
 from napari_gsw.core.image import picture
-from napari_gsw.core.pipeline import Result, Trace
+from napari_gsw.core.result import Result, Trace
 
 DPI = 150
 INK = "#1f77b4"

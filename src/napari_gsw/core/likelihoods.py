@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 
 # The tables have an entry for every count, so counts have to end somewhere.
 MOST_COUNTS = 2**31 - 1
+# A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
+# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
+KNOWN = 1e9
 
 
 class Likelihood(ABC):
@@ -91,7 +94,8 @@ class Gaussian(Likelihood):
     """Continuous channels, independent and Gaussian in each cluster, with a normal-inverse-gamma prior.
 
     sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the
-    expected variance within a cluster is `spread` times the variance of the image.
+    expected variance within a cluster is `spread` times the variance of the image. :meth:`from_pixels` takes None for
+    the shape where the variance is known.
 
     Attributes
     ----------
@@ -120,7 +124,7 @@ class Gaussian(Likelihood):
     @classmethod
     def from_pixels(
         cls, values: ArrayLike, site: NDArray[np.integer], n: int, evidence: float | None = None,
-        kappa: float = 0.01, shape: float = 3.0, spread: float = 0.05,
+        kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
     ) -> Gaussian:  # fmt: skip
         """From pixels: values (pixels, channels) and the site 0..n-1 of each."""
         x = np.asarray(values, dtype=np.float64)
@@ -132,7 +136,7 @@ class Gaussian(Likelihood):
         mass = np.bincount(site, minlength=n)
         sums: Floats = np.stack([np.bincount(site, c, n) for c in x.T], axis=1).astype(np.float64)
         squares: Floats = np.stack([np.bincount(site, c * c, n) for c in x.T], axis=1).astype(np.float64)
-        return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, shape, spread)
+        return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, KNOWN if shape is None else shape, spread)
 
     @classmethod
     def from_values(cls, values: ArrayLike, **more: float) -> Gaussian:

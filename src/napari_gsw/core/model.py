@@ -36,6 +36,7 @@ class Problem:
     sites : label image 1..n the problem was made from (0 is not a site), or None.
     graph : boundary lengths and contrasts of the edges, or None.
     settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
+    signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
     """
 
     n: int
@@ -46,6 +47,7 @@ class Problem:
     sites: NDArray[np.int32] | None = None
     graph: RegionGraph | None = None
     settings: Settings | None = None
+    signal: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         if self.n < 1:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,70 +15,23 @@ from napari_gsw.core import kernels, priors
 from napari_gsw.core.chain import Snapshot, even_start_allowed, needs_regroups, run
 from napari_gsw.core.chain import start as start_chain
 from napari_gsw.core.codebook import Codebook
+from napari_gsw.core.couplings import couplings
 from napari_gsw.core.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features import likelihoods
-from napari_gsw.core.graph import couplings, region_graph
+from napari_gsw.core.features import SiteWords, likelihoods
+from napari_gsw.core.graph import region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model import Problem
-from napari_gsw.core.posterior import boundary_probability, site_entropy
+from napari_gsw.core.result import Result, Trace, result, trace_of
 from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
+from napari_gsw.core.signal import signal_picture
 from napari_gsw.core.superpixels import given_sites, superpixels
 from napari_gsw.core.versions import all_versions
 
-Labels = NDArray[np.unsignedinteger[Any]]
 # Called while a segmentation runs with the stage and, once the chain runs, the newest snapshot. True as its answer ends
 # the chain there; the result is then that of the snapshot.
 Report = Callable[[str, Snapshot | None], bool | None]
-
-
-class Trace(NamedTuple):
-    """One row a sweep: its number; after it the log posterior, the number of clusters and the entropy of their sizes."""
-
-    sweep: NDArray[np.int64]
-    log_posterior: NDArray[np.float64]
-    n_clusters: NDArray[np.int64]
-    entropy: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A segmentation and what made it.
-
-    Attributes
-    ----------
-    labels : label image of the best state, 1..k in the order of the first pixel (a seed's cluster keeps the seed's
-        number), 0 where there is no site; uint16, or uint32 if the numbers need it.
-    clusters : (n,) label of each site.
-    traces : log posterior and number of clusters after each sweep, one trace a chain; ``trace`` is the first.
-    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
-        ended before its burn-in was over.
-    boundary : image of the probability that a boundary runs through a pixel.
-    provenance : settings, seed, versions and image hash, ready for JSON.
-    problem, snapshot : what was sampled, and the last state of the chain, from which it can go on.
-    """
-
-    labels: Labels
-    clusters: NDArray[np.int64]
-    traces: tuple[Trace, ...]
-    uncertainty: NDArray[np.float32]
-    boundary: NDArray[np.float32]
-    provenance: Mapping[str, Any]
-    problem: Problem
-    snapshot: Snapshot
-
-    @property
-    def trace(self) -> Trace:
-        return self.traces[0]
-
-    @property
-    def n_clusters(self) -> int:
-        return self.snapshot.best.n_clusters
-
-    def __repr__(self) -> str:
-        best = f"best log posterior {self.snapshot.best.log_posterior:,.1f}"
-        return f"<Result {self.labels.shape}, {self.n_clusters} clusters of {self.problem.n} sites, {best}>"
 
 
 def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
@@ -130,15 +82,18 @@ def prepare(
     chosen = resolve(settings, preset, changes)
     tell = report or (lambda stage, snapshot: None)
     prior = priors.from_settings(chosen)
-    seen = picture(image, chosen.axes)
+    objects = chosen.signal == "objects"
+    seen = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
     tell("superpixels", None)
     made = superpixels(seen, chosen, mask) if sites is None else given_sites(sites, seen.shape, mask)
-    tell("features", None)
-    blocks = likelihoods(seen, made, chosen, codebook)
     tell("graph", None)
     graph = region_graph(seen, made, chosen.neighbourhood)
-    strengths = couplings(graph, chosen) if beta is None else np.asarray(beta, dtype=np.float64)
-    return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph, chosen)
+    tell("features", None)
+    words = SiteWords(seen, made, chosen, codebook)
+    blocks = likelihoods(words, graph)
+    strengths = couplings(graph, chosen, words) if beta is None else np.asarray(beta, dtype=np.float64)
+    light = seen.channels[..., 0] if objects else None
+    return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph, chosen, light)
 
 
 def segment(
@@ -156,7 +111,7 @@ def segment(
     report: Report | None = None,
     **changes: Any,
 ) -> Result:
-    """Segment an image: the best partition that the chain has seen, with its uncertainty and provenance.
+    """Segment an image: one partition, how sure the model is of it, and what made it.
 
     The arguments are those of :func:`prepare`, and
 
@@ -194,7 +149,8 @@ def segment(
     given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
     given["codebook"] = None if codebook is None else codebook.centres
     made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
-    return result(problem, snapshot, [np.concatenate(row) for row in rows], made)
+    shares = [one.together for one in ensemble.snapshots]
+    return result(problem, snapshot, [np.concatenate(row) for row in rows], made, shares)
 
 
 def chains(
@@ -259,42 +215,6 @@ def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int
         order = np.argsort(count, kind="stable")  # the commonest comes last and stays
         found[pairs[0, order]] = pairs[1, order]
     return found
-
-
-def result(
-    problem: Problem, snapshot: Snapshot, traces: Sequence[NDArray[np.float64]], made: Mapping[str, Any]
-) -> Result:
-    """Paint what a snapshot says of the sites; a trace for each chain, (sweeps, 3)."""
-    clusters = _numbered(snapshot.best.labels, snapshot.state["seeds"])
-    dtype = np.uint16 if clusters.max() <= np.iinfo(np.uint16).max else np.uint32
-    labels = problem.paint(clusters.astype(dtype))
-    unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
-    return Result(
-        labels=labels,  # type: ignore[arg-type]
-        clusters=clusters,
-        traces=tuple(trace_of(rows, snapshot.sweep) for rows in traces),
-        uncertainty=unsure,  # type: ignore[arg-type]
-        boundary=boundary_probability(problem, snapshot.together),
-        provenance=made,
-        problem=problem,
-        snapshot=snapshot,
-    )
-
-
-def trace_of(rows: NDArray[np.float64], last: int) -> Trace:
-    """Rows of a chain's trace up to sweep `last`, as columns."""
-    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
-
-
-def _numbered(labels: NDArray[np.int32], seeds: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Numbers 1, 2, ... for clusters; a cluster with a seed has the seed's number, the others take those left."""
-    own = np.zeros(int(labels.max()) + 1, np.int64)
-    own[labels[seeds >= 0]] = seeds[seeds >= 0]
-    free = np.flatnonzero(own == 0)
-    left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
-    own[free] = left[: len(free)]
-    numbered: NDArray[np.int64] = own[labels]
-    return numbered
 
 
 def provenance(

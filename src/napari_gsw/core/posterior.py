@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.hierarchy import Hierarchy, hierarchy
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pixel_kernels import raise_faces
 
@@ -38,6 +39,18 @@ def site_entropy(problem: Problem, together: Floats) -> Floats:
     total = np.bincount(ends, np.tile(weight * bits, 2), problem.n)
     share = np.bincount(ends, np.tile(weight, 2), problem.n)
     return np.divide(total, share, out=np.zeros(problem.n), where=share > 0)
+
+
+def site_pixels(problem: Problem) -> Floats:
+    """(n,) pixels of each site; without an image each counts as one."""
+    return np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
+
+
+def boundary_tree(problem: Problem, together: Floats) -> Hierarchy:
+    """Sites merged in the order in which boundaries become more probable: a segmentation for every fineness."""
+    touching = np.ones(len(together), bool) if problem.graph is None else problem.graph.order == 1
+    length = None if problem.graph is None else problem.graph.length[touching]
+    return hierarchy(problem.n, problem.edges[touching], 1 - together[touching], length)
 
 
 class Faces(NamedTuple):

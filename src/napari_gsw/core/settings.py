@@ -15,7 +15,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.knobs import Knob, Options, knob
 
 # The parts of a form, in its order.
-SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler")
+SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", "result")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Settings(Options):
         "auto",
         "image",
         "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
+    )
+
+    signal: str = knob(
+        "colour",
+        "image",
+        "What is looked at: perceptual colour, or how far a pixel stands out from the background (objects: "
+        "fluorescence, stains).",
+        choices=("colour", "objects"),
+        title="Look at",
     )
 
     superpixels: str = knob(
@@ -146,6 +155,30 @@ class Settings(Options):
         open_low=True,
         when=("texture_words", ()),
     )
+    graph_passes: int = knob(
+        0,
+        "features",
+        "How often histograms are smoothed over the graph: each site borrows from neighbours that look alike.",
+        low=0,
+        high=1000,
+        title="Smoothing passes",
+    )
+    graph_scale: float = knob(
+        12.0,
+        "features",
+        "Difference of colour (in units of Lab) across which little is borrowed.",
+        low=0.0,
+        open_low=True,
+        when=("graph_passes", ()),
+        title="Smoothing scale",
+    )
+    position: float = knob(
+        0.0,
+        "features",
+        "Number of draws that a site's place in the image is worth: keeps clusters together in space; 0 for none.",
+        low=0.0,
+        title="Position",
+    )
     gauss_kappa: float = knob(
         0.01,
         "features",
@@ -155,10 +188,13 @@ class Settings(Options):
         when=("likelihood", ("gaussian",)),
         title="Weight of prior mean",
     )
-    gauss_shape: float = knob(
+    gauss_shape: float | None = knob(
         3.0,
         "features",
-        "Shape of the inverse-gamma prior on the variance within a Gaussian cluster.",
+        "Shape of the inverse-gamma prior on the variance within a Gaussian cluster; none takes the expected variance "
+        "for certain.",
+        kind=float,
+        optional=True,
         low=1.0,
         open_low=True,
         when=("likelihood", ("gaussian",)),
@@ -245,9 +281,9 @@ class Settings(Options):
     coupling: str = knob(
         "constant",
         "coupling",
-        "How beta varies from edge to edge: not at all, with the length of the common boundary, or falling with the "
-        "contrast across it.",
-        choices=("constant", "length", "contrast"),
+        "How beta varies from edge to edge: not at all, with the length of the common boundary, falling with the "
+        "contrast across it, or as learnt from the boundaries that people draw in photographs.",
+        choices=("constant", "length", "contrast", "learnt"),
         title="Varies with",
     )
     beta: float = knob(
@@ -265,6 +301,27 @@ class Settings(Options):
         low=0.0,
         open_low=True,
         when=("coupling", ("contrast",)),
+    )
+    boundaries: str = knob(
+        "shipped",
+        "coupling",
+        "What learnt couplings go by: shipped (learnt on photographs), or the path of a saved model.",
+        when=("coupling", ("learnt",)),
+    )
+    offset: float = knob(
+        1.0,
+        "coupling",
+        "Log odds for one segment from which on a learnt coupling attracts; larger values make more regions.",
+        when=("coupling", ("learnt",)),
+        title="Neutral log odds",
+    )
+    repulsion: float = knob(
+        1.0,
+        "coupling",
+        "Weight of learnt couplings that push neighbours apart; 0 leaves only those that attract.",
+        low=0.0,
+        when=("coupling", ("learnt",)),
+        title="Repulsion",
     )
 
     sampler: str = knob(
@@ -325,11 +382,11 @@ class Settings(Options):
     bond_cap: float | None = knob(
         None,
         "sampler",
-        "Upper limit of beta times delta on an edge (gsw, data-driven), or none; keeps spin clusters from percolating.",
+        "Upper limit of beta times delta on an edge, or none; keeps spin clusters from percolating.",
         kind=float,
         optional=True,
         low=0.0,
-        when=("sampler", ("gsw", "data-driven")),
+        when=("sampler", ("gsw", "swendsen-wang", "data-driven")),
         title="Bond limit",
     )
     regroups: int | None = knob(
@@ -373,6 +430,47 @@ class Settings(Options):
         title="Burn-in",
     )
 
+    consensus: str = knob(
+        "none",
+        "result",
+        "Which partition is the result: the best state (none), or the one with the least expected variation of "
+        "information (vi) or Binder loss (binder) over the states seen after the burn-in.",
+        choices=("none", "vi", "binder"),
+    )
+    view: str = knob(
+        "clusters",
+        "result",
+        "What labels stand for: clusters (what looks alike), regions (the connected parts of clusters), or objects "
+        "on a background (the largest cluster, 0).",
+        choices=("clusters", "regions", "objects"),
+    )
+    neck: float = knob(
+        0.0,
+        "result",
+        "Objects are parted where they are thinner than this share of the smaller part; 0 leaves them together.",
+        low=0.0,
+        high=1.0,
+        open_high=True,
+        when=("view", ("objects",)),
+        title="Part at necks",
+    )
+    min_region: int = knob(
+        0,
+        "result",
+        "Regions with fewer pixels than this join a neighbour (objects: the background); 0 keeps all.",
+        low=0,
+        title="Smallest region",
+    )
+    merge: str = knob(
+        "posterior",
+        "result",
+        "Which neighbour a small region joins: the one with which it is most probably one (posterior), or the one of "
+        "nearest mean colour.",
+        choices=("posterior", "colour"),
+        when=("min_region", ()),
+        title="Joins by",
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_size is not None and self.max_size < self.min_size:
@@ -397,16 +495,45 @@ def knobs() -> Mapping[str, Knob]:
 
 
 # A preset is a line of differences from the defaults above.
+_PHOTOGRAPH: Mapping[str, Any] = dict(
+    site_size=150,
+    texture_words=32,
+    graph_passes=8,
+    alpha=1.0,
+    sampler="swendsen-wang",
+    bond_cap=2.0,
+    sweeps=200,
+    consensus="vi",
+    view="regions",
+    min_region=300,
+)
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(
+        **_PHOTOGRAPH, coupling="contrast", beta=3.0, contrast_scale=3.0, evidence=7.0, texture_evidence=5.0
+    ),
+    "photo": dict(**_PHOTOGRAPH, coupling="learnt", beta=1.5, offset=1.5, evidence=5.0, texture_evidence=3.0),
+    "microscopy": dict(
+        signal="objects",
+        superpixels="watershed",
+        site_size=30,
+        likelihood="gaussian",
+        evidence=4.0,
+        gauss_shape=None,
+        gauss_spread=0.2,
+        prior="finite-dirichlet",
+        K=2,
+        alpha=1.0,
         coupling="contrast",
-        beta=1.5,
-        alpha=0.3,
-        evidence=7.0,
-        texture_words=32,
+        beta=2.0,
+        contrast_scale=20.0,
         sampler="bond-drawn",
         bond=0.5,
         start="random",
+        start_clusters=2,
+        sweeps=30,
+        view="objects",
+        min_region=16,
+        neck=0.85,
     ),
     "paper": dict(site_count=1000, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }

@@ -31,7 +31,8 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import adjacency
 from napari_gsw.core.knobs import Options, knob
 from napari_gsw.core.model import Problem, check_labels
-from napari_gsw.core.pipeline import Report, Result, prepare, provenance, result
+from napari_gsw.core.pipeline import Report, prepare, provenance
+from napari_gsw.core.result import Result, result
 from napari_gsw.core.settings import Settings
 from napari_gsw.peers import crp_kernels
 

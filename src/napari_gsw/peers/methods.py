@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core import pipeline
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.knobs import Options
-from napari_gsw.core.pipeline import Report, Result
+from napari_gsw.core.pipeline import Report
+from napari_gsw.core.result import Result
 from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
 from napari_gsw.core.versions import all_versions
 from napari_gsw.peers import crp

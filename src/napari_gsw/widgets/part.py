@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.live import MOST_NUMBER, LiveChain
-from napari_gsw.core.pipeline import Result, Trace, provenance, result, trace_of
+from napari_gsw.core.pipeline import provenance
 from napari_gsw.core.pixel_kernels import paint_into
 from napari_gsw.core.posterior import Faces, boundary_probability, site_entropy, site_faces
 from napari_gsw.core.regions import Columns, region_table
+from napari_gsw.core.result import Result, Trace, result, trace_of
 
 Sites = NDArray[np.int32]
 
@@ -97,4 +98,5 @@ class Part:
     def result(self) -> Result:
         """The same record that ``gsw.segment`` returns."""
         live = self.live
-        return result(live.problem, live.snapshot, live.traces, self.provenance())
+        shares = [one.together for one in live.ensemble.snapshots]
+        return result(live.problem, live.snapshot, live.traces, self.provenance(), shares)
