@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import napari_gsw as gsw
-from napari_gsw.core import bonds, kernels
-from napari_gsw.core.chain import start
+from napari_gsw.core import bonds, kernels, split_kernels
+from napari_gsw.core.arrays import NO_MOVES, TEMPERATE, Bonds, Moves
+from napari_gsw.core.chain import Chain, start, step
+from napari_gsw.core.cluster_kernels import grown
 from napari_gsw.core.jit import jit
 
 BATCHES = 100
@@ -22,29 +24,47 @@ def partitions(n: int) -> np.ndarray:
     return np.array(rows)
 
 
-def posterior(problem: gsw.Problem, seeds: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The support of a small posterior, and the exact probability of each partition in it."""
+def posterior(
+    problem: gsw.Problem, seeds: np.ndarray | None = None, coldness: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The support of a small posterior, and the exact probability of each partition in it, to the power `coldness`."""
     rows = partitions(problem.n)
     if seeds is not None:
         held = np.flatnonzero(seeds >= 0)
         same = seeds[held][:, None] == seeds[held]
         rows = rows[[np.array_equal(row[held][:, None] == row[held], same) for row in rows]]
-    log_p = np.array([gsw.log_posterior(problem, row) for row in rows])
+    log_p = coldness * np.array([gsw.log_posterior(problem, row) for row in rows])
     inside = np.isfinite(log_p)
     p = np.exp(log_p[inside] - log_p[inside].max())
     return rows[inside], p / p.sum()
 
 
 @jit
-def _codes(evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, regroups, sweeps):
-    """The partition after each sweep, as a number in base n."""
+def _codes(
+    evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, sweeping, sweeps
+):
+    """The partition after each sweep, as a number in base n; without sweeping, after its split-merge moves alone."""
     codes = np.zeros(sweeps, np.int64)
     trace = np.zeros((1, 3))
     n = labels.size
     for t in range(sweeps):
-        clusters = kernels.advance(
-            evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, regroups, 0, trace
-        )
+        if sweeping and moves.splits == 0:
+            clusters = kernels.advance(
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, 0,
+                trace,
+            )  # fmt: skip
+        elif sweeping:
+            clusters = split_kernels.advance(
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, 0,
+                trace,
+            )  # fmt: skip
+        else:
+            for _ in range(moves.splits):
+                if work.slots[0] == clusters.size.size:
+                    clusters = grown(clusters, 2 * clusters.size.size)
+                split_kernels.split_or_merge(
+                    evidence, graph, tables, seeds, labels, clusters, work, moves, cooling.coldness, rng
+                )
         for k in kernels.canonical(labels):
             codes[t] = codes[t] * n + k
     return codes
@@ -65,27 +85,43 @@ class Agreement:
 
 def agreement(
     problem: gsw.Problem,
-    made: kernels.Bonds | float = 10.0,
+    made: Bonds | float = 10.0,
     sweeps: int = 200_000,
     seed: int = 0,
     seeds: np.ndarray | None = None,
     regroups: int | None = None,
+    coldness: float = 1.0,
+    moves: Moves = NO_MOVES,
+    sweeping: bool = True,
 ) -> Agreement:
     """Run a chain and compare what it visits with the enumerated posterior.
 
     Errors come from the means of 100 batches, so that they know how the chain is correlated.
     """
-    if not isinstance(made, kernels.Bonds):
+    if not isinstance(made, Bonds):
         made = bonds.fixed(problem, made)
     if regroups is None:
         regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
-    rows, exact = posterior(problem, seeds)
-    chain = start(problem, made, regroups, 0, seed, None, seeds)
+    rows, exact = posterior(problem, seeds, coldness)
+    cooling = TEMPERATE._replace(coldness=coldness)
+    chain = start(problem, made, regroups, 0, seed, None, seeds, cooling, moves)
     codes = _codes(
         problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
-        chain.work, chain.posterior, chain.rng, regroups, sweeps,
+        chain.work, chain.posterior, chain.rng, cooling, moves, regroups, sweeping, sweeps,
     )  # fmt: skip
     return compared(codes, rows, exact)
+
+
+def chain_agreement(chain: Chain, sweeps: int) -> Agreement:
+    """As :func:`agreement`, of any chain, sweep by sweep as its users see it."""
+    n = chain.problem.n
+    held = chain.seeds if (chain.seeds >= 0).any() else None
+    base = n ** np.arange(n)[::-1]
+    codes = np.empty(sweeps, np.int64)
+    for t in range(sweeps):
+        step(chain, 1)
+        codes[t] = kernels.canonical(chain.labels) @ base
+    return compared(codes, *posterior(chain.problem, held))
 
 
 def compared(codes: np.ndarray, rows: np.ndarray, exact: np.ndarray) -> Agreement:

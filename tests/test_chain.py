@@ -270,12 +270,17 @@ SCRIPT = """
 import hashlib, sys
 sys.path.insert(0, {tests!r})
 import napari_gsw as gsw
+from napari_gsw.core.ascent import polished
 from problems import planar
 digest = hashlib.sha256()
+search = dict(splits=3, annealing=(3.0, 4), ladder=[1.0, 0.5])
 for more in (dict(), dict(blocks=2, channels=2, prior=gsw.DirichletProcess(1.0).truncated(min_size=2))):
-    for snap in gsw.sample(planar(n=40, words=12, **more), 12, seed=4, lam=4.0, regroups=1):
-        digest.update(snap.labels.tobytes())
-        digest.update(repr(snap.log_posterior).encode())
+    problem = planar(n=40, words=12, **more)
+    for how in (dict(), search):
+        for snap in gsw.sample(problem, 12, seed=4, lam=4.0, regroups=1, **how):
+            digest.update(snap.labels.tobytes())
+            digest.update(repr(snap.log_posterior).encode())
+    digest.update(polished(problem, snap.labels).labels.tobytes())
 print(digest.hexdigest())
 """
 

@@ -8,6 +8,7 @@ import pytest
 import napari_gsw as gsw
 from law import agreement
 from napari_gsw.core import bonds
+from napari_gsw.core.arrays import Moves
 
 PRIORS = {
     "potts": gsw.Potts(3),
@@ -33,6 +34,14 @@ SAMPLERS = {
     "bond-drawn": lambda p, rng: bonds.drawn(p, 0.0, 0.8),
 }
 LIKELIHOODS = ("words", "gaussian", "mixed")
+# Split-merge moves by how their anchors are drawn.
+MOVES = {
+    "any": Moves(1, 1, 0.0, 0.0),
+    "near": Moves(1, 0, 1.0, 0.0),
+    "informed": Moves(1, 2, 0.0, 1.0),
+    "all": Moves(1, 1, 0.5, 0.5),
+}
+COLDNESS = (0.5, 1.0, 2.0)
 
 
 def _distance(problem):
@@ -119,6 +128,60 @@ def test_whole_cluster_moves_leave_the_posterior_alone(likelihood):
     rng = np.random.default_rng([8, LIKELIHOODS.index(likelihood)])
     problem = small_problem(gsw.DirichletProcess(1.0), likelihood, rng)
     check(problem, 3.0, regroups=3)
+
+
+@pytest.mark.parametrize("sampler", ["lambda-0", "lambda-3", "bond-drawn"])
+@pytest.mark.parametrize("coldness", [0.5, 2.0])
+@pytest.mark.parametrize(
+    ("prior", "likelihood"), [("dirichlet-process", "words"), ("pitman-yor-both", "gaussian"), ("potts", "mixed")]
+)
+def test_a_cold_or_hot_chain_samples_a_power_of_the_posterior(prior, likelihood, coldness, sampler):
+    """Whole-cluster moves among the sweeps, since the limits of one of the priors need them."""
+    rng = np.random.default_rng([9, list(PRIORS).index(prior)])
+    problem = small_problem(PRIORS[prior], likelihood, rng, n=6, negative=True)
+    check(problem, SAMPLERS[sampler](problem, rng), coldness=coldness)
+
+
+@pytest.mark.parametrize("coldness", COLDNESS)
+def test_whole_cluster_moves_with_near_anchors(coldness):
+    rng = np.random.default_rng(10)
+    problem = small_problem(gsw.DirichletProcess(1.0), "words", rng, n=6, negative=True)
+    check(problem, 3.0, regroups=3, coldness=coldness, moves=Moves(0, 0, 0.7, 0.0))
+
+
+def every_move():
+    """All triples of move, likelihood and temperature; every pair once is not slow."""
+    for i, kind in enumerate(MOVES):
+        for j, likelihood in enumerate(LIKELIHOODS):
+            for k, coldness in enumerate(COLDNESS):
+                slow = (i + j + k) % len(LIKELIHOODS) != 1
+                yield pytest.param(kind, likelihood, coldness, marks=pytest.mark.slow if slow else ())
+
+
+@pytest.mark.parametrize(("kind", "likelihood", "coldness"), every_move())
+def test_split_merge_moves_alone_sample_the_posterior(kind, likelihood, coldness):
+    rng = np.random.default_rng([11, LIKELIHOODS.index(likelihood)])
+    problem = small_problem(gsw.PitmanYor(0.8, 0.2), likelihood, rng, n=6, negative=True)
+    check(problem, 1.0, moves=MOVES[kind]._replace(splits=3), sweeping=False, coldness=coldness)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "all" else pytest.mark.slow) for k in MOVES])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_split_merge_moves_among_sweeps_respect_every_prior(prior, kind):
+    rng = np.random.default_rng([12, list(PRIORS).index(prior)])
+    problem = small_problem(PRIORS[prior], "words", rng, n=6)
+    check(problem, 2.0, moves=MOVES[kind])
+
+
+@pytest.mark.parametrize("prior", ["dirichlet-process", "finite-dirichlet", "dirichlet-process-min"])
+@pytest.mark.parametrize("kind", MOVES)
+def test_split_merge_moves_respect_seeds(kind, prior):
+    rng = np.random.default_rng([13, list(PRIORS).index(prior)])
+    problem = small_problem(PRIORS[prior], "words", rng, n=7)
+    seeds = np.array([4, -1, -1, 9, -1, 4, -1])
+    check(problem, 2.0, moves=MOVES[kind], seeds=seeds)
+    if prior != "dirichlet-process-min":
+        check(problem, 1.0, moves=MOVES[kind]._replace(splits=3), sweeping=False, seeds=seeds)
 
 
 def path_problem(n, prior):

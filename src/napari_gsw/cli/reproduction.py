@@ -17,6 +17,8 @@ EXPERIMENTS = {
     "fig2": "number of clusters against beta",
     "fig4": "log posterior for several lambda, and under strong couplings",
     "table1": "mean shift, rdd-CRP and Potts-DP on both data sets",
+    "search": "best log posterior against time for every way to search",
+    "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
 }
 
 
@@ -24,7 +26,7 @@ def add_to(commands: Any) -> None:
     words = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
     one = commands.add_parser(
         "reproduce",
-        usage="%(prog)s [fig1] [fig2] [fig4] [table1] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [options]",
+        usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [options]",
         help="make the figures and the table of the paper",
         description="Make the figures and the table of the paper, as PNG, CSV and JSON in the folder OUT. "
         f"{words}. A stopped run goes on where it was when it is started again.",

@@ -57,6 +57,31 @@ class Bonds(NamedTuple):
     high: float
 
 
+class Cooling(NamedTuple):
+    """The inverse temperature b by the number of the sweep: the chain samples the posterior to the power b.
+
+    b rises geometrically from coldness / hot to `coldness` over the first `sweeps` sweeps, and stays there.
+    """
+
+    coldness: float
+    hot: float
+    sweeps: int
+
+
+class Moves(NamedTuple):
+    """Moves of whole clusters after each sweep, beside `regroups`: see :mod:`napari_gsw.core.split_kernels`."""
+
+    splits: int  # how many
+    scans: int  # how often a split is gone over before it is proposed
+    near: float  # share of moves (regroups too) whose two anchors are the ends of an edge
+    informed: float  # share of moves that draw what to merge by the marginal likelihood
+
+
+# The temperature of the posterior itself, and no moves of whole clusters.
+TEMPERATE = Cooling(1.0, 1.0, 0)
+NO_MOVES = Moves(0, 0, 0.0, 0.0)
+
+
 class Clusters(NamedTuple):
     """Sufficient statistics of the clusters, one column (slot) each; a free slot is all zeros."""
 

@@ -18,8 +18,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
-from napari_gsw.core import kernels
-from napari_gsw.core.arrays import TRACE, Bonds, Clusters, Posterior, Work
+from napari_gsw.core import kernels, split_kernels
+from napari_gsw.core.arrays import (
+    NO_MOVES,
+    TEMPERATE,
+    TRACE,
+    Bonds,
+    Clusters,
+    Cooling,
+    Moves,
+    Posterior,
+    Work,
+)
+from napari_gsw.core.cluster_kernels import empty_clusters, gauss_part
 from napari_gsw.core.draws import Draws
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import Problem, check_labels, log_posterior
@@ -30,6 +41,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 # How many numbers of clusters are tried for a start that has seeds.
 MOST_DEALS = 64
+# Of moves that split and merge: how often a split is gone over, the share of near anchors, and that of informed moves.
+SCANS, NEAR, INFORMED = 3, 0.5, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +104,30 @@ class Chain:
     posterior: Posterior
     rng: np.random.Generator
     draws: Draws
+    cooling: Cooling = TEMPERATE
+    moves: Moves = NO_MOVES
+
+    @property
+    def coldness(self) -> float:
+        """Inverse temperature of the next sweep."""
+        return kernels.coldness_at(self.cooling, int(self.posterior.counted[0]))
+
+    def advance(self, trace: Floats) -> None:
+        """As many sweeps as `trace` has rows, which become what is traced of them."""
+        p = self.problem
+        advance = split_kernels.advance if self.moves.splits else kernels.advance
+        self.clusters = advance(
+            p.evidence, p.adjacency, p.tables, self.bonds, self.seeds, self.labels, self.clusters, self.work,
+            self.posterior, self.rng, self.cooling, self.moves, self.regroups, self.burn_in, trace,
+        )  # fmt: skip
+
+    def arrays(self) -> Arrays:
+        """What this kind of chain has to keep beside what every chain has."""
+        return {}
+
+    def renewed(self, chain: Chain) -> Chain:
+        """A chain of this kind that goes on from another state, that of `chain`."""
+        return chain
 
 
 def sample(
@@ -105,6 +142,9 @@ def sample(
     seeds: ArrayLike | None = None,
     regroups: int | None = None,
     burn_in: int | None = None,
+    splits: int | Moves | None = None,
+    annealing: tuple[float, int] | None = None,
+    ladder: ArrayLike | None = None,
     state: Arrays | None = None,
     interval: float | None = None,
 ) -> Iterator[Snapshot]:
@@ -125,8 +165,13 @@ def sample(
     regroups : whole-cluster moves after each sweep; None makes one if the prior limits cluster sizes, which single
         moves cannot always cross.
     burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None for 0.
-    state : arrays of an earlier snapshot of the same problem; `seed`, `init` and `seeds` then come from it, and so do
-        bonds, `regroups` and `burn_in` where they are not given.
+    splits : moves after each sweep that split a cluster or merge two, or a record that also says how; None for none.
+    annealing : temperature of the first sweep, and number of sweeps over which it falls to 1. The running sums leave
+        these sweeps out. None: 1 throughout.
+    ladder : inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first.
+        See :mod:`napari_gsw.core.tempering`. None for one chain.
+    state : arrays of an earlier snapshot of the same problem; `seed`, `init`, `seeds`, `annealing` and `ladder` then
+        come from it, and so do bonds, `regroups`, `burn_in` and `splits` where they are not given.
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
     if int(sweeps) != sweeps or sweeps < 0:
@@ -146,10 +191,43 @@ def sample(
         if isinstance(number, bool) or int(number) != number or number < 0:
             raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
     if state is None:
-        chain = start(problem, made, int(regroups), int(burn_in), int(seed), init, seeds)
+        cooling = TEMPERATE if annealing is None else annealed(*annealing)
+        moves = NO_MOVES if splits is None else split_moves(splits)
+        chain = start(problem, made, int(regroups), int(burn_in), int(seed), init, seeds, cooling, moves)
+        if ladder is not None:
+            from napari_gsw.core.tempering import tempered
+
+            chain = tempered(chain, ladder, int(seed))
     else:
         chain = restored(problem, made, int(regroups), int(burn_in), state)
+        if splits is not None:
+            chain.moves = split_moves(splits)
     return _drain(chain, int(sweeps), int(every), interval)
+
+
+def annealed(temperature: float, sweeps: int) -> Cooling:
+    """From a temperature down to 1 over some sweeps, by the same factor each.
+
+    >>> annealed(4.0, 100)
+    Cooling(coldness=1.0, hot=4.0, sweeps=100)
+    """
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise InputError(f"the temperature of annealing must be a number > 0, not {temperature!r}")
+    if isinstance(sweeps, bool) or int(sweeps) != sweeps or sweeps < 0:
+        raise InputError(f"the sweeps of annealing must be a whole number >= 0, not {sweeps!r}")
+    return Cooling(1.0, float(temperature), int(sweeps))
+
+
+def split_moves(splits: int | Moves) -> Moves:
+    """So many split-merge moves after each sweep, half of them informed; or the record itself, checked."""
+    moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED)
+    for name, number in (("splits", moves.splits), ("scans", moves.scans)):
+        if isinstance(number, bool) or int(number) != number or number < 0:
+            raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
+    for name, share in (("near", moves.near), ("informed", moves.informed)):
+        if not 0 <= share <= 1:
+            raise InputError(f"{name} must be a share in [0, 1], not {share!r}")
+    return Moves(int(moves.splits), int(moves.scans), float(moves.near), float(moves.informed))
 
 
 def _bonds(problem: Problem, lam: ArrayLike | None, state: Arrays | None) -> Bonds:
@@ -206,6 +284,8 @@ def start(
     seed: int,
     init: ArrayLike | None,
     seeds: ArrayLike | None,
+    cooling: Cooling = TEMPERATE,
+    moves: Moves = NO_MOVES,
 ) -> Chain:
     """A chain before its first sweep."""
     held = np.full(problem.n, -1, np.int32) if seeds is None else _check_seeds(seeds, problem.n)
@@ -218,20 +298,18 @@ def start(
         counted=np.zeros(3, np.int64),
     )
     rng = np.random.Generator(np.random.SFC64(seed))
-    return _assembled(problem, bonds, held, regroups, burn_in, labels, posterior, rng, int(labels.max()) + 1)
+    used = int(labels.max()) + 1
+    return _assembled(problem, bonds, held, regroups, burn_in, labels, posterior, rng, used, cooling, moves)
 
 
 def step(chain: Chain, sweeps: int) -> Floats:
     """Advance a chain; returns what is traced after each sweep, shape (sweeps, 3): see :class:`Snapshot`."""
     trace = np.empty((sweeps, TRACE))
-    p, done = chain.problem, 0
+    done = 0
     while done < sweeps:
         due = chain.draws.due(int(chain.posterior.counted[0]), chain.burn_in)
         size = min(due, sweeps - done)
-        chain.clusters = kernels.advance(
-            p.evidence, p.adjacency, p.tables, chain.bonds, chain.seeds, chain.labels, chain.clusters, chain.work,
-            chain.posterior, chain.rng, chain.regroups, chain.burn_in, trace[done : done + size],
-        )  # fmt: skip
+        chain.advance(trace[done : done + size])
         done += size
         if size == due:
             chain.draws.keep(kernels.canonical(chain.labels))
@@ -263,9 +341,12 @@ def exported(chain: Chain) -> Arrays:
         "bond_range": np.array([chain.bonds.low, chain.bonds.high]),
         "moves": np.array([chain.regroups, chain.burn_in]),
         "gap": np.array([chain.draws.gap]),
+        "cooling": np.array(chain.cooling),
+        "splits": np.array(chain.moves),
         # Sums of floats depend on the order in which sites came and went, so they are part of the state.
         "moments": chain.clusters.moments[:, :used],
         "gauss": chain.clusters.gauss[:used],
+        **chain.arrays(),
     }
     copies = {name: _frozen(array.copy()) for name, array in arrays.items()}
     # The draws are many, but rows that are written once need no copy.
@@ -288,11 +369,19 @@ def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state:
             f"not {own[0]}, {own[1]} and {own[2]}"
         )
     rng = generator(words)
-    chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size)
+    # A state of an earlier version knows neither temperatures nor moves nor draws.
+    coldness, hot, sweeps = (float(x) for x in state.get("cooling", np.array(TEMPERATE)))
+    splits, scans, near, informed = (float(x) for x in state.get("splits", np.array(NO_MOVES)))
+    cooling, moves = Cooling(coldness, hot, int(sweeps)), Moves(int(splits), int(scans), near, informed)
+    chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size, cooling, moves)
     chain.clusters.moments[:, : gauss.size] = moments
     chain.clusters.gauss[: gauss.size] = gauss
-    if "draws" in state:  # a state of an earlier version has none
+    if "draws" in state:
         chain.draws = Draws(problem.n, state["draws"], int(state["gap"][0]))
+    if "ladder" in state:
+        from napari_gsw.core.tempering import reunited
+
+        return reunited(chain, state)
     return chain
 
 
@@ -322,9 +411,12 @@ def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) 
         together=np.zeros(len(problem.edges), np.int64),
         counted=np.array([sweep, 0, sweep]),
     )
-    return _assembled(
-        problem, chain.bonds, held, chain.regroups, burn_in, first, posterior, chain.rng, int(first.max()) + 1
-    )
+    used = int(first.max()) + 1
+    new = _assembled(
+        problem, chain.bonds, held, chain.regroups, burn_in, first, posterior, chain.rng, used, chain.cooling,
+        chain.moves,
+    )  # fmt: skip
+    return chain.renewed(new)
 
 
 def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
@@ -333,6 +425,7 @@ def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
     held[sites] = -1
     alone = redirected(chain, chain.labels, held, 0)
     alone.bonds, alone.regroups = bonding.fixed(chain.problem, 0.0), 0
+    alone.moves = NO_MOVES
     step(alone, 1)
     return alone.labels.copy()
 
@@ -347,29 +440,37 @@ def _assembled(
     posterior: Posterior,
     rng: np.random.Generator,
     used: int,
+    cooling: Cooling,
+    moves: Moves,
 ) -> Chain:
-    """Count the clusters of `labels`, which lie in the first `used` slots, and add the scratch arrays."""
+    """Count the clusters of `labels`, which lie in the first `used` slots, and add the scratch arrays.
+
+    The burn-in lasts at least until the temperature is what it stays: the sums are of one law.
+    """
     n, e = problem.n, problem.evidence
     clusters = counted_clusters(problem, labels, used)
     parent, head, links, place, order = (np.zeros(n, np.int32) for _ in range(5))
     slots = np.array([used, int((clusters.size > 0).sum())])
-    blocks = kernels.empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, kernels.MOST_ANCHORS))
+    blocks = empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, kernels.MOST_ANCHORS))
     work = Work(slots, parent, head, links, place, order, blocks)
-    return Chain(problem, bonds, seeds, regroups, burn_in, labels, clusters, work, posterior, rng, Draws(n))
+    return Chain(
+        problem, bonds, seeds, regroups, max(burn_in, cooling.sweeps), labels, clusters, work, posterior, rng, Draws(n),
+        cooling, moves,
+    )  # fmt: skip
 
 
 def counted_clusters(problem: Problem, labels: Ints, used: int) -> Clusters:
     """Sufficient statistics of the clusters of `labels`, which lie in the first `used` slots, with room for more."""
     e, n = problem.evidence, problem.n
     channels = e.moments.shape[1] // 2
-    clusters = kernels.empty_clusters(len(e.table_start), channels, used + 16)
+    clusters = empty_clusters(len(e.table_start), channels, used + 16)
     np.add.at(clusters.size, labels, 1)
     np.add.at(clusters.words, (e.word, labels[np.repeat(np.arange(n), np.diff(e.site_start))]), e.times)
     np.add.at(clusters.moments.T, labels, e.moments)
     if channels:
         for k in np.flatnonzero(clusters.size).tolist():
             pixels = int(clusters.words[e.pixels, k])
-            clusters.gauss[k] = kernels.gauss_part(e.gauss, clusters.moments, k, pixels, np.zeros(2 * channels))
+            clusters.gauss[k] = gauss_part(e.gauss, clusters.moments, k, pixels, np.zeros(2 * channels))
     return clusters
 
 

@@ -59,12 +59,16 @@ class Ensemble:
         self.snapshots = self._look(traces)
         return self.snapshots
 
-    def run(self, sweeps: int) -> Iterator[tuple[Snapshot, ...]]:
-        """Advance by so many sweeps; without any, the only snapshots are those of the start."""
+    def run(self, sweeps: int, every: int | None = None) -> Iterator[tuple[Snapshot, ...]]:
+        """Advance by so many sweeps; without any, the only snapshots are those of the start.
+
+        None of the multiples of `every` is passed over.
+        """
         if sweeps == 0:
             yield self.snapshots
         while sweeps > 0:
-            yield self.advance(sweeps)
+            next_stop = sweeps if every is None else every - self.snapshots[0].sweep % every
+            yield self.advance(min(sweeps, next_stop))
             sweeps -= len(self.snapshots[0].trace)
 
     def refresh(self) -> None:

@@ -34,151 +34,37 @@ g               ``log_v``, ``log_w``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import (
     Bonds,
     Clusters,
-    Counts,
+    Cooling,
     Evidence,
     Floats,
     Graph,
     Ints,
     Longs,
+    Moves,
     Posterior,
     Tables,
     Work,
 )
+from napari_gsw.core.cluster_kernels import (
+    add_gains,
+    clear_slot,
+    copy_slot,
+    draw,
+    gather,
+    gauss_part,
+    grown,
+)
+from napari_gsw.core.cluster_kernels import whole as whole
 from napari_gsw.core.jit import jit
-
-# np.int64 to numba, a plain integer to the type checker
-whole = cast(Callable[[Any], int], np.int64)
 
 # Most anchors of a whole-cluster move, and so most clusters that it can rearrange at once.
 MOST_ANCHORS = 32
-
-# ---------------------------------------------------------------------------------------------------------------
-# Statistics of clusters, and of the group of sites that moves
-
-
-@jit
-def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
-    return Clusters(
-        np.zeros(slots, np.int64),
-        np.zeros((words, slots), np.uint32),
-        np.zeros((2 * channels, slots), np.float64),
-        np.zeros(slots, np.float64),
-    )
-
-
-@jit
-def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
-    target.size[b] = source.size[a]
-    target.gauss[b] = source.gauss[a]
-    for d in range(source.words.shape[0]):
-        target.words[d, b] = source.words[d, a]
-    for c in range(source.moments.shape[0]):
-        target.moments[c, b] = source.moments[c, a]
-
-
-@jit
-def clear_slot(clusters: Clusters, k: int) -> None:
-    clusters.size[k] = 0
-    clusters.gauss[k] = 0.0
-    for d in range(clusters.words.shape[0]):
-        clusters.words[d, k] = 0
-    for c in range(clusters.moments.shape[0]):
-        clusters.moments[c, k] = 0.0
-
-
-@jit
-def grown(clusters: Clusters, slots: int) -> Clusters:
-    """The same clusters with room for more."""
-    new = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
-    for k in range(clusters.size.size):
-        copy_slot(clusters, k, new, k)
-    return new
-
-
-@jit
-def gather(
-    site_start: Longs, word: Counts, count: Counts, i: int, group_word: Counts, group_count: Counts, length: int
-) -> int:
-    """Add the words of site i to a group that has `length` different ones; returns how many it has then."""
-    for t in range(site_start[i], site_start[i + 1]):
-        d = word[t]
-        if group_count[d] == 0:
-            group_word[length] = d
-            length += 1
-        group_count[d] += count[t]
-    return length
-
-
-@jit
-def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
-    """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
-
-    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2.
-    """
-    channels = more.size // 2
-    weight = gauss[2] * pixels
-    kappa = gauss[0] + weight
-    shape = gauss[1] + 0.5 * weight
-    result = 0.0
-    for c in range(channels):
-        first = moments[c, k] + more[c]
-        second = moments[channels + c, k] + more[channels + c]
-        rate = gauss[3 + c] + 0.5 * max(second - first * first / kappa, 0.0)
-        result -= shape * math.log(rate / gauss[3 + c])
-    return result
-
-
-@jit
-def add_gains(
-    table: Floats,
-    table_start: NDArray[np.uint64],
-    words: Counts,
-    group_word: Counts,
-    group_count: Counts,
-    length: int,
-    slots: int,
-    score: Floats,
-) -> None:
-    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C))."""
-    for t in range(length):
-        d = group_word[t]
-        start = table_start[d]
-        count = group_count[d]
-        for k in range(slots):
-            m = start + words[d, k]
-            score[k] += table[m + count] - table[m]
-
-
-@jit
-def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
-    """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
-    top = -math.inf
-    for k in range(length):
-        top = max(top, score[k])
-    total = 0.0
-    for k in range(length):
-        weight[k] = math.exp(score[k] - top)
-        total += weight[k]
-    target = uniform * total
-    running = 0.0
-    chosen = -1
-    for k in range(length):
-        if weight[k] > 0.0:
-            chosen = k
-            running += weight[k]
-            if running > target:
-                break
-    return chosen
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # One sweep of the generalized Swendsen-Wang sampler
@@ -233,6 +119,7 @@ def visit(
     tables: Tables,
     bonds: Bonds,
     x: float,
+    coldness: float,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
@@ -249,6 +136,9 @@ def visit(
 
     where the last sum runs over the edges that leave C and end in A_j, each once. Unbonded edges inside C are the same
     for every candidate and must not be counted. A spin cluster that holds a seed stays where it is.
+
+    At inverse temperature b = `coldness` all of it is multiplied by b but the bonds' part, - sum beta_ij delta_ij: the
+    bonds are what they are, and any bonds leave the posterior to the power b as it is.
 
     ``value[0]``, the log posterior, is kept group by group, so that its last digit does not depend on when slots run
     out. Returns the root to go on from when they have (n: all done).
@@ -331,7 +221,12 @@ def visit(
             for k in range(slots):
                 total = whole(words[pixels, k] + group_count[pixels])
                 score[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
-        new = draw(score, weight, slots, rng.random())
+        if coldness == 1.0:
+            new = draw(score, weight, slots, rng.random())
+        else:
+            for k in range(slots):
+                weight[k] = coldness * score[k] - (1.0 - coldness) * (full[k] - pull[k])
+            new = draw(weight, weight, slots, rng.random())
 
         back = old if left > 0 else fresh
         if new != back:
@@ -372,6 +267,7 @@ def allocate(
     anchors: int,
     length: int,
     follow: bool,
+    coldness: float,
     rng: np.random.Generator,
 ) -> tuple[int, float, float]:
     """Deal the sites ``work.order[:length]`` into blocks, one after the other, by what is in the blocks already.
@@ -429,7 +325,7 @@ def allocate(
             if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
                 propose[b] = -math.inf  # a block holds sites of one seed only, and a seed sits in one block
             else:
-                propose[b] = score[b] + math.log(max(size[b], 1))
+                propose[b] = coldness * score[b] + math.log(max(size[b], 1))
             top = max(top, propose[b])
         if top == -math.inf:
             return -1, 0.0, 0.0
@@ -472,6 +368,8 @@ def regroup(
     labels: Ints,
     clusters: Clusters,
     work: Work,
+    near: float,
+    coldness: float,
     rng: np.random.Generator,
 ) -> float:
     """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
@@ -481,12 +379,14 @@ def regroup(
     old one, so only the probabilities of the two deals enter the acceptance. Two anchors merge, split or exchange; with
     more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of up to
     MOST_ANCHORS clusters of the support can be dealt, so chains with size limits are irreducible, unless the limits are
-    so tight that more clusters than that must change at once (smallest over largest size above 32 / 33).
+    so tight that more clusters than that must change at once (smallest over largest size above 32 / 33). With
+    probability `near` the first two anchors are the ends of an edge instead.
 
     Returns the change of the log posterior.
     """
     place, order, used, sizes = work.place, work.order, work.slots, work.blocks.size
     log_v, log_w = tables.log_v, tables.log_w
+    left, right = graph.left, graph.right
     n = labels.size
     most = min(n, sizes.size)
     if most < 2:
@@ -499,6 +399,13 @@ def regroup(
         place[i] = -1
     length = 0
     taken = np.zeros(clusters.size.size, np.bool_)
+    if near > 0.0 and left.size > 0 and rng.random() < near:
+        e = int(rng.random() * left.size)
+        for i in (left[e], right[e]):
+            place[i] = -2
+            taken[labels[i]] = True
+            order[length] = i
+            length += 1
     while length < anchors:
         i = int(rng.random() * n)
         if place[i] == -1:
@@ -522,7 +429,7 @@ def regroup(
         for t in range(length):
             place[order[t]] = -1
         blocks[turn], log_q[turn], energy[turn] = allocate(
-            evidence, graph, seeds, labels, work, anchors, length, turn == 0, rng
+            evidence, graph, seeds, labels, work, anchors, length, turn == 0, coldness, rng
         )
         for b in range(blocks[turn]):
             energy[turn] += log_w[sizes[b]]
@@ -530,7 +437,8 @@ def regroup(
     others = used[1] - before
     if after < 0:
         return 0.0
-    change = energy[1] + log_v[others + after] - energy[0] - log_v[others + before]
+    gain = energy[1] + log_v[others + after] - energy[0] - log_v[others + before]
+    change = coldness * gain
     if not math.log(1.0 - rng.random()) < change + log_q[0] - log_q[1]:
         return 0.0
 
@@ -548,7 +456,7 @@ def regroup(
     for t in range(length):
         labels[order[t]] = slot_of[place[order[t]]]
     used[1] = others + after
-    return float(change)
+    return float(gain)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -586,6 +494,14 @@ def size_entropy(size: Longs, slots: int, n: int) -> float:
 
 
 @jit
+def coldness_at(cooling: Cooling, done: int) -> float:
+    """Inverse temperature of the sweep that follows `done` others."""
+    if done >= cooling.sweeps:
+        return cooling.coldness
+    return float(cooling.coldness * cooling.hot ** (done / cooling.sweeps - 1.0))
+
+
+@jit
 def note(posterior: Posterior, graph: Graph, labels: Ints, burn_in: int) -> None:
     """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums."""
     value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
@@ -604,6 +520,41 @@ def note(posterior: Posterior, graph: Graph, labels: Ints, burn_in: int) -> None
 
 
 @jit
+def sweep(
+    evidence: Evidence,
+    graph: Graph,
+    tables: Tables,
+    bonds: Bonds,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    value: Floats,
+    rng: np.random.Generator,
+    coldness: float,
+    near: float,
+    regroups: int,
+) -> Clusters:
+    """One sweep in place, and `regroups` whole-cluster moves; returns the clusters, in new arrays if slots ran out."""
+    used = work.slots
+    n = labels.size
+    if used[0] > 2 * used[1] + 4:
+        compact(labels, clusters, used)
+    x = bond(graph, bonds, labels, work, rng)
+    root = whole(0)
+    while root < n:
+        root = visit(evidence, graph, tables, bonds, x, coldness, seeds, labels, clusters, work, value, rng, root)
+        if root < n:
+            clusters = grown(clusters, 2 * clusters.size.size)
+    for _ in range(regroups):
+        room = used[0] + work.blocks.size.size
+        if room > clusters.size.size:
+            clusters = grown(clusters, 2 * room)
+        value[0] += regroup(evidence, graph, tables, seeds, labels, clusters, work, near, coldness, rng)
+    return clusters
+
+
+@jit
 def advance(
     evidence: Evidence,
     graph: Graph,
@@ -615,34 +566,26 @@ def advance(
     work: Work,
     posterior: Posterior,
     rng: np.random.Generator,
+    cooling: Cooling,
+    moves: Moves,
     regroups: int,
     burn_in: int,
     trace: Floats,
 ) -> Clusters:
-    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior, number of clusters and the entropy of their
-    sizes after sweep t.
+    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior, number of clusters and the entropy of
+    their sizes after sweep t. Of `moves` only what concerns `regroups` is made.
 
     Returns the clusters, in new arrays if they ran out of slots.
     """
-    value, used = posterior.value, work.slots
-    n = labels.size
+    value, used, counted = posterior.value, work.slots, posterior.counted
     for t in range(trace.shape[0]):
-        if used[0] > 2 * used[1] + 4:
-            compact(labels, clusters, used)
-        x = bond(graph, bonds, labels, work, rng)
-        root = whole(0)
-        while root < n:
-            root = visit(evidence, graph, tables, bonds, x, seeds, labels, clusters, work, value, rng, root)
-            if root < n:
-                clusters = grown(clusters, 2 * clusters.size.size)
-        for _ in range(regroups):
-            room = used[0] + work.blocks.size.size
-            if room > clusters.size.size:
-                clusters = grown(clusters, 2 * room)
-            value[0] += regroup(evidence, graph, tables, seeds, labels, clusters, work, rng)
+        coldness = coldness_at(cooling, counted[0])
+        clusters = sweep(
+            evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, moves.near, regroups
+        )
         trace[t, 0] = value[0]
         trace[t, 1] = used[1]
-        trace[t, 2] = size_entropy(clusters.size, used[0], n)
+        trace[t, 2] = size_entropy(clusters.size, used[0], labels.size)
         note(posterior, graph, labels, burn_in)
     return clusters
 

@@ -17,27 +17,44 @@ from numpy.typing import NDArray
 
 from napari_gsw.core import bonds as bonding
 from napari_gsw.core.arrays import TRACE
-from napari_gsw.core.chain import Snapshot, State, redirected, relaxed
+from napari_gsw.core.chain import Snapshot, redirected, relaxed, split_moves
+from napari_gsw.core.consensus import Loss
 from napari_gsw.core.ensemble import Ensemble, pooled
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.matching import matched
 from napari_gsw.core.memory import Memory
 from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import chains, site_labels
+from napari_gsw.core.pipeline import CHECK_EVERY, chains, site_labels, to_be_judged
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.summary import Summary
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Show = Literal["current", "best"]
+# What can be shown: the state of the first chain, the best of all, the consensus of what was seen since the burn-in,
+# and the coarsest, finest and farthest partition of its 95 % ball.
+Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
 
 # A locked site outweighs every free one when numbers are matched, so that a lock keeps its number for ever.
 LOCK_WEIGHT = 1e9
 # The screen shows 16 bits: more is slow in napari.
 MOST_NUMBER = int(np.iinfo(np.uint16).max)
-# Settings that change how the chain moves but not where it settles: they may change while it runs.
-TUNABLE = frozenset(
-    ("sampler", "lam", "tau", "distance", "bond", "bond_low", "bond_cap", "regroups", "sweeps", "burn_in")
+# Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
+# runs.
+MOVES = (
+    "sampler",
+    "lam",
+    "tau",
+    "distance",
+    "bond",
+    "bond_low",
+    "bond_cap",
+    "regroups",
+    "splits",
+    "sweeps",
+    "stop",
+    "burn_in",
 )
+TUNABLE = frozenset((*MOVES, "consensus", "polish", "view", "neck", "min_region", "merge"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +129,7 @@ class LiveChain:
         self.memory = Memory()
         self.target = 0
         self._log = Log()
+        self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
         self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
         self.memory.keep(0, self.numbers)
 
@@ -131,23 +149,42 @@ class LiveChain:
         """(sweeps, 3) log posterior, number of clusters and entropy of their sizes, for each chain."""
         return [rows[: self.sweep] for rows in self._rows]
 
-    def shown(self, show: Show) -> Numbers:
-        """(n,) numbers of the current or of the best state."""
-        return self.numbers if show == "current" else self.named(self.best)
+    @property
+    def summary(self) -> Summary:
+        """What the chains have to say together, made once for each state of theirs."""
+        snapshots = self.ensemble.snapshots
+        if self._summary is None or self._summary[0] is not snapshots:
+            shares = [one.together for one in snapshots]
+            made = Summary(self.problem, self.settings, self.snapshot, self.traces, shares)
+            self._summary = snapshots, made
+        return self._summary[1]
+
+    def partition(self, show: Show) -> NDArray[np.int32]:
+        """(n,) labels of what is to be shown; the best state where a consensus is not known yet."""
+        summary = self.summary
+        if show == "current":
+            return summary.snapshot.labels
+        if show == "best" or not summary.known:
+            return summary.snapshot.best.labels
+        return summary.consensus(self.loss).labels if show == "consensus" else summary.extremes[show]
 
     @property
-    def best(self) -> State:
-        return self.snapshot.best
+    def loss(self) -> Loss:
+        """The loss of the consensus: the one that the settings name, or else the variation of information."""
+        return "binder" if self.settings.consensus == "binder" else "vi"
 
-    def named(self, state: State) -> Numbers:
-        """The numbers on the screen of another state of the chain."""
-        return matched(state.labels, self.numbers, self._weight())
+    def shown(self, show: Show) -> Numbers:
+        """(n,) numbers on the screen of what is to be shown."""
+        if show == "current":
+            return self.numbers
+        return matched(self.partition(show), self.numbers, self._weight())
 
     # ---- what the chain does
 
     def advance(self, most: int | None = None) -> None:
         """Go on for a moment: by `most` sweeps at most, or to the target."""
-        self.ensemble.advance(max(self.target - self.sweep, 1) if most is None else most)
+        most = max(self.target - self.sweep, 1) if most is None else most
+        self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
         for c, snapshot in enumerate(self.ensemble.snapshots):
             if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
                 longer = np.empty((2 * snapshot.sweep, TRACE))
@@ -156,6 +193,8 @@ class LiveChain:
             self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
         self.numbers = matched(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
         self.memory.keep(self.sweep, self.numbers)
+        if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
+            self.target = self.sweep
 
     def check_tuning(self, settings: Settings) -> None:
         """Raise an InputError that names the settings which change what is sampled."""
@@ -169,9 +208,10 @@ class LiveChain:
         bonds = bonding.from_settings(self.problem, settings)
         for chain in self.ensemble.chains:
             chain.bonds = bonds
+            chain.moves = split_moves(settings.splits)
             if settings.regroups is not None:
                 chain.regroups = settings.regroups
-        self.settings = settings
+        self.settings, self._summary = settings, None
 
     def rename(self, image: NDArray[np.integer]) -> None:
         """Take over the numbers of another label image of the same shape where regions overlap.

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
 from napari_gsw.core import kernels, priors
-from napari_gsw.core.chain import Snapshot, even_start_allowed, needs_regroups, run
+from napari_gsw.core.arrays import TEMPERATE
+from napari_gsw.core.chain import Snapshot, annealed, even_start_allowed, needs_regroups, run, split_moves
 from napari_gsw.core.chain import start as start_chain
 from napari_gsw.core.codebook import Codebook
 from napari_gsw.core.couplings import couplings
@@ -26,12 +27,16 @@ from napari_gsw.core.model import Problem
 from napari_gsw.core.result import Result, Trace, result, trace_of
 from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
 from napari_gsw.core.signal import signal_picture
+from napari_gsw.core.summary import Summary
 from napari_gsw.core.superpixels import given_sites, superpixels
+from napari_gsw.core.tempering import geometric_ladder, tempered
 from napari_gsw.core.versions import all_versions
 
 # Called while a segmentation runs with the stage and, once the chain runs, the newest snapshot. True as its answer ends
 # the chain there; the result is then that of the snapshot.
 Report = Callable[[str, Snapshot | None], bool | None]
+# Sweeps from one look at the agreement of the chains to the next.
+CHECK_EVERY = 50
 
 
 def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
@@ -140,17 +145,28 @@ def segment(
         report("compiling", None)
     ensemble = chains(problem, chosen, seed, held, init)
     rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
-    for snapshots in ensemble.run(chosen.sweeps):
+
+    def known() -> Summary:
+        shares = [one.together for one in ensemble.snapshots]
+        return Summary(problem, chosen, pooled(ensemble.snapshots), [np.concatenate(row) for row in rows], shares)
+
+    for snapshots in ensemble.run(chosen.sweeps, CHECK_EVERY):
         for row, one in zip(rows, snapshots, strict=True):
             row.append(one.trace)
         if report and report("sampling", pooled(snapshots)):
             break
-    snapshot = pooled(ensemble.snapshots)
+        if to_be_judged(chosen, snapshots[0].sweep) and known().diagnosis.agree:
+            break
+    summary = known()
     given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
     given["codebook"] = None if codebook is None else codebook.centres
-    made = provenance(image, chosen, seed, problem, snapshot, {k: v for k, v in given.items() if v is not None})
-    shares = [one.together for one in ensemble.snapshots]
-    return result(problem, snapshot, [np.concatenate(row) for row in rows], made, shares)
+    made = provenance(image, chosen, seed, problem, summary.snapshot, {k: v for k, v in given.items() if v is not None})
+    return result(summary, made)
+
+
+def to_be_judged(settings: Settings, sweep: int) -> bool:
+    """Whether a run that ends by agreement is looked at after this sweep: at fixed ones, so that it ends the same."""
+    return settings.stop == "agreement" and sweep % CHECK_EVERY == 0 and sweep > int(settings.burn_in * settings.sweeps)
 
 
 def chains(
@@ -171,10 +187,13 @@ def chains(
     bonds = bonding.from_settings(problem, settings)
     moves = int(needs_regroups(problem)) if settings.regroups is None else settings.regroups
     burn_in = int(settings.burn_in * settings.sweeps)
+    cooling = annealed(settings.hot, burn_in) if settings.hot > 1 else TEMPERATE
+    ladder = geometric_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None
     made = []
     for own in chain_seeds(seed, settings.chains):
         first = start_labels(problem, settings, own) if given is None else given
-        made.append(start_chain(problem, bonds, moves, burn_in, own, first, held))
+        chain = start_chain(problem, bonds, moves, burn_in, own, first, held, cooling, split_moves(settings.splits))
+        made.append(chain if ladder is None else tempered(chain, ladder, own))
     return Ensemble(made)
 
 

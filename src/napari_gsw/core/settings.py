@@ -30,7 +30,7 @@ class Settings(Options):
 
     signal: str = knob(
         "colour",
-        "image",
+        "superpixels",
         "What is looked at: perceptual colour, or how far a pixel stands out from the background (objects: "
         "fluorescence, stains).",
         choices=("colour", "objects"),
@@ -398,6 +398,37 @@ class Settings(Options):
         low=0,
         title="Whole-cluster moves",
     )
+    splits: int = knob(
+        0,
+        "sampler",
+        "Moves for each sweep that split a cluster or merge two, informed by the marginal likelihood.",
+        low=0,
+        title="Split-merge moves",
+    )
+    hot: float = knob(
+        1.0,
+        "sampler",
+        "Temperature of the first sweep, which falls to 1 over the burn-in (annealing); 1 for none.",
+        low=1.0,
+        title="First temperature",
+    )
+    replicas: int = knob(
+        1,
+        "sampler",
+        "Copies of each chain at rising temperatures that exchange their states (parallel tempering); 1 for none.",
+        low=1,
+        high=64,
+        title="Tempering replicas",
+    )
+    hottest: float = knob(
+        4.0,
+        "sampler",
+        "Temperature of the hottest copy.",
+        low=1.0,
+        open_low=True,
+        when=("replicas", tuple(range(2, 65))),
+        title="Hottest replica",
+    )
     start: str = knob(
         "one",
         "sampler",
@@ -420,6 +451,13 @@ class Settings(Options):
         high=64,
     )
     sweeps: int = knob(300, "sampler", "Number of sweeps of the chain.", low=0)
+    stop: str = knob(
+        "sweeps",
+        "sampler",
+        "When a run ends: after its sweeps, or as soon as the chains agree after the burn-in (agreement).",
+        choices=("sweeps", "agreement"),
+        title="Ends",
+    )
     burn_in: float = knob(
         0.5,
         "sampler",
@@ -436,6 +474,13 @@ class Settings(Options):
         "Which partition is the result: the best state (none), or the one with the least expected variation of "
         "information (vi) or Binder loss (binder) over the states seen after the burn-in.",
         choices=("none", "vi", "binder"),
+    )
+    polish: str = knob(
+        "no",
+        "result",
+        "Whether the best state is improved site by site and merge by merge until nothing raises the log posterior.",
+        choices=("no", "yes"),
+        when=("consensus", ("none",)),
     )
     view: str = knob(
         "clusters",

@@ -34,6 +34,7 @@ from napari_gsw.core.model import Problem, check_labels
 from napari_gsw.core.pipeline import Report, prepare, provenance
 from napari_gsw.core.result import Result, result
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.summary import Summary
 from napari_gsw.peers import crp_kernels
 
 
@@ -304,7 +305,7 @@ def segment(
     given = {name: array for name, array in (("sites", sites), ("mask", mask)) if array is not None}
     made = provenance(image, settings, seed, problem, snapshot, given)
     made["method"] = {"name": "rdd-crp" if isinstance(options, RddCrp) else "dd-crp", **options.to_dict()}
-    return result(problem, snapshot, [trace], made)
+    return result(Summary(problem, settings, snapshot, [trace]), made)
 
 
 def search(problem: Problem, options: DdCrp, seed: int = 0, report: Report | None = None) -> tuple[Snapshot, Floats]:

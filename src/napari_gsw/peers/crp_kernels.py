@@ -27,8 +27,9 @@ import math
 import numpy as np
 
 from napari_gsw.core.arrays import Clusters, Evidence, Floats, Graph, Ints, Longs, Posterior
+from napari_gsw.core.cluster_kernels import draw, gather, gauss_part, grown, whole
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import compact, draw, gather, gauss_part, grown, note, size_entropy, whole
+from napari_gsw.core.kernels import compact, note, size_entropy
 
 
 @jit

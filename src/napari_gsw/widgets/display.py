@@ -1,12 +1,28 @@
-"""What is shown: current or best, uncertainty, superpixels, and a moment of the past."""
+"""What is shown: which state, regions and their fineness, uncertainty, superpixels, and a moment of the past."""
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QButtonGroup, QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QButtonGroup, QCheckBox, QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
 
+from napari_gsw.core.live import Show
 from napari_gsw.widgets.defaults import preference
 from napari_gsw.widgets.session import Session
 from napari_gsw.widgets.small_parts import push_button
+
+# The first row of what can be shown, and the second: how far a plausible segmentation may be from the consensus.
+STATES: dict[Show, str] = {
+    "current": "The state that the chain is in now",
+    "best": "The state of highest log posterior so far",
+    "consensus": "The segmentation that is nearest, on average, to all that were seen since the burn-in",
+}
+BALL: dict[Show, str] = {
+    "coarsest": "The segmentation with the fewest clusters among the 95 % nearest to the consensus",
+    "finest": "The segmentation with the most clusters among the 95 % nearest to the consensus",
+    "farthest": "The segmentation that differs most from the consensus among the 95 % nearest to it",
+}
+# Steps of the slider from one region to every site on its own.
+STEPS = 100
 
 
 class Display(QWidget):  # type: ignore[misc]
@@ -19,7 +35,11 @@ class Display(QWidget):  # type: ignore[misc]
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
         column.addWidget(self._viewing_row())
-        column.addLayout(self._show_row())
+        self.shows = QButtonGroup(self)
+        column.addLayout(self._show_row("Show", STATES))
+        column.addLayout(self._show_row("Range", BALL))
+        self.shows.buttonClicked.connect(lambda button: self.session.set_show(button.property("show")))
+        column.addLayout(self._detail_row())
         column.addLayout(self._layers_row())
         session.layer_gone.connect(self._layer_gone)
         self._clouds_changed()
@@ -39,53 +59,88 @@ class Display(QWidget):  # type: ignore[misc]
         self.viewing.setVisible(False)
         return self.viewing
 
-    def _show_row(self) -> QHBoxLayout:
-        self.shows = QButtonGroup(self)
-        first = QHBoxLayout()
-        first.setSpacing(4)
-        first.addWidget(QLabel("Show"))
-        for name, tip in (
-            ("current", "The state that the chain is in now"),
-            ("best", "The state of highest log posterior so far; what a finished run shows"),
-        ):
+    def _show_row(self, title: str, states: dict[Show, str]) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(_heading(title))
+        for name, tip in states.items():
             button = QPushButton(name.capitalize())
             button.setCheckable(True)
             button.setChecked(name == "current")
-            button.setToolTip(f"{tip} (Ctrl+Alt+D)")
+            button.setToolTip(f"{tip} (Ctrl+Alt+D)" if states is STATES else f"{tip}; known after the burn-in")
             button.setProperty("show", name)
             self.shows.addButton(button)
-            first.addWidget(button, 1)
-        self.shows.buttonClicked.connect(lambda button: self.session.set_show(button.property("show")))
-        return first
+            row.addWidget(button, 1)
+        return row
+
+    def _detail_row(self) -> QHBoxLayout:
+        tip = "Regions from coarse to fine, by how probable their boundaries are; known after the burn-in"
+        self.detail = QSlider(Qt.Orientation.Horizontal)
+        self.detail.setRange(0, STEPS)
+        self.detail.setValue(STEPS // 2)
+        self.detail.setToolTip(tip)
+        self.detail.valueChanged.connect(self._detail_moved)
+        self.auto_detail = QPushButton("Auto")
+        self.auto_detail.setCheckable(True)
+        self.auto_detail.setChecked(True)
+        self.auto_detail.setToolTip("Regions as the settings of the result say")
+        self.auto_detail.toggled.connect(self._auto_toggled)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        heading = _heading("Detail")
+        heading.setToolTip(tip)
+        row.addWidget(heading)
+        row.addWidget(QLabel("coarse"))
+        row.addWidget(self.detail, 1)
+        row.addWidget(QLabel("fine"))
+        row.addWidget(self.auto_detail)
+        return row
 
     def _layers_row(self) -> QHBoxLayout:
         self.clouds = {
+            "regions": _check("Regions", "Outlines of regions (connected parts of clusters) or of objects"),
             "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
             "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
         }
         self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
-        second = QHBoxLayout()
-        second.setSpacing(10)
+        row = QHBoxLayout()
+        row.setSpacing(8)
         for name, box in self.clouds.items():
-            box.setChecked(bool(preference(name)))
+            box.setChecked(name != "regions" and bool(preference(name)))
             box.toggled.connect(self._clouds_changed)
-            second.addWidget(box)
+            row.addWidget(box)
         self.show_sites.toggled.connect(self._sites_toggled)
-        second.addWidget(self.show_sites)
-        second.addStretch()
-        return second
+        row.addWidget(self.show_sites)
+        row.addStretch()
+        return row
 
     def refresh(self) -> None:
         """Follow the session."""
         session = self.session
+        known = session.frame is not None and session.frame.known
         for button in self.shows.buttons():
             button.setChecked(button.property("show") == session.show)
+            button.setEnabled(known or button.property("show") in ("current", "best"))
+        self.detail.setEnabled(known)
+        self.auto_detail.setEnabled(known)
+        for name, box in self.clouds.items():
+            _set_quietly(box, name in session.wanted)
         self.viewing.setVisible(session.viewing is not None)
         if session.viewing is not None:
             self.viewing_text.setText(f"Viewing sweep {session.viewing:,}")
 
     def _clouds_changed(self) -> None:
         self.session.set_wanted({name for name, box in self.clouds.items() if box.isChecked()})
+
+    def _detail_moved(self) -> None:
+        """Who moves the slider wants to see what it does."""
+        self.session.wanted.add("regions")
+        _set_quietly(self.auto_detail, False)
+        self.session.set_detail(self.detail.value() / STEPS)
+        self.refresh()
+
+    def _auto_toggled(self, on: bool) -> None:
+        self.session.set_detail(None if on else self.detail.value() / STEPS)
 
     def _sites_toggled(self, on: bool) -> None:
         seg, position = self.session.segmentation, self.session.position
@@ -98,13 +153,23 @@ class Display(QWidget):  # type: ignore[misc]
                 seg.layers.show_sites(place, part.sites)
 
     def _layer_gone(self, name: str) -> None:
-        box = self.show_sites if name == "sites" else self.clouds[name]
-        box.blockSignals(True)
-        box.setChecked(False)
-        box.blockSignals(False)
+        _set_quietly(self.show_sites if name == "sites" else self.clouds[name], False)
+
+
+def _heading(text: str) -> QLabel:
+    """The word before a row; all as wide as the widest, so that the rows begin at one line."""
+    label = QLabel(text)
+    label.setMinimumWidth(label.fontMetrics().horizontalAdvance("Range") + 4)
+    return label
 
 
 def _check(text: str, tip: str) -> QCheckBox:
     box = QCheckBox(text)
     box.setToolTip(tip)
     return box
+
+
+def _set_quietly(button: QCheckBox | QPushButton, on: bool) -> None:
+    button.blockSignals(True)
+    button.setChecked(on)
+    button.blockSignals(False)

@@ -18,6 +18,7 @@ TITLES = {
     "prior": "Prior",
     "coupling": "Coupling",
     "sampler": "Sampler",
+    "result": "Result",
 }
 HELP = {
     "superpixels": "How the image is cut into the sites that are sampled",
@@ -25,6 +26,16 @@ HELP = {
     "prior": "How many clusters are expected, and of what sizes",
     "coupling": "How strongly neighbouring sites want to share a cluster",
     "sampler": "How the chain moves; it does not change where it settles",
+    "result": "What is made of the states of the chain: which partition, which view of it",
+}
+
+
+# What each preset is for.
+PURPOSE = {
+    "general": "Any image, without anything learnt from people.",
+    "photo": "Photographs: couplings learnt from the boundaries that people draw.",
+    "microscopy": "Nuclei and other objects on a background: fluorescence or stains, in 2D or 3D.",
+    "paper": "As published by Xu, Caron and Doucet.",
 }
 
 
@@ -120,7 +131,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
 def preset_tip(name: str) -> str:
     """What a preset sets, in words."""
     words = ", ".join(f"{title(k, knobs()[k]).lower()} {v}" for k, v in PRESETS[name].items())
-    return f"{words}; the rest as by default."
+    return f"{PURPOSE.get(name, '')}\n{words}; the rest as by default.".strip()
 
 
 def expected_clusters(settings: Settings, sites: int) -> float | None:
@@ -150,4 +161,7 @@ def summaries(now: Settings, sites: int | None) -> dict[str, str]:
     moves = f", λ {now.lam:g}" if now.matters("lam") else f", bonds up to {now.bond:g}" if now.matters("bond") else ""
     chains = f", {now.chains} chains" if now.chains > 1 else ""
     texts["sampler"] = f"{spoken(now.sampler)}{moves}{chains}"
+    which = "best state" if now.consensus == "none" else f"consensus ({spoken(now.consensus)})"
+    small = f" of {now.min_region:,} pixels or more" if now.min_region and now.view != "clusters" else ""
+    texts["result"] = f"{which}, {now.view}{small}"
     return texts

@@ -28,6 +28,7 @@ class ResultLayers:
     clouds : images of uncertainty by name, once they were asked for.
     locks : outlines of what is locked, once something is.
     sites : outlines of the superpixels, once they were asked for.
+    regions : outlines of regions or objects, once they were asked for.
     """
 
     def __init__(self, viewer: napari.Viewer, source: Source) -> None:
@@ -37,9 +38,10 @@ class ResultLayers:
         self.clouds: dict[str, Image] = {}
         self.locks: Labels | None = None
         self.sites: Labels | None = None
+        self.regions: Labels | None = None
 
     def all(self) -> list[Layer]:
-        return [x for x in (self.labels, *self.clouds.values(), self.locks, self.sites) if x is not None]
+        return [x for x in (self.labels, *self.clouds.values(), self.locks, self.sites, self.regions) if x is not None]
 
     def forget(self, layer: Layer) -> None:
         """A layer that the user has removed is gone."""
@@ -49,6 +51,8 @@ class ResultLayers:
             self.locks = None
         if layer is self.sites:
             self.sites = None
+        if layer is self.regions:
+            self.regions = None
         self.clouds = {name: image for name, image in self.clouds.items() if image is not layer}
 
     def show_labels(self, position: Position, labels: NDArray[np.uint16]) -> None:
@@ -106,6 +110,18 @@ class ResultLayers:
             return
         self.sites.data[self.source.index(position)] = sites
         self._refresh(self.sites)
+
+    def show_regions(self, position: Position, regions: NDArray[np.uint16]) -> None:
+        """Outline regions or objects; they are for looking, a person paints on the clusters."""
+        if self.regions is None:
+            data = np.zeros(self.source.label_shape, np.uint16)
+            data[self.source.index(position)] = regions
+            self.regions = self._add_labels(data, "regions", opacity=1.0)
+            self.regions.contour = 2
+            self.regions.editable = False
+            return
+        self.regions.data[self.source.index(position)] = regions
+        self._refresh(self.regions)
 
     def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
         """The regions' table, for napari's own table and for what it tells under the mouse."""

@@ -25,7 +25,7 @@ from qtpy.QtWidgets import (
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import PRESETS
 from napari_gsw.widgets.defaults import preference
-from napari_gsw.widgets.display import Display
+from napari_gsw.widgets.display import STATES, Display
 from napari_gsw.widgets.docked import Docked
 from napari_gsw.widgets.export_section import ExportSection
 from napari_gsw.widgets.form import SettingsForm, preset_tip
@@ -105,6 +105,12 @@ class SegmentationPanel(Docked):
         self.trace.sweep_clicked.connect(self.session.view_sweep)
         self.trace.hovered.connect(self._trace_hovered)
         column.addWidget(self.trace, 1)
+        self.verdict = text_line("verdict")
+        self.verdict.setToolTip(
+            "Whether the chains agree on log posterior, number of clusters, their sizes and every edge (R-hat, "
+            "effective samples); run several chains to be sure"
+        )
+        column.addWidget(self.verdict)
         self.display = Display(self.session)
         column.addWidget(self.display)
         self.region = text_line("region")
@@ -215,8 +221,11 @@ class SegmentationPanel(Docked):
             self.session.reset()
 
     def next_display(self) -> None:
-        """Current, best, and round again."""
-        self.session.set_show("best" if self.session.show == "current" else "current")
+        """Current, best, consensus if it is known, and round again."""
+        known = self.session.frame is not None and self.session.frame.known
+        names = [name for name in STATES if known or name != "consensus"]
+        place = names.index(self.session.show) if self.session.show in names else -1
+        self.session.set_show(names[(place + 1) % len(names)])
         self._state_changed()
 
     def lock_painted(self) -> None:
@@ -348,6 +357,8 @@ class SegmentationPanel(Docked):
         self.reason.setText(self._plan_error or self._notice)
         self.reason.setVisible(bool(self._plan_error or self._notice))
         self.progress.refresh(self._outlook())
+        self.verdict.setText("" if frame is None else frame.verdict)
+        self.verdict.setVisible(frame is not None and bool(frame.verdict))
         self.display.refresh()
         if self.trace.isVisible():
             if frame is not None:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.components import regions_of
 from napari_gsw.core.live import MOST_NUMBER, LiveChain
+from napari_gsw.core.objects import object_labels
 from napari_gsw.core.pipeline import provenance
 from napari_gsw.core.pixel_kernels import paint_into
 from napari_gsw.core.posterior import Faces, boundary_probability, site_entropy, site_faces
@@ -28,6 +30,7 @@ class Part:
     means : (n, channels) mean values of its sites.
     obeyed, asked : number of the user's orders that have been carried out, and that have been given.
     rate : sweeps a second in the last run.
+    verdict : what was last said about the agreement of its chains.
     given : arrays of the user's own that went into it, by name, for the provenance.
     """
 
@@ -46,6 +49,7 @@ class Part:
         self.given = given or {}
         self.obeyed = self.asked = 0
         self.rate = 0.0
+        self.verdict = ""
         assert live.problem.sites is not None
         self.sites: Sites = np.ascontiguousarray(live.problem.sites)
 
@@ -56,7 +60,7 @@ class Part:
     def paint(self, numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
         values = np.zeros(len(numbers) + 1, np.uint16)
-        values[1:] = np.where(numbers > 0, (numbers - 1) % MOST_NUMBER + 1, 0)
+        values[1:] = _wrapped(numbers)
         labels = np.empty(self.sites.shape, np.uint16)
         paint_into(self.sites.reshape(-1), values, labels.reshape(-1))
         return labels
@@ -79,6 +83,23 @@ class Part:
         paint_into(self.sites.reshape(-1), values, image.reshape(-1))
         return image
 
+    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> NDArray[np.uint16]:
+        """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
+
+        At the end of a run it is, without a detail, what ``gsw.segment`` returns.
+        """
+        summary, settings = self.live.summary, self.live.settings
+        if detail is not None and summary.known:
+            return self.paint(summary.detailed(detail))
+        if final and settings.view != "clusters":
+            return _wrapped(summary.labels)
+        if settings.view == "objects":
+            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck))
+        together = summary.snapshot.together if settings.merge == "posterior" else None
+        return self.paint(
+            regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
+        )
+
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live
         return region_table(
@@ -97,6 +118,9 @@ class Part:
 
     def result(self) -> Result:
         """The same record that ``gsw.segment`` returns."""
-        live = self.live
-        shares = [one.together for one in live.ensemble.snapshots]
-        return result(live.problem, live.snapshot, live.traces, self.provenance(), shares)
+        return result(self.live.summary, self.provenance())
+
+
+def _wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
+    """Numbers in 16 bits; 0 stays 0."""
+    return np.where(numbers > 0, (numbers.astype(np.int64) - 1) % MOST_NUMBER + 1, 0).astype(np.uint16)

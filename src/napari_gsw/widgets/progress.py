@@ -46,7 +46,8 @@ class Progress(QWidget):  # type: ignore[misc]
             many = f"Slice {run.place + 1} of {len(run.jobs)}. "
         speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
         plural = "" if frame.n_clusters == 1 else "s"
-        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}, best {frame.best:,.1f}{speed}")
+        parts = f", {frame.n_regions} {frame.kind}{'' if frame.n_regions == 1 else 's'}" if frame.n_regions else ""
+        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}{parts}, best {frame.best:,.1f}{speed}")
         self.status.setToolTip(f"Log posterior of the best state, of sweep {frame.best_sweep:,}")
 
     def _fill_bar(self, value: int, most: int, text: str) -> None:

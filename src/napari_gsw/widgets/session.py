@@ -64,7 +64,7 @@ class Session(QObject):  # type: ignore[misc]
     state_changed : the state has changed.
     framed : there is something new to read: counters, trace, region table.
     noticed : a sentence for the user.
-    layer_gone : name of a picture ("boundary", "entropy") whose layer the user has removed.
+    layer_gone : name of a picture ("boundary", "entropy", "regions", "sites") whose layer the user has removed.
     """
 
     state_changed = Signal()
@@ -80,6 +80,7 @@ class Session(QObject):  # type: ignore[misc]
         self.run: Run | None = None
         self.show: Show = "current"
         self.wanted: set[str] = set()
+        self.detail: float | None = None
         self.segmentation: Segmentation | None = None
         self.frames: dict[Position, Frame] = {}
         self.viewing: int | None = None
@@ -161,7 +162,7 @@ class Session(QObject):  # type: ignore[misc]
         self.rest()
 
     def set_show(self, show: Show) -> None:
-        """Draw the current or the best state."""
+        """Draw the current or another state."""
         self.show, self._auto_best = show, False
         self.live_again()
         self._redraw()
@@ -172,6 +173,13 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None:
             for name, layer in seg.layers.clouds.items():
                 layer.visible = name in wanted
+            if seg.layers.regions is not None:
+                seg.layers.regions.visible = "regions" in wanted
+        self._redraw()
+
+    def set_detail(self, detail: float | None) -> None:
+        """How fine the regions are, from 0 to 1; None shows those of the clusters on the screen."""
+        self.detail = detail
         self._redraw()
 
     def retune(self, settings: Settings) -> bool:
@@ -292,7 +300,7 @@ class Session(QObject):  # type: ignore[misc]
 
     def _launch(self, run: Run, errand: bool = False) -> None:
         self.run, self._errand = run, errand
-        run.wanted = frozenset(self.wanted)
+        run.wanted, run.detail = frozenset(self.wanted), self.detail
         run.worker.finished.connect(self._finished)
         self._timer.start()
         run.worker.start()
@@ -301,8 +309,7 @@ class Session(QObject):  # type: ignore[misc]
         """Take what is new from the run and draw it."""
         if self.run is None:
             return
-        self.run.show = self.show
-        self.run.wanted = frozenset(self.wanted)
+        self._brief(self.run)
         while self.run.notices:
             self.say(self.run.notices.popleft())
         self._take()
@@ -318,6 +325,10 @@ class Session(QObject):  # type: ignore[misc]
             return
         self._pace.drawn()
         self.run.hungry = True
+
+    def _brief(self, run: Run) -> None:
+        """Tell a run what is looked at."""
+        run.show, run.wanted, run.detail = self.show, frozenset(self.wanted), self.detail
 
     def _take(self) -> None:
         """Take over what the run has made."""
@@ -357,6 +368,9 @@ class Session(QObject):  # type: ignore[misc]
                 image = getattr(frame, name)
                 if image is not None and name in self.wanted and (before is None or image is not getattr(before, name)):
                     seg.layers.show_cloud(name, position, image)
+            new = before is None or frame.regions is not before.regions
+            if new and "regions" in self.wanted and frame.regions is not None:
+                seg.layers.show_regions(position, frame.regions)
             if before is None or not np.array_equal(before.locks, frame.locks) or (frame.locks.any() and force):
                 seg.layers.show_locks(position, part.paint_locked(frame.locks, frame.numbers))
             if frame.provenance is not None and seg.layers.labels is not None:
@@ -389,7 +403,7 @@ class Session(QObject):  # type: ignore[misc]
         position = self.position
         if position is not None and (self.run is None or self.run.held):
             if self.run is not None:
-                self.run.show, self.run.wanted = self.show, frozenset(self.wanted)
+                self._brief(self.run)
             self.order(position, lambda live: None)
 
     def _finished(self) -> None:
@@ -421,11 +435,12 @@ class Session(QObject):  # type: ignore[misc]
         self.framed.emit()
 
     def _settle(self) -> None:
-        """After a run the best state stays on the screen: it is what a segmentation returns."""
+        """After a run what a segmentation returns stays on the screen: the best state or the consensus."""
         seg = self.segmentation
         self.rest()
         if self.continues and self.show == "current":
-            self.show, self._auto_best = "best", True
+            agreed = seg is not None and seg.plan.settings.consensus != "none"
+            self.show, self._auto_best = "consensus" if agreed else "best", True
             for position in list(seg.parts) if seg is not None else []:
                 self.order(position, lambda live: None)
         if seg is not None and seg.layers.labels is not None and seg.layers.labels in self.viewer.layers:
@@ -448,6 +463,8 @@ class Session(QObject):  # type: ignore[misc]
         plan.source.layer.events.data.connect(self._image_replaced)
         # The plan before the first has a seed that nobody can choose: everything starts afresh.
         made = self.segmentation = Segmentation(Plan(plan.source, plan.settings, -1), layers)
+        if plan.settings.view != "clusters":
+            self.wanted.add("regions")
         return made
 
     def _forget(self) -> None:
@@ -486,6 +503,9 @@ class Session(QObject):  # type: ignore[misc]
                 self.layer_gone.emit(name)
         if layer is seg.layers.sites:
             self.layer_gone.emit("sites")
+        if layer is seg.layers.regions:
+            self.wanted.discard("regions")
+            self.layer_gone.emit("regions")
         seg.layers.forget(layer)
 
     def _image_replaced(self, event: Any = None) -> None:

@@ -56,7 +56,10 @@ class Frame:
     numbers : (n,) the same for the sites.
     traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
     boundary, entropy : images, or None where they were not asked for or are not known.
+    regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
     table : columns of the regions' table, or None if it is not new.
+    verdict : what there is to say about the agreement of the chains.
+    known : whether the burn-in is over, and with it a consensus to be had.
     provenance : what made it, at the end of a run.
     rate : sweeps a second so far.
     """
@@ -77,6 +80,11 @@ class Frame:
     rate: float
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
+    regions: NDArray[np.uint16] | None = None
+    n_regions: int = 0
+    kind: str = "region"
+    verdict: str = ""
+    known: bool = False
     table: dict[str, NDArray[Any]] | None = None
     provenance: dict[str, Any] | None = None
 
@@ -92,7 +100,8 @@ class Run:
     notices : sentences for the user: orders that could not be carried out.
     failure : what has ended the run before its time, or None.
     hungry : whether a frame is wanted: making one that nobody looks at would only cost time.
-    show, wanted : what to draw: the current or the best state; which of "boundary", "entropy" are visible.
+    show, wanted : what to draw: the current or another state; which of "boundary", "entropy", "regions" are visible.
+    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
     worker : napari's worker, with its signals.
     """
 
@@ -103,6 +112,7 @@ class Run:
         self.sweeps = sweeps
         self.show: Show = show
         self.wanted: frozenset[str] = frozenset()
+        self.detail: float | None = None
         self.hungry = True
         self.stage = "preparing"
         self.place = 0
@@ -263,19 +273,21 @@ class Run:
         live, now = part.live, time.monotonic()
         snapshot = live.snapshot
         numbers = live.shown(self.show)
-        shown = snapshot if self.show == "current" else snapshot.best
-        boundary = entropy = table = None
+        boundary = entropy = regions = table = None
         if self.wanted and (last or now > self._clouds.get(position, 0.0)):
             boundary = part.boundary(snapshot.together) if "boundary" in self.wanted else None
             entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
+            regions = part.regions(numbers, self.detail, last) if "regions" in self.wanted else None
             self._clouds[position] = _next(now, UNCERTAINTY_EVERY)
         if last or now > self._tables.get(position, 0.0):
             table = part.table(numbers, snapshot.together)
+            part.verdict = live.summary.diagnosis.sentence
             self._tables[position] = _next(now, TABLE_EVERY)
         before = self.newest.get(position)
         if before is not None and before.part is part:  # a picture that nobody has taken yet is not lost
             boundary = before.boundary if boundary is None else boundary
             entropy = before.entropy if entropy is None else entropy
+            regions = before.regions if regions is None else regions
             table = before.table if table is None else table
         self.newest[position] = Frame(
             part=part,
@@ -286,7 +298,7 @@ class Run:
             labels=part.paint(numbers),
             numbers=numbers,
             locks=live.locks,
-            n_clusters=shown.n_clusters,
+            n_clusters=len(np.unique(numbers)),
             best=snapshot.best.log_posterior,
             best_sweep=snapshot.best.sweep,
             traces=live.traces,
@@ -294,6 +306,11 @@ class Run:
             rate=part.rate,
             boundary=boundary,
             entropy=entropy,
+            regions=regions,
+            n_regions=0 if regions is None else int(np.count_nonzero(np.bincount(regions.ravel())[1:])),
+            kind="object" if live.settings.view == "objects" and self.detail is None else "region",
+            verdict=part.verdict,
+            known=live.summary.known,
             table=table,
             provenance=part.provenance() if last else None,
         )

@@ -1,0 +1,187 @@
+"""Sufficient statistics of clusters, and of a group of sites that moves: what every move of a sampler needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.arrays import Clusters, Counts, Evidence, Floats, Longs
+from napari_gsw.core.jit import jit
+
+# np.int64 to numba, a plain integer to the type checker
+whole = cast(Callable[[Any], int], np.int64)
+
+
+@jit
+def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
+    return Clusters(
+        np.zeros(slots, np.int64),
+        np.zeros((words, slots), np.uint32),
+        np.zeros((2 * channels, slots), np.float64),
+        np.zeros(slots, np.float64),
+    )
+
+
+@jit
+def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
+    target.size[b] = source.size[a]
+    target.gauss[b] = source.gauss[a]
+    for d in range(source.words.shape[0]):
+        target.words[d, b] = source.words[d, a]
+    for c in range(source.moments.shape[0]):
+        target.moments[c, b] = source.moments[c, a]
+
+
+@jit
+def clear_slot(clusters: Clusters, k: int) -> None:
+    clusters.size[k] = 0
+    clusters.gauss[k] = 0.0
+    for d in range(clusters.words.shape[0]):
+        clusters.words[d, k] = 0
+    for c in range(clusters.moments.shape[0]):
+        clusters.moments[c, k] = 0.0
+
+
+@jit
+def grown(clusters: Clusters, slots: int) -> Clusters:
+    """The same clusters with room for more."""
+    new = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
+    for k in range(clusters.size.size):
+        copy_slot(clusters, k, new, k)
+    return new
+
+
+@jit
+def gather(
+    site_start: Longs, word: Counts, count: Counts, i: int, group_word: Counts, group_count: Counts, length: int
+) -> int:
+    """Add the words of site i to a group that has `length` different ones; returns how many it has then."""
+    for t in range(site_start[i], site_start[i + 1]):
+        d = word[t]
+        if group_count[d] == 0:
+            group_word[length] = d
+            length += 1
+        group_count[d] += count[t]
+    return length
+
+
+@jit
+def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
+    """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
+
+    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2.
+    """
+    channels = more.size // 2
+    weight = gauss[2] * pixels
+    kappa = gauss[0] + weight
+    shape = gauss[1] + 0.5 * weight
+    result = 0.0
+    for c in range(channels):
+        first = moments[c, k] + more[c]
+        second = moments[channels + c, k] + more[channels + c]
+        rate = gauss[3 + c] + 0.5 * max(second - first * first / kappa, 0.0)
+        result -= shape * math.log(rate / gauss[3 + c])
+    return result
+
+
+@jit
+def add_gains(
+    table: Floats,
+    table_start: NDArray[np.uint64],
+    words: Counts,
+    group_word: Counts,
+    group_count: Counts,
+    length: int,
+    slots: int,
+    score: Floats,
+) -> None:
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C))."""
+    for t in range(length):
+        d = group_word[t]
+        start = table_start[d]
+        count = group_count[d]
+        for k in range(slots):
+            m = start + words[d, k]
+            score[k] += table[m + count] - table[m]
+
+
+@jit
+def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
+    """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
+    top = -math.inf
+    for k in range(length):
+        top = max(top, score[k])
+    total = 0.0
+    for k in range(length):
+        weight[k] = math.exp(score[k] - top)
+        total += weight[k]
+    target = uniform * total
+    running = 0.0
+    chosen = -1
+    for k in range(length):
+        if weight[k] > 0.0:
+            chosen = k
+            running += weight[k]
+            if running > target:
+                break
+    return chosen
+
+
+@jit
+def settle(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+    """Add site i to slot k."""
+    nothing = np.zeros(clusters.moments.shape[0])
+    clusters.size[k] += 1
+    for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
+        clusters.words[evidence.word[t], k] += evidence.times[t]
+    if nothing.size > 0:
+        for c in range(nothing.size):
+            clusters.moments[c, k] += evidence.moments[i, c]
+        pixels = whole(clusters.words[evidence.pixels, k])
+        clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
+
+
+@jit
+def unsettle(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+    """Take site i out of slot k."""
+    nothing = np.zeros(clusters.moments.shape[0])
+    clusters.size[k] -= 1
+    if clusters.size[k] == 0:
+        clear_slot(clusters, k)
+        return
+    for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
+        clusters.words[evidence.word[t], k] -= evidence.times[t]
+    if nothing.size > 0:
+        for c in range(nothing.size):
+            clusters.moments[c, k] -= evidence.moments[i, c]
+        pixels = whole(clusters.words[evidence.pixels, k])
+        clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
+
+
+@jit
+def pour(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
+    """Add all that is in one slot to another, and free the slot."""
+    nothing = np.zeros(clusters.moments.shape[0])
+    clusters.size[target] += clusters.size[source]
+    for d in range(clusters.words.shape[0]):
+        clusters.words[d, target] += clusters.words[d, source]
+    if nothing.size > 0:
+        for c in range(nothing.size):
+            clusters.moments[c, target] += clusters.moments[c, source]
+        pixels = whole(clusters.words[evidence.pixels, target])
+        clusters.gauss[target] = gauss_part(evidence.gauss, clusters.moments, target, pixels, nothing)
+    clear_slot(clusters, source)
+
+
+@jit
+def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
+    """log p(y_A_k), up to a constant of the problem."""
+    table, table_start, words = evidence.table, evidence.table_start, clusters.words
+    result = clusters.gauss[k]
+    for d in range(words.shape[0]):
+        result += table[table_start[d] + words[d, k]] - table[table_start[d]]
+    return float(result)

@@ -1,0 +1,235 @@
+"""The search for the best state: what annealing, tempering and moves of whole clusters are worth, by the clock.
+
+Chains of the same posterior from the same start, each for the same time on one core. How far is the best state so far
+below the best that any of them finds on that image? A greedy ascent ends each of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core import bonds
+from napari_gsw.core.arrays import NO_MOVES, TEMPERATE
+from napari_gsw.core.ascent import polished
+from napari_gsw.core.chain import Chain, annealed, needs_regroups, split_moves, start, step
+from napari_gsw.core.ensemble import chain_seeds
+from napari_gsw.core.model import Problem
+from napari_gsw.core.pipeline import prepare, start_labels
+from napari_gsw.core.settings import PRESETS, Settings, preset
+from napari_gsw.core.tempering import Tempered, geometric_ladder, tempered
+from napari_gsw.experiments import figures
+from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.experiments.pictures import Plan, spread
+from napari_gsw.io import read_image
+from napari_gsw.sample_data import SAMPLES, sample
+
+SECONDS, QUICK_SECONDS = 20.0, 0.5
+SEEDS, QUICK_SEEDS = 3, 1
+# Images of each data set that the user has, beside the built-in samples.
+IMAGES, QUICK_IMAGES = 4, 1
+# Split-merge moves after each sweep; first temperature, and the share of the time until it is 1; replicas and the
+# hottest temperature.
+SPLITS = 3
+HOT, COOLING_SHARE = 2.0, 0.6
+REPLICAS, HOTTEST = 4, 1.2
+CHUNK = 2
+# Shares of the time at which the search is looked at.
+LOOKS = (0.1, 0.25, 0.5, 1.0)
+
+
+class Way(NamedTuple):
+    """How to search."""
+
+    splits: bool = False
+    annealing: bool = False
+    tempering: bool = False
+
+
+WAYS = {
+    "plain": Way(),
+    "split-merge": Way(splits=True),
+    "annealing": Way(annealing=True),
+    "annealing, split-merge": Way(annealing=True, splits=True),
+    "tempering": Way(tempering=True),
+    "tempering, split-merge": Way(tempering=True, splits=True),
+}
+
+
+class Task(NamedTuple):
+    """One picture: a file, or the built-in sample of that name."""
+
+    name: str
+    image: Path | None
+    seconds: float
+    seeds: int
+    seed: int
+
+
+def searched(task: Task) -> Row:
+    """All searches on one picture, with the settings of every preset."""
+    image, axes = (sample(task.name)[0], None) if task.image is None else read_image(task.image)
+    runs: dict[str, Any] = {}
+    sites = {}
+    for name in PRESETS:
+        settings = preset(name) if axes is None else preset(name, axes=axes)
+        problem = prepare(image, settings)
+        sites[name] = problem.n
+        for way in WAYS.values():  # compile before the clock runs
+            chain = _chain(problem, settings, way, task.seed, 1)
+            step(chain, 1)
+        polished(problem, chain.labels)
+        for seed in chain_seeds(task.seed, task.seeds):
+            for key, way in WAYS.items():
+                runs[f"{name}/{key}/{seed}"] = _run(problem, settings, way, seed, task.seconds)
+    return {"sites": sites, "runs": runs}
+
+
+def _chain(problem: Problem, settings: Settings, way: Way, seed: int, sweeps: int) -> Chain:
+    """A chain that searches in some way; `sweeps` is how many an annealed one takes to cool."""
+    moves = int(needs_regroups(problem)) if settings.regroups is None else settings.regroups
+    made = bonds.from_settings(problem, settings)
+    cooling = annealed(HOT, sweeps) if way.annealing else TEMPERATE
+    splits = split_moves(SPLITS) if way.splits else NO_MOVES
+    first = start_labels(problem, settings, seed)
+    chain = start(problem, made, moves, 0, seed, first, None, cooling, splits)
+    return tempered(chain, geometric_ladder(REPLICAS, HOTTEST), seed) if way.tempering else chain
+
+
+def _run(problem: Problem, settings: Settings, way: Way, seed: int, seconds: float) -> Row:
+    """Whenever the best log posterior rises: after how many seconds, and to what."""
+    sweeps = 1
+    if way.annealing:  # as many sweeps as a few of them say there is time for
+        trial = _chain(problem, settings, way, seed, 10)
+        began = time.perf_counter()
+        step(trial, 10)
+        sweeps = max(1, int(COOLING_SHARE * seconds * 10 / (time.perf_counter() - began)))
+    chain = _chain(problem, settings, way, seed, sweeps)
+    rises, best, spent = [0.0], [float(chain.posterior.value[1])], 0.0
+    while spent < seconds:
+        began = time.perf_counter()
+        step(chain, CHUNK)
+        spent += time.perf_counter() - began
+        if chain.posterior.value[1] > best[-1] and spent <= seconds:
+            rises.append(round(spent, 6))
+            best.append(round(float(chain.posterior.value[1]), 6))
+    began = time.perf_counter()
+    end = polished(problem, chain.posterior.best)
+    return {
+        "seconds": rises,
+        "best": best,
+        "sweeps": int(chain.posterior.counted[0]),
+        "clusters": end.n_clusters,
+        "polished": end.log_posterior,
+        "polish_seconds": round(time.perf_counter() - began, 6),
+        "swap_rate": chain.swap_rate.round(4).tolist() if isinstance(chain, Tempered) else [],
+    }
+
+
+def reproduce(plan: Plan, manner: Manner) -> Rows:
+    seconds, seeds = (QUICK_SECONDS, QUICK_SEEDS) if plan.quick else (SECONDS, SEEDS)
+    pictures: dict[str, Path | None] = dict.fromkeys(list(SAMPLES)[: plan.limit])
+    for examples in plan.data.values():
+        count = QUICK_IMAGES if plan.quick else IMAGES
+        some = spread(examples, count if plan.limit is None else min(count, plan.limit))
+        pictures |= {e.name: e.image for e in some}
+    jobs = {name: Task(name, image, seconds, seeds, plan.seed) for name, image in pictures.items()}
+    settings = {name: preset(name).to_dict() for name in PRESETS}
+    depends = {
+        "settings": settings, "seconds": seconds, "seeds": seeds, "seed": plan.seed, "splits": SPLITS,
+        "annealing": (HOT, COOLING_SHARE), "tempering": (REPLICAS, HOTTEST), "ways": list(WAYS),
+    }  # fmt: skip
+    files = {name: [] if image is None else [image] for name, image in pictures.items()}
+    done = run_jobs("search", searched, jobs, depends, manner, files)
+    if done.done:
+        _draw(done.done, seconds, manner)
+        content = {k: v for k, v in depends.items() if k != "ways"} | {"failed": list(done.failed)}
+        figures.write_json(manner.folder / "search.json", content | summary(done.done, seconds))
+        figures.write_csv(manner.folder / "search.csv", *_table(done.done, seconds))
+    return done
+
+
+def best_after(run: Row, seconds: float) -> float:
+    """Highest log posterior within some seconds."""
+    return float(run["best"][np.searchsorted(run["seconds"], seconds, side="right") - 1])
+
+
+def runs_of(row: Row, name: str, way: str) -> list[Row]:
+    """The runs of a way, one a seed, with the settings of a preset."""
+    return [run for key, run in row["runs"].items() if key.rsplit("/", 1)[0] == f"{name}/{way}"]
+
+
+def summit(row: Row, name: str) -> float:
+    """The highest log posterior that any search has found on a picture with the settings of a preset."""
+    return max(float(run["polished"]) for key, run in row["runs"].items() if key.startswith(f"{name}/"))
+
+
+def shortfalls(rows: Mapping[str, Row], name: str, way: str, seconds: float | None) -> NDArray[np.float64]:
+    """(pictures * seeds,) how far the best state is below the summit, in log units; None: after the ascent."""
+    found = []
+    for row in rows.values():
+        for run in runs_of(row, name, way):
+            found.append(summit(row, name) - (run["polished"] if seconds is None else best_after(run, seconds)))
+    return np.array(found)
+
+
+def summary(rows: Mapping[str, Row], seconds: float) -> dict[str, Any]:
+    found: dict[str, Any] = {"images": len(rows)}
+    for name in PRESETS:
+        found[name] = {}
+        for way in WAYS:
+            every = [run for row in rows.values() for run in runs_of(row, name, way)]
+            entry: dict[str, Any] = {
+                f"median_shortfall_at_{share:g}": float(np.median(shortfalls(rows, name, way, share * seconds)))
+                for share in LOOKS
+            }
+            last = shortfalls(rows, name, way, None)
+            plain = np.concatenate([shortfalls({n: row}, name, "plain", seconds) for n, row in rows.items()])
+            entry["median_shortfall_polished"] = float(np.median(last))
+            entry["mean_shortfall_polished"] = float(np.mean(last))
+            entry["better_than_plain"] = int((shortfalls(rows, name, way, seconds) < plain).sum())
+            entry["runs"] = len(every)
+            entry["median_sweeps"] = float(np.median([run["sweeps"] for run in every]))
+            entry["median_clusters"] = float(np.median([run["clusters"] for run in every]))
+            entry["median_polish_seconds"] = float(np.median([run["polish_seconds"] for run in every]))
+            if WAYS[way].tempering:
+                entry["mean_swap_rate"] = np.mean([run["swap_rate"] for run in every], axis=0).round(3).tolist()
+            found[name][way] = entry
+    return found
+
+
+def _table(rows: Mapping[str, Row], seconds: float) -> tuple[Sequence[str], list[list[Any]]]:
+    head = ("image", "preset", "way", "seed", *(f"best_at_{share:g}" for share in LOOKS), "polished", "sweeps",
+            "clusters", "swap_rate")  # fmt: skip
+    lines = [
+        [picture, *key.split("/"), *(best_after(run, share * seconds) for share in LOOKS), run["polished"],
+         run["sweeps"], run["clusters"], " ".join(map(str, run["swap_rate"]))]
+        for picture, row in rows.items()
+        for key, run in row["runs"].items()
+    ]  # fmt: skip
+    return head, lines
+
+
+def _draw(rows: Mapping[str, Row], seconds: float, manner: Manner) -> None:
+    """Shortfall against seconds, the median over the seeds; a panel for each picture and preset."""
+    made = figures.figure(3.2 * len(rows) + 0.8, 6.4)
+    grid = made.subplots(len(PRESETS), len(rows), squeeze=False)
+    times = np.geomspace(seconds / 200, seconds, 200)
+    for line, name in zip(grid, PRESETS, strict=True):
+        for axes, (picture, row) in zip(line, rows.items(), strict=True):
+            for way, how in WAYS.items():
+                curves = [[best_after(run, t) for t in times] for run in runs_of(row, name, way)]
+                gap = summit(row, name) - np.median(curves, axis=0)
+                ink = figures.INKS[2 if how.annealing else 4 if how.tempering else 0]
+                style = "--" if how.splits else "-"
+                axes.plot(times, np.maximum(gap, 0.1), style, color=ink, linewidth=1.2, label=way)
+            axes.set(xscale="log", yscale="log")
+            figures.tidy(axes, "seconds", "", f"{picture}, {name}, {row['sites'][name]} sites")
+        line[0].set_ylabel("log units below the best of all")
+    grid[0, -1].legend(frameon=False, fontsize=8)
+    figures.save(made, manner.folder / "search.png")
