@@ -202,3 +202,9 @@ def test_input_errors():
 def test_importing_it_does_not_import_arviz():
     code = "import sys, napari_gsw.core.diagnostics; sys.exit('arviz_stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_rounding_errors_are_no_disagreement():
+    rng = np.random.default_rng(2)
+    same = [np.array([-1234.5, 3, 1.5]) + np.cumsum(rng.normal(0, 1e-13, (100, 3)), axis=0) for _ in range(3)]
+    assert diagnose(same).agree

@@ -8,7 +8,8 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.core.codebook import Codebook, shipped
-from napari_gsw.core.features import colours, histogram, likelihoods, luminance_words, texture
+from napari_gsw.core.features import SiteWords, colours, histogram, likelihoods, luminance_words, texture
+from napari_gsw.core.graph import region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.superpixels import superpixels
 from napari_gsw.sample_data import mosaic
@@ -118,7 +119,7 @@ def test_blocks_of_features(image, changes, widths):
     settings = gsw.Settings(site_size=30, evidence=6.0, texture_evidence=3.0, texture_phi=11.0, **changes)
     seen = picture(image, settings.axes)
     sites = superpixels(seen, settings)
-    blocks = likelihoods(seen, sites, settings)
+    blocks = likelihoods(SiteWords(seen, sites, settings), region_graph(seen, sites))
     assert len(blocks) == len(widths)
     pixels = np.bincount(sites.ravel())[1:]
     for block, width in zip(blocks, widths, strict=True):
@@ -134,7 +135,7 @@ def test_gaussian_channels_hold_the_moments_of_the_pixels():
     seen = picture(RNG.random((20, 30, 4)), "YXC")
     settings = gsw.Settings(likelihood="gaussian", evidence=None)
     sites = superpixels(seen, settings)
-    (block,) = likelihoods(seen, sites, settings)
+    (block,) = likelihoods(SiteWords(seen, sites, settings), region_graph(seen, sites))
     centred = seen.channels.astype(float) - seen.channels.reshape(-1, 4).astype(float).mean(axis=0)
     for i in (1, int(sites.max())):
         assert block.sums[i - 1] == pytest.approx(centred[sites == i].sum(axis=0))

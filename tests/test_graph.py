@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.graph import adjacency, couplings, region_graph
+from napari_gsw.core.couplings import couplings
+from napari_gsw.core.features import SiteWords
+from napari_gsw.core.graph import adjacency, region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.superpixels import given_sites
 
@@ -83,17 +85,31 @@ def test_csr_lists_every_edge_at_both_ends():
 
 def test_couplings():
     sites = blobs((15, 18), False)
-    graph = region_graph(picture(RNG.random((15, 18))), sites, 2)
+    seen = picture(RNG.random((15, 18)))
+
+    def strengths(graph, **changes):
+        settings = gsw.Settings(**changes)
+        return couplings(graph, settings, SiteWords(seen, sites, settings))
+
+    graph = region_graph(seen, sites, 2)
     second = graph.order == 2
-    constant = couplings(graph, gsw.Settings(beta=0.3, second_weight=0.25))
+    constant = strengths(graph, beta=0.3, second_weight=0.25)
     assert set(constant[~second]) == {0.3}
     assert set(constant[second]) == {0.3 * 0.25}
-    touching = region_graph(picture(RNG.random((15, 18))), sites)
-    length = couplings(touching, gsw.Settings(coupling="length", beta=0.3))
+    touching = region_graph(seen, sites)
+    length = strengths(touching, coupling="length", beta=0.3)
     assert length.mean() == pytest.approx(0.3)
     assert np.argmax(length) == np.argmax(touching.length)
-    contrast = couplings(touching, gsw.Settings(coupling="contrast", beta=2.0, contrast_scale=7.0))
+    contrast = strengths(touching, coupling="contrast", beta=2.0, contrast_scale=7.0)
     assert contrast == pytest.approx(2.0 * np.exp(-touching.contrast / 7.0))
+    both = strengths(touching, coupling="contrast", beta=2.0, contrast_scale=7.0, colour_scale=9.0)
+    assert both == pytest.approx(contrast * np.exp(-touching.difference / 9.0))
+    grain = dict(texture_words=6, texture_scale=0.5)
+    textured = strengths(touching, coupling="contrast", beta=2.0, contrast_scale=7.0, **grain)
+    assert (textured <= contrast).all()
+    assert (textured < contrast).any()
+    with pytest.raises(gsw.InputError, match="texture_words"):
+        strengths(touching, coupling="contrast", texture_scale=0.5)
 
 
 def test_own_couplings_for_every_edge():

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.chain import State, redirected, relaxed
+from napari_gsw.core.chain import redirected, relaxed
 from napari_gsw.core.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.live import LiveChain
+from napari_gsw.core.matching import matched
 from napari_gsw.core.memory import Memory
 from napari_gsw.core.metrics import variation_of_information
 from napari_gsw.core.pipeline import chains
@@ -22,9 +23,16 @@ def image():
     return mosaic()[0][:120, :160]
 
 
+# Settings with which a chain soon has several clusters and goes on moving them.
+LIVELY = gsw.preset(
+    "paper", site_count=None, site_size=60, colours="lab", coupling="contrast", beta=1.5, alpha=0.3, evidence=7.0,
+    texture_words=32, sampler="bond-drawn", bond=0.5, start="random",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def problem(image):
-    return gsw.prepare(image)
+    return gsw.prepare(image, LIVELY)
 
 
 def live(problem, sweeps=40, **changes):
@@ -56,8 +64,8 @@ def consistent(chain):
 
 def test_watching_changes_nothing(problem, image):
     chain = drain(live(problem))
-    api = gsw.segment(image, seed=3, sweeps=40)
-    assert np.array_equal(chain.best.labels, api.snapshot.best.labels)
+    api = gsw.segment(image, LIVELY, seed=3, sweeps=40)
+    assert np.array_equal(chain.snapshot.best.labels, api.snapshot.best.labels)
     assert chain.snapshot.log_posterior == api.snapshot.log_posterior
     assert np.array_equal(chain.snapshot.together, api.snapshot.together)
     assert np.array_equal(chain.traces[0][:, 0], api.trace.log_posterior)
@@ -78,7 +86,7 @@ def test_several_chains_are_the_single_ones(problem, image):
     all_of_them = pooled(ensemble.snapshots)
     assert all_of_them.best.log_posterior == max(s.best.log_posterior for s in ensemble.snapshots)
     assert np.allclose(all_of_them.together, np.mean([s.together for s in ensemble.snapshots], axis=0))
-    result = gsw.segment(image, seed=5, sweeps=30, chains=3)
+    result = gsw.segment(image, LIVELY, seed=5, sweeps=30, chains=3)
     assert len(result.traces) == 3
     assert np.array_equal(result.snapshot.best.labels, all_of_them.best.labels)
 
@@ -122,7 +130,7 @@ def test_locked_sites_keep_their_number_for_ever(problem, count):
         chain.advance()
         assert (chain.numbers[a] == 41).all()
         assert (chain.numbers[b] == 42).all()
-        assert (chain.named(chain.best)[a] == 41).all()
+        assert (chain.shown("best")[a] == 41).all()
     consistent(chain)
     chain.unlock(a)
     assert chain.locks.sum() == 10
@@ -141,7 +149,7 @@ def test_a_lock_keeps_its_number_when_most_of_its_region_leaves(problem):
     apart = chain.numbers.copy()
     apart[site] = apart.max() + 1
     labels = np.unique(apart, return_inverse=True)[1].astype(np.int32)
-    named = chain.named(State(0, labels, 0.0))
+    named = matched(labels, chain.numbers, chain._weight())
     assert named[site] == number
     assert (named[(chain.numbers == number) & (np.arange(problem.n) != site)] != number).all()
 
@@ -231,7 +239,7 @@ def test_undo_after_more_sweeps_touches_only_the_strokes_sites(problem):
 
 
 def test_what_the_prior_forbids_is_refused_as_a_whole(problem, image):
-    small = gsw.prepare(image, prior="potts", K=4, start="one", sampler="gsw")
+    small = gsw.prepare(image, LIVELY, prior="potts", K=4, start="one", sampler="gsw")
     chain = live(small)
     chain.paint(np.arange(5), 2)
     before = chain.numbers.copy()
@@ -251,8 +259,8 @@ def test_best_and_sums_begin_anew_at_a_correction(problem):
     assert np.isfinite(chain.snapshot.together).all()
     chain.paint(np.arange(30), 50)
     assert np.isnan(chain.snapshot.together).all()
-    assert chain.best.log_posterior == chain.snapshot.log_posterior
-    assert chain.best.sweep == 40
+    assert chain.snapshot.best.log_posterior == chain.snapshot.log_posterior
+    assert chain.snapshot.best.sweep == 40
     chain.target = 60
     drain(chain)
     assert np.isfinite(chain.snapshot.together).all()
@@ -310,11 +318,11 @@ def test_seeds_give_the_numbers(problem, image):
     chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0, seeds=seeds)
     chain.target = 30
     drain(chain)
-    api = gsw.segment(image, seeds=seeds, sweeps=30)
-    painted = problem.paint(chain.named(chain.best))
+    api = gsw.segment(image, LIVELY, seeds=seeds, sweeps=30)
+    painted = problem.paint(chain.shown("best"))
     assert (painted[:15, :15] == 7).all()
     assert (painted[-15:, -15:] == 3).all()
-    assert np.array_equal(chain.best.labels, api.snapshot.best.labels)
+    assert np.array_equal(chain.snapshot.best.labels, api.snapshot.best.labels)
 
 
 def test_a_start_of_the_users_own_keeps_its_numbers(problem, image):

@@ -16,6 +16,7 @@ from napari_gsw.cli.progress import Progress
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
+    from napari_gsw.core.result import Result
     from napari_gsw.peers.methods import Outcome
 
 LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
@@ -48,6 +49,12 @@ def add_to(commands: Any) -> None:
         "--format", choices=("tif", "png"), default="tif", help="format of the labels in the folder OUT (default tif)"
     )
     one.add_argument("--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png")
+    one.add_argument(
+        "--uncertainty",
+        action="store_true",
+        help="also write entropy.tif, boundary.tif, contour.tif, people.tif, the range of plausible segmentations and "
+        "posterior.json with the agreement of the chains",
+    )
     one.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
     one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     add_choices(one)
@@ -55,8 +62,9 @@ def add_to(commands: Any) -> None:
 
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
-    from napari_gsw.io import COMPANIONS, companion, output_folder, read_labels, write_chain, write_found
+    from napari_gsw.io import companion, output_folder, read_labels, write_chain, write_found
     from napari_gsw.peers.methods import segment
+    from napari_gsw.posterior_files import write_posterior
 
     choice = chosen(given)
     image, axes = named_image(given.image)
@@ -68,13 +76,15 @@ def run_segment(given: argparse.Namespace) -> int:
         if (path := getattr(given, name)) is not None
     }
     folder, name = _targets(given)
-    ours = [companion(name, other) for other in COMPANIONS]
+    ours = [companion(name, other) for other in _beside()]
     with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
         found = segment(image, choice, given.seed, report=progress.report, **files)
         progress.close()
         remarks = write_found(found.labels, found.provenance, scratch, name)
         if found.result is not None:
             remarks += write_chain(found.result, scratch, name, given.save_sites)
+            if given.uncertainty:
+                write_posterior(image, found.result, scratch, name)
         if given.save_plot:
             _plots(image, choice.settings.axes, found, scratch, name)
     if not given.quiet:
@@ -84,9 +94,17 @@ def run_segment(given: argparse.Namespace) -> int:
     return 130 if progress.stopped else 0
 
 
+def _beside() -> tuple[str, ...]:
+    """Everything that may stand beside the labels."""
+    from napari_gsw.io import COMPANIONS
+    from napari_gsw.posterior_files import FILES
+
+    return COMPANIONS + FILES
+
+
 def _targets(given: argparse.Namespace) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
-    from napari_gsw.io import COMPANIONS, companion
+    from napari_gsw.io import companion
 
     output = Path(given.output)
     kind = output.suffix.lower()
@@ -100,7 +118,7 @@ def _targets(given: argparse.Namespace) -> tuple[Path, str]:
     if os.path.isdir(target) and kind != ".zarr":
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run writes, or clears away as left over from an earlier one.
-    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
+    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in _beside())]
     for source in (given.image, given.mask, given.sites, given.seeds, given.init):
         if source is None or not os.path.exists(source):
             continue
@@ -113,14 +131,23 @@ def _targets(given: argparse.Namespace) -> tuple[Path, str]:
 def summary(found: Outcome, labels: Path) -> str:
     """What was found and where it is, in one line."""
     if found.result is None:
-        count = int(found.provenance["regions"])
-        return f"{count} region{'' if count == 1 else 's'}; written to {labels}"
+        return f"{_many(int(found.provenance['regions']), 'region')}; written to {labels}"
     result = found.result
-    best, count = result.snapshot.best, result.n_clusters
+    parts = "" if result.summary.settings.view == "clusters" else f", {_many(result.n_regions, _part(result))}"
+    best = result.snapshot.best
+    verdict = f"; {result.diagnosis.sentence}" if len(result.traces) > 1 else ""
     return (
-        f"{count} cluster{'' if count == 1 else 's'} of {result.problem.n} sites after {result.snapshot.sweep} sweeps; "
-        f"best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}; written to {labels}"
+        f"{_many(result.n_clusters, 'cluster')}{parts} of {result.problem.n} sites after {result.snapshot.sweep} "
+        f"sweeps; best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}{verdict}; written to {labels}"
     )
+
+
+def _part(result: Result) -> str:
+    return "object" if result.objects else "region"
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _plots(image: NDArray[Any], axes: str, found: Outcome, folder: Path, labels_name: str) -> None:

@@ -70,9 +70,9 @@ class Boundaries:
 
     def add(self, reference: NDArray[np.generic], where: Mask | None) -> float:
         """Take in a reference, and return the F measure against it alone."""
-        theirs = _boundary(reference, where)
+        theirs = edge_of(reference, where)
         ours, near_ours = self._own(where)
-        near_theirs = _reached(theirs, self._reach)
+        near_theirs = reached(theirs, self._reach)
         self._edge |= ours
         self._near |= near_theirs
         self._recalls.append(_share(near_ours, theirs))
@@ -86,14 +86,14 @@ class Boundaries:
         """The segmentation's boundary, and what is near it; without a mask they are the same for every reference."""
         if where is None and self._whole is not None:
             return self._whole
-        edge = _boundary(self._found, where)
-        both = edge, _reached(edge, self._reach)
+        edge = edge_of(self._found, where)
+        both = edge, reached(edge, self._reach)
         if where is None:
             self._whole = both
         return both
 
 
-def _boundary(labels: NDArray[np.generic], where: Mask | None = None) -> Mask:
+def edge_of(labels: NDArray[np.generic], where: Mask | None = None) -> Mask:
     """Pixels whose next neighbour along some axis has another label: boundaries one pixel wide."""
     edge = np.zeros(labels.shape, bool)
     for axis in range(labels.ndim):
@@ -106,7 +106,7 @@ def _boundary(labels: NDArray[np.generic], where: Mask | None = None) -> Mask:
     return edge
 
 
-def _reached(those: Mask, reach: float) -> Mask:
+def reached(those: Mask, reach: float) -> Mask:
     """Pixels within reach of those."""
     if not those.any():
         return np.zeros(those.shape, bool)

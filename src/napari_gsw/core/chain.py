@@ -165,7 +165,8 @@ def sample(
     regroups : whole-cluster moves after each sweep; None makes one if the prior limits cluster sizes, which single
         moves cannot always cross.
     burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None for 0.
-    splits : moves after each sweep that split a cluster or merge two, or a record that also says how; None for none.
+    splits : moves after each sweep that split a cluster or merge two, or a record that also says how; None as the
+        problem's settings say.
     annealing : temperature of the first sweep, and number of sweeps over which it falls to 1. The running sums leave
         these sweeps out. None: 1 throughout.
     ladder : inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first.
@@ -184,6 +185,8 @@ def sample(
         burn_in = int(state["moves"][1]) if burn_in is None else burn_in
     if regroups is None and problem.settings is not None:
         regroups = problem.settings.regroups
+    if splits is None and state is None and problem.settings is not None:
+        splits = problem.settings.splits
     if regroups is None:
         regroups = int(needs_regroups(problem))
     burn_in = 0 if burn_in is None else burn_in
@@ -220,7 +223,7 @@ def annealed(temperature: float, sweeps: int) -> Cooling:
 
 def split_moves(splits: int | Moves) -> Moves:
     """So many split-merge moves after each sweep, half of them informed; or the record itself, checked."""
-    moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED)
+    moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED) if splits else NO_MOVES
     for name, number in (("splits", moves.splits), ("scans", moves.scans)):
         if isinstance(number, bool) or int(number) != number or number < 0:
             raise InputError(f"{name} must be a whole number >= 0, not {number!r}")

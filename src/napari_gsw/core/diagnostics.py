@@ -23,6 +23,8 @@ QUANTITIES = ("log posterior", "number of clusters", "entropy of sizes")
 FEWEST_SWEEPS = 20
 # An edge is settled if all chains give it a probability within this of 0, or all within this of 1.
 SETTLED = 0.05
+# Decimal digits that count.
+DIGITS = 6
 # Chains agree on the edges if the probabilities of the others differ by no more than this, on average.
 EDGES_MAY_DIFFER = 0.05
 
@@ -110,7 +112,8 @@ def diagnose(
     if sweeps < FEWEST_SWEEPS:
         sentence = f"too early to tell: wait for {FEWEST_SWEEPS} sweeps after burn-in"
         return Diagnosis(len(rows), sweeps, {}, deviation, False, sentence)
-    values = np.stack([row[len(row) - sweeps :] for row in rows])
+    # The log posterior is kept by adding up changes: chains in one state differ by rounding errors, in ranks a lot.
+    values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
     mixing = {name: _mixing(values[:, :, c]) for c, name in enumerate(QUANTITIES)}
     doubts = [text for name, found in mixing.items() if (text := _doubt(name, found, r_hat, ess))]
     if deviation > EDGES_MAY_DIFFER:

@@ -190,8 +190,10 @@ def chains(
     cooling = annealed(settings.hot, burn_in) if settings.hot > 1 else TEMPERATE
     ladder = geometric_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None
     made = []
-    for own in chain_seeds(seed, settings.chains):
-        first = start_labels(problem, settings, own) if given is None else given
+    for number, own in enumerate(chain_seeds(seed, settings.chains)):
+        # Chains that all begin at one cluster would agree before they have looked around.
+        wide = settings.replace(start="random") if number and settings.start == "one" else settings
+        first = start_labels(problem, wide, own) if given is None else given
         chain = start_chain(problem, bonds, moves, burn_in, own, first, held, cooling, split_moves(settings.splits))
         made.append(chain if ladder is None else tempered(chain, ladder, own))
     return Ensemble(made)

@@ -302,6 +302,30 @@ class Settings(Options):
         open_low=True,
         when=("coupling", ("contrast",)),
     )
+    colour_scale: float | None = knob(
+        None,
+        "coupling",
+        "Difference between the mean colours of two sites, smoothed over the graph (in units of Lab), at which the "
+        "coupling has fallen to 37 %; none leaves it out.",
+        kind=float,
+        optional=True,
+        low=0.0,
+        open_low=True,
+        when=("coupling", ("contrast",)),
+        title="Colour scale",
+    )
+    texture_scale: float | None = knob(
+        None,
+        "coupling",
+        "Distance between the texture words of two sites, smoothed over the graph (chi2, 0 to 1), at which the "
+        "coupling has fallen to 37 %; none leaves it out.",
+        kind=float,
+        optional=True,
+        low=0.0,
+        open_low=True,
+        when=("coupling", ("contrast",)),
+        title="Texture scale",
+    )
     boundaries: str = knob(
         "shipped",
         "coupling",
@@ -432,7 +456,8 @@ class Settings(Options):
     start: str = knob(
         "one",
         "sampler",
-        "First state of the chain: one cluster, every site its own, or random clusters.",
+        "First state of the chain: one cluster (of several chains, the others from random clusters), every site its "
+        "own, or random clusters.",
         choices=("one", "singletons", "random"),
     )
     start_clusters: int = knob(
@@ -440,7 +465,7 @@ class Settings(Options):
         "sampler",
         "Number of clusters of a random start.",
         low=1,
-        when=("start", ("random",)),
+        when=("start", ("one", "random")),
         title="Clusters at start",
     )
     chains: int = knob(
@@ -547,16 +572,32 @@ _PHOTOGRAPH: Mapping[str, Any] = dict(
     alpha=1.0,
     sampler="swendsen-wang",
     bond_cap=2.0,
-    sweeps=200,
     consensus="vi",
     view="regions",
     min_region=300,
 )
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(
-        **_PHOTOGRAPH, coupling="contrast", beta=3.0, contrast_scale=3.0, evidence=7.0, texture_evidence=5.0
+        **_PHOTOGRAPH,
+        coupling="contrast",
+        beta=4.0,
+        contrast_scale=4.0,
+        colour_scale=4.0,
+        evidence=6.5,
+        texture_evidence=5.0,
+        hot=2.0,
+        sweeps=300,
     ),
-    "photo": dict(**_PHOTOGRAPH, coupling="learnt", beta=1.5, offset=1.5, evidence=5.0, texture_evidence=3.0),
+    "photo": dict(
+        **_PHOTOGRAPH,
+        coupling="learnt",
+        beta=2.5,
+        offset=1.4,
+        evidence=3.0,
+        texture_evidence=3.0,
+        splits=1,
+        sweeps=200,
+    ),
     "microscopy": dict(
         signal="objects",
         superpixels="watershed",
@@ -600,7 +641,7 @@ def default_words(name: str) -> str:
     """The value of a setting in the preset that is used when none is named, and in those that differ from it.
 
     >>> default_words("evidence")
-    '7 (paper 8)'
+    '6.5 (photo 3, microscopy 4, paper 8)'
     """
     values = {p: c.get(name, getattr(Settings(), name)) for p, c in PRESETS.items()}
     default = values[DEFAULT_PRESET]

@@ -1,0 +1,268 @@
+"""How good the presets are on images that nothing was learnt from, beside other methods; and is the uncertainty right?
+
+Every method segments the same images. The photo preset uses, for images of the split that its couplings were learnt on,
+a model of five that has not seen the image (:mod:`napari_gsw.experiments.boundaries`). For both presets it is counted
+how often people draw the boundaries that are said to be so and so probable, and how well uncertainty tells pixels on
+wrong boundaries from the others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from napari_gsw.core.boundaries import default_tolerance, edge_of, reached
+from napari_gsw.core.calibration import human_odds
+from napari_gsw.core.features import SiteWords
+from napari_gsw.core.image import picture
+from napari_gsw.core.learnt import BoundaryModel, photo_model
+from napari_gsw.core.posterior import site_faces
+from napari_gsw.core.result import Result
+from napari_gsw.core.settings import preset
+from napari_gsw.data_sets import Example, Scene
+from napari_gsw.experiments import figures
+from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
+from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human
+from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
+from napari_gsw.experiments.table1 import p_value
+from napari_gsw.peers.methods import choose, segment
+
+Floats = NDArray[np.float64]
+
+OURS = ("general", "photo")
+PEERS = ("felzenszwalb", "mean-shift")
+JUDGED = ("probabilistic_rand", "variation_of_information", "covering")
+# The split that the shipped couplings were learnt on.
+LEARNT_ON = "train"
+BINS = 10
+# Bins of the scores from which the area under a curve is computed.
+FINE_BINS = 200
+QUICK_IMAGES = 4
+
+
+class Task(NamedTuple):
+    example: Example
+    methods: tuple[str, ...]
+    model: str
+    seed: int
+
+
+def scored(task: Task) -> Row:
+    """Measures of every method on one image, and what its uncertainty is worth."""
+    scene = task.example.read()
+    typical = typical_human(scene.humans)
+    row: Row = {}
+    for name in task.methods:
+        ours = name in OURS
+        more = {"axes": scene.axes} | ({"boundaries": task.model} if name == "photo" else {})
+        choice = choose("gsw" if ours else name, name if ours else "general", more)
+        began = time.perf_counter()
+        found = segment(scene.image, choice, task.seed)
+        took = time.perf_counter() - began
+        row[name] = {**measures(found.labels, scene, typical), "seconds": took}
+        if found.result is not None and not scene.ignore_background:
+            row[name]["uncertainty"] = judged(found.result, scene, task.model)
+    return row
+
+
+def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
+    """What people say along every edge of the region graph, counted by what the model says.
+
+    Faces of pixels are counted. ``posterior`` and ``calibrated`` are (bins, 3): faces, sum of what is said, sum of the
+    share of people who agree. ``errors`` and ``drawn`` are (2, fine bins): faces that are right and faces that are
+    wrong by their uncertainty, of all faces between sites, and of those on boundaries of the result.
+    """
+    problem = result.problem
+    assert problem.sites is not None
+    assert problem.graph is not None
+    settings = problem.settings or preset("general")
+    people = people_along(result, scene)
+    length = problem.graph.length
+    words = SiteWords(picture(scene.image, settings.axes), problem.sites, settings)
+    learnt = (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
+    apart, human = 1 - result.snapshot.together, expit(human_odds(learnt, result.snapshot.together))
+    i, j = problem.edges.T
+    drawn = result.regions[i] != result.regions[j]
+    wrong = drawn != (people >= 0.5)
+    unsure = 2 * np.minimum(human, 1 - human)
+    return {
+        "posterior": _counted(apart, people, length),
+        "calibrated": _counted(human, people, length),
+        "errors": _by_score(unsure, wrong, length),
+        "drawn": _by_score(1 - human[drawn], wrong[drawn], length[drawn]),
+    }
+
+
+def people_along(result: Result, scene: Scene) -> Floats:
+    """(m,) share of the people with a boundary within reach of an edge, averaged along it."""
+    problem = result.problem
+    shape = scene.humans[0].shape
+    reach = default_tolerance(shape)
+    near = np.mean([reached(edge_of(human), reach) for human in scene.humans], axis=0).ravel()
+    first, second, edge = site_faces(problem)
+    count = np.bincount(edge, minlength=len(problem.edges))
+    return np.bincount(edge, (near[first] + near[second]) / 2, len(problem.edges)) / np.maximum(count, 1)
+
+
+def _counted(said: Floats, people: Floats, weight: Floats) -> list[list[float]]:
+    place = np.minimum((said * BINS).astype(int), BINS - 1)
+    columns = (weight, weight * said, weight * people)
+    return [list(row) for row in zip(*(np.bincount(place, c, BINS).tolist() for c in columns), strict=True)]
+
+
+def _by_score(unsure: Floats, wrong: NDArray[np.bool_], weight: Floats) -> list[list[float]]:
+    place = np.minimum((unsure * FINE_BINS).astype(int), FINE_BINS - 1)
+    return [np.bincount(place[w], weight[w], FINE_BINS).tolist() for w in (~wrong, wrong)]
+
+
+def area(right: Floats, wrong: Floats) -> float:
+    """Probability that a wrong face is less sure than a right one, ties half: the area under the detection curve.
+
+    >>> area(np.array([3.0, 1.0]), np.array([0.0, 2.0]))
+    0.875
+    """
+    below = np.cumsum(right) - right
+    return float((wrong * (below + right / 2)).sum() / max(right.sum() * wrong.sum(), 1e-12))
+
+
+def reproduce(plan: Plan, manner: Manner) -> Rows:
+    methods: tuple[str, ...] = (*OURS, *PEERS)
+    if importlib.util.find_spec("cv2") is None:
+        print('napari-gsw: mean shift is left out; it needs: pip install "napari-gsw[peers]"', file=sys.stderr)
+        methods = tuple(name for name in methods if name != "mean-shift")
+    data = dict(plan.data) or {MOSAICS: mosaics(manner.folder)}
+    limit = QUICK_IMAGES if plan.quick and plan.limit is None else plan.limit
+    done: dict[str, Row] = {}
+    failed: dict[str, str] = {}
+    content: dict[str, Any] = {"seed": plan.seed, "data": {}}
+    for which, examples in data.items():
+        models = dict(zip(examples, models_for(examples, manner.folder / "boundaries", plan.quick), strict=True))
+        some = spread(examples, limit)
+        jobs = {e.name: Task(e, methods, models[e], plan.seed) for e in some}
+        depends = {"seed": plan.seed, "methods": methods, "settings": [preset(name).to_dict() for name in OURS]}
+        files = {e.name: (e.image, e.truth) for e in some}
+        found = run_jobs(f"quality-{which.lower()}", scored, jobs, depends, manner, files)
+        done |= {f"{which}/{name}": row for name, row in found.done.items()}
+        failed |= {f"{which}/{name}": reason for name, reason in found.failed.items()}
+        held_out = "shipped model" if {models[e] for e in some} == {"shipped"} else "held out"
+        content["data"][which] = summarised(list(found.done.values()), methods) | {"couplings": held_out}
+    figures.write_json(manner.folder / "quality.json", content)
+    (manner.folder / "quality.md").write_text(markdown(content["data"]), encoding="utf-8")
+    _draw(content["data"], manner)
+    return Rows(done, failed)
+
+
+def models_for(examples: Sequence[Example], folder: Path, quick: bool) -> list[str]:
+    """For each example a model of human boundaries that has not seen it, as far as that can be had."""
+    seen = len(examples) >= 2 * FOLDS and all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples)
+    if not seen:
+        return ["shipped"] * len(examples)
+    if quick or importlib.util.find_spec("lightgbm") is None:
+        why = "--quick" if quick else 'no lightgbm: pip install "napari-gsw[learning]"'
+        print(f"napari-gsw: photo has learnt from these very images ({why})", file=sys.stderr)
+        return ["shipped"] * len(examples)
+    if not all((folder / f"fold{k}.json").exists() for k in range(FOLDS)):
+        print("napari-gsw: learning couplings for five folds of the images (minutes)", file=sys.stderr)
+        learn_all(examples, folder, preset("photo", coupling="contrast"))
+    return [str(folder / f"fold{k}.json") for k in fold_of(len(examples))]
+
+
+def summarised(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
+    """Means of each method, p-values of ours against each peer, and the uncertainty of ours."""
+    content: dict[str, Any] = {"images": len(rows), "methods": {}}
+    if not rows:
+        return content
+    values = {name: {m: np.array([row[name][m] for row in rows]) for m in MEASURES} for name in methods}
+    for name in methods:
+        one: dict[str, Any] = {"mean": {m: float(v.mean()) for m, v in values[name].items()}}
+        one["median"] = {m: float(np.median(v)) for m, v in values[name].items()}
+        if name in OURS:
+            one["p_value"] = {
+                peer: {m: p_value(values[name][m], values[peer][m]) for m in JUDGED}
+                for peer in methods
+                if peer in PEERS
+            }
+            known = [row[name]["uncertainty"] for row in rows if "uncertainty" in row[name]]
+            if known:
+                one["uncertainty"] = _pooled(known)
+        content["methods"][name] = one
+    return content
+
+
+def _pooled(known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    total = {key: np.sum([one[key] for one in known], axis=0) for key in known[0]}
+    content: dict[str, Any] = {f"{key}_detection_area": area(*total[key]) for key in ("errors", "drawn")}
+    for key in ("posterior", "calibrated"):
+        weight, said, people = total[key].T
+        some = weight > 0
+        content[key] = {
+            "said": (said[some] / weight[some]).tolist(),
+            "people": (people[some] / weight[some]).tolist(),
+            "faces": weight[some].tolist(),
+            "calibration_error": float(np.abs(said - people).sum() / weight.sum()),
+        }
+    return content
+
+
+def markdown(data: Mapping[str, Any]) -> str:
+    """The tables for a person."""
+    text = []
+    for which, found in data.items():
+        text += [
+            f"### {which} ({found['images']} images, photo: {found.get('couplings', '')})\n",
+            "| method | Rand, all humans | VI | covering | adjusted Rand | boundary F | regions | seconds |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        for name, one in found["methods"].items():
+            m = one["mean"]
+            text.append(
+                f"| {name} | {m['probabilistic_rand']:.4f} | {m['variation_of_information']:.3f} | {m['covering']:.4f} "
+                f"| {m['adjusted_rand']:.3f} | {m['boundary_f']:.3f} | {m['n_regions']:.1f} | {m['seconds']:.2f} |"
+            )
+        text.append("")
+        for name, one in found["methods"].items():
+            for peer, p in one.get("p_value", {}).items():
+                words = ", ".join(f"{MEASURES[m][0]} {v:.2g}" for m, v in p.items())
+                text.append(f"- {name} against {peer}, Wilcoxon's p: {words}")
+            if "uncertainty" in one:
+                u = one["uncertainty"]
+                text.append(
+                    f"- {name}: calibration error {u['calibrated']['calibration_error']:.3f} (posterior itself "
+                    f"{u['posterior']['calibration_error']:.3f}); area under the error-detection curve "
+                    f"{u['errors_detection_area']:.3f}, of drawn boundaries alone {u['drawn_detection_area']:.3f}"
+                )
+        text.append("")
+    return "\n".join(text) + "\nAll figures are means over the images.\n"
+
+
+def _draw(data: Mapping[str, Any], manner: Manner) -> None:
+    """Reliability: how often people draw a boundary that is said to be so and so probable."""
+    curves = [
+        (which, name, one["uncertainty"])
+        for which, found in data.items()
+        for name, one in found["methods"].items()
+        if "uncertainty" in one
+    ]
+    if not curves:
+        return
+    made = figures.figure(4.4 * len(curves), 4.2)
+    for axes, (which, name, known) in zip(np.atleast_1d(made.subplots(1, len(curves))), curves, strict=True):
+        axes.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
+        for key, ink, words in (
+            ("posterior", figures.INKS[1], "posterior"),
+            ("calibrated", figures.INKS[4], "calibrated"),
+        ):
+            axes.plot(known[key]["said"], known[key]["people"], "o-", color=ink, label=words, markersize=4)
+        axes.legend(frameon=False, fontsize=8)
+        axes.set_aspect("equal")
+        figures.tidy(axes, "said to be a boundary", "people who draw it", f"{name}, {which}")
+    figures.save(made, manner.folder / "quality.png")

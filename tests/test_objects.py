@@ -1,0 +1,111 @@
+"""Objects on a background: the signal, the outlines, the necks; what the microscopy preset makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from skimage.draw import disk
+from skimage.measure import label
+
+import napari_gsw as gsw
+from napari_gsw.core.metrics import adjusted_rand
+from napari_gsw.core.objects import object_labels, outlined, parted
+from napari_gsw.core.signal import signal_picture
+
+CENTRES = [(25, 25), (25, 80), (30, 130), (80, 30), (80, 44), (90, 100), (120, 150)]  # two of them touch
+
+
+def cells(bright=(60, 90, 200, 80, 80, 70, 150), noise=4.0, seed=0):
+    """Nuclei of different brightness on a dark noisy background, and where they are."""
+    rng = np.random.default_rng(seed)
+    image, truth = np.full((140, 170), 12.0), np.zeros((140, 170), int)
+    for number, (centre, value) in enumerate(zip(CENTRES, bright, strict=True), 1):
+        rows, columns = disk(centre, 9, shape=image.shape)
+        image[rows, columns] = value
+        truth[rows, columns] = number
+    return np.clip(image + rng.normal(0, noise, image.shape), 0, 255).astype(np.uint8), truth
+
+
+def test_background_is_about_nothing_and_objects_about_fifty():
+    image, truth = cells()
+    found = signal_picture(image).channels[..., 0]
+    assert abs(np.median(found[truth == 0])) < 5
+    inner = [np.median(found[truth == k]) for k in range(1, 8)]
+    assert min(inner) > 25
+    assert max(inner) < 4 * min(inner)  # brightness itself differs more than three times above the background
+    assert not signal_picture(np.full((9, 9), 7, np.uint8)).channels.any()
+
+
+def test_dark_stains_are_objects_too():
+    image, truth = cells()
+    stained = np.stack([255 - image, 255 - image // 2, np.full_like(image, 240)], axis=-1)
+    found = signal_picture(stained).channels[..., 0]
+    assert np.median(found[truth > 0]) > 25 > 10 > abs(np.median(found[truth == 0]))
+
+
+def test_the_preset_finds_every_object_and_parts_those_that_touch():
+    image, truth = cells()
+    result = gsw.segment(image, preset="microscopy", seed=0)
+    assert label(truth > 0).max() == 6  # to a threshold two are one
+    assert result.n_regions == 7
+    assert adjusted_rand(result.labels, truth) > 0.95
+    assert result.labels[0, 0] == 0
+    assert np.array_equal(np.unique(result.labels), np.arange(8))
+    together = gsw.segment(image, preset="microscopy", seed=0, neck=0.0)
+    assert together.n_regions == 6
+    assert result.regions.shape == result.clusters.shape == (result.problem.n,)
+
+
+def test_volumes_and_masks():
+    image, _ = cells()
+    volume = np.stack([np.full_like(image, 12), image, image, image, np.full_like(image, 12)])
+    result = gsw.segment(volume, preset="microscopy", axes="ZYX", seed=0)
+    assert result.labels.shape == volume.shape
+    assert 6 <= result.n_regions <= 8
+    mask = np.zeros(image.shape, bool)
+    mask[:60] = True
+    inside = gsw.segment(image, preset="microscopy", mask=mask)
+    assert not inside.labels[60:].any()
+    assert inside.n_regions == 3
+
+
+def test_small_objects_are_background():
+    image, _ = cells()
+    problem = gsw.prepare(image, preset="microscopy")
+    clusters = gsw.run(problem, 30, seed=0).best.labels
+    few = object_labels(problem, clusters, smallest=300)
+    assert few.max() == 1  # only the two that touch are large enough together
+    assert np.bincount(few.ravel())[1:].min() >= 300
+
+
+def test_outlines_are_finer_than_sites():
+    image, truth = cells(noise=2.0)
+    problem = gsw.prepare(image, preset="microscopy", site_size=80, superpixels="grid")
+    clusters = (problem.graph.means[:, 0] > 25).astype(int)
+    coarse, fine = problem.paint(clusters) > 0, outlined(problem, clusters) > 0
+    wrong = [(found != (truth > 0)).mean() for found in (coarse, fine)]
+    assert wrong[1] < wrong[0] / 3
+
+
+@pytest.mark.parametrize(("gap", "parts"), [(10, 1), (15, 2)])
+def test_a_neck_parts_whatever_the_size(gap, parts):
+    for zoom in (1, 3):
+        mask = np.zeros((40 * zoom, 60 * zoom), bool)
+        for column in (20, 20 + gap):
+            mask[disk((20 * zoom, column * zoom), 9 * zoom, shape=mask.shape)] = True
+        assert parted(mask, None, 0.85).max() == parts
+
+
+def test_the_variance_can_be_known():
+    image, _ = cells()
+    block = gsw.prepare(image, preset="microscopy").likelihoods[0]
+    z = np.arange(block.n) % 2
+    # The limit of the normal-inverse-gamma marginal: a Gaussian of known variance with a Gaussian mean.
+    s, variance = block.weight, block.spread * block.variance
+    expected = 0.0
+    for k in (0, 1):
+        w, first, second = (s * x[z == k].sum(axis=0) for x in (block.mass, block.sums, block.squares))
+        kappa = block.kappa + w
+        one = np.log(block.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi * variance)
+        expected += float((one - (second - first**2 / kappa) / (2 * variance)).sum())
+    assert block.log_marginal(z) == pytest.approx(expected, rel=1e-5)
