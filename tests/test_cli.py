@@ -280,6 +280,7 @@ def test_more_labels_than_uint16_holds_are_written_as_uint32(tmp_path, capsys):
     tifffile.imwrite(tmp_path / "sites.tif", sites)
     np.save(tmp_path / "image.npy", sites.astype(np.float32))
     arguments = ["--sites", tmp_path / "sites.tif", "--start", "singletons", "--sweeps", 0, "--texture-words", 0]
+    arguments += ["--view", "clusters"]
     assert run("segment", tmp_path / "image.npy", "-o", tmp_path / "out", "--save-sites", *arguments) == 0
     labels = tifffile.imread(tmp_path / "out" / "labels.tif")
     assert (labels.dtype, labels.max()) == (np.uint32, 67_600)

@@ -74,7 +74,7 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
 def test_the_outlook_follows_the_preset(panel, qtbot):
     panel.viewer.add_image(mosaic()[0], name="mosaic")
     general = panel.progress.status.text()
-    assert general.startswith("About 1,280 sites; the prior expects")
+    assert general.startswith("About 512 sites; the prior expects")
     click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "paper"))
     assert panel.progress.status.text() == "About 1,000 sites; the prior expects 18 clusters."
     click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "general"))
@@ -97,10 +97,11 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     assert labels.axis_labels == layer.axis_labels
 
     api = gsw.segment(image, seed=0)
-    assert same_partition(labels.data, api.labels)
+    assert same_partition(labels.data, api.problem.paint(api.clusters))
+    assert np.array_equal(panel.viewer.layers["mosaic [regions]"].data, api.labels)
     assert f"{api.problem.n:,} sites" in panel.form.sections["superpixels"].summary.text()
     assert panel.progress.bar.value() == panel.progress.bar.maximum() == 300
-    assert panel.session.show == "best"
+    assert panel.session.show == "consensus"
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.progress.status.text()
     assert panel.progress.status.text().startswith(f"{api.n_clusters} clusters")
 
@@ -122,7 +123,9 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
 
 def test_a_second_run_goes_on_and_reset_starts_afresh(panel, qtbot):
     panel.viewer.add_image(small(), name="m")
-    panel.form.controls["sweeps"].set_value(40)
+    own = {"sweeps": 40, "hot": 1.0, "consensus": "none", "view": "clusters"}
+    for name, value in own.items():
+        panel.form.controls[name].set_value(value)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     first = panel.viewer.layers["m [GSW]"].data.copy()
@@ -131,7 +134,7 @@ def test_a_second_run_goes_on_and_reset_starts_afresh(panel, qtbot):
     wait_for(qtbot, lambda: panel.session.frame.sweep == 80)
     wait_done(qtbot, panel)
     assert len(panel.viewer.layers) == 2
-    assert same_partition(panel.viewer.layers["m [GSW]"].data, gsw.segment(small(), sweeps=80, burn_in=0.0).labels)
+    assert same_partition(panel.viewer.layers["m [GSW]"].data, gsw.segment(small(), **own | {"sweeps": 80}).labels)
     click(qtbot, panel.reset_button)
     assert not panel.viewer.layers["m [GSW]"].data.any()
     assert panel.run_button.text() == "Run"
@@ -185,8 +188,8 @@ def test_pause_step_resume_and_stop(panel, qtbot):
     assert "sweeps/s" in panel.progress.status.text()
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
-    assert panel.viewer.layers[-1].name.endswith("[GSW]")
-    assert panel.viewer.layers[-1].data.any()
+    assert panel.viewer.layers[1].name.endswith("[GSW]")
+    assert panel.viewer.layers[1].data.any()
     stopped = panel.session.frame.sweep
     click(qtbot, panel.step_button)
     wait_for(qtbot, lambda: panel.session.frame.sweep == stopped + 1)
@@ -221,7 +224,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     if panel.stop_button.isEnabled():
         click(qtbot, panel.stop_button)
     wait_for(qtbot, lambda: panel.session.run is None)
-    assert len(panel.viewer.layers) <= 2
+    assert len(panel.viewer.layers) <= 3
     assert len(panel.findChildren(type(panel.progress.bar))) == children
     wait_for(qtbot, lambda: threading.active_count() <= threads + 1, 20)
     bad = [n for n in notification_manager.records[told:] if n.severity >= NotificationSeverity.WARNING]
@@ -379,6 +382,7 @@ def test_what_cannot_be_segmented_says_why(panel, qtbot):
 
 def test_settings_that_do_not_go_together_are_told_beside_the_button(panel, qtbot):
     panel.viewer.add_image(small())
+    panel.form.controls["sampler"].set_value("bond-drawn")
     panel.form.controls["bond_low"].set_value(0.9)
     assert "bond_low" in panel.reason.text()
     assert not panel.run_button.isEnabled()
@@ -542,7 +546,7 @@ def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
     panel.export.save_trace(tmp_path / "t.csv")
     panel.export.save_trace(tmp_path / "t.png")
     lines = (tmp_path / "t.csv").read_text().splitlines()
-    assert lines[0] == "sweep,log_posterior,n_clusters"
+    assert lines[0] == "sweep,log_posterior,n_clusters,entropy"
     assert len(lines) == 21
     assert (tmp_path / "t.png").stat().st_size > 2000
     panel.export.save_trace(tmp_path / "no" / "folder" / "t.csv")
@@ -638,4 +642,49 @@ def test_volumes(panel, qtbot):
     labels = panel.viewer.layers["v [GSW]"]
     assert labels.data.shape == image.shape
     assert metrics.adjusted_rand(labels.data, truth) > 0.8
-    assert same_partition(labels.data, gsw.segment(image, axes="ZYX", sweeps=150).labels)
+    assert same_partition(labels.data, gsw.segment(image, axes="ZYX", sweeps=150, view="clusters").labels)
+
+
+def test_consensus_range_and_detail(panel, qtbot):
+    """What is known after the burn-in: a consensus, how far from it one may be, and regions of every fineness."""
+    panel.viewer.add_image(small(), name="m")
+    assert not panel.display.detail.isEnabled()
+    panel.form.controls["chains"].set_value(2)
+    panel.form.controls["sweeps"].set_value(60)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    wait_for(qtbot, lambda: panel.display.detail.isEnabled())
+    assert panel.verdict.text()
+    assert panel.session.show == "consensus"
+    regions = panel.viewer.layers["m [regions]"]
+    assert not regions.editable
+    live = panel.session.part.live
+    for button in panel.display.shows.buttons():
+        click(qtbot, button)
+        show = button.property("show")
+        wait_for(qtbot, lambda show=show: panel.session.frame.show == show and panel.session.run is None)
+        assert same_partition(panel.viewer.layers["m [GSW]"].data, live.problem.paint(live.partition(show)))
+    for value in (0, 50, 100):
+        panel.display.detail.setValue(value)
+        wanted = live.problem.paint(live.summary.detailed(value / 100))
+        wait_for(qtbot, lambda wanted=wanted: same_partition(regions.data, wanted))
+        assert not panel.display.auto_detail.isChecked()
+    click(qtbot, panel.display.auto_detail)
+    wait_for(qtbot, lambda: same_partition(regions.data, live.summary.labels))
+    click(qtbot, panel.display.clouds["regions"])
+    assert not regions.visible
+    panel.viewer.layers.remove(regions)
+    click(qtbot, panel.display.clouds["regions"])
+    wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in panel.viewer.layers))
+
+
+def test_the_microscopy_preset_outlines_objects(panel, qtbot):
+    from test_objects import cells
+
+    panel.viewer.add_image(cells()[0], name="cells")
+    click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "microscopy"))
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    wait_for(qtbot, lambda: "7 objects" in panel.progress.status.text())
+    api = gsw.segment(cells()[0], preset="microscopy")
+    assert np.array_equal(panel.viewer.layers["cells [regions]"].data, api.labels)
