@@ -256,3 +256,14 @@ def test_scores_say_what_they_need_and_what_they_do():
         metrics.scores(A, [B], report=stop)
     with pytest.raises(InputError, match="no pixel"):
         metrics.scores(A, [A * 0], ignore_background=True)
+
+
+def test_best_overlap_against_a_loop():
+    rng = np.random.default_rng(8)
+    found, truth = rng.integers(0, 5, (2, 30, 30))
+    best = [
+        max(((found == k) & (truth == t)).sum() / ((found == k) | (truth == t)).sum() for k in range(5))
+        for t in range(1, 5)
+    ]
+    assert metrics.best_overlap(found, truth) == pytest.approx(np.mean(best))
+    assert metrics.best_overlap(found, np.zeros_like(truth)) == 1.0

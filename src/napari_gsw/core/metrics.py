@@ -24,6 +24,7 @@ from napari_gsw.core.errors import InputError
 __all__ = [
     "Scores",
     "adjusted_rand",
+    "best_overlap",
     "boundary_f",
     "contingency",
     "covering",
@@ -185,6 +186,19 @@ def covering(segmentation: ArrayLike, human: ArrayLike, where: ArrayLike | None 
     return _covering(contingency(human, segmentation, where))
 
 
+def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
+    """For each object of the reference (0 is background) the best intersection over union of any region, averaged.
+
+    1 if the reference has no object.
+
+    >>> best_overlap([0, 1, 1, 2], [0, 1, 1, 1])
+    0.6666666666666666
+    """
+    objects = np.unique(np.asarray(human)) > 0
+    best = _overlaps(contingency(human, segmentation))[1]
+    return float(best[objects].mean()) if objects.any() else 1.0
+
+
 def _checked(
     segmentation: ArrayLike, references: Sequence[ArrayLike]
 ) -> tuple[NDArray[np.generic], list[NDArray[np.generic]]]:
@@ -261,13 +275,19 @@ def _information(table: sparse.csr_array) -> float:
 
 def _covering(table: sparse.csr_array) -> float:
     """Covering of the regions of the rows by those of the columns."""
+    pixels, best = _overlaps(table)
+    return float(pixels @ best / pixels.sum())
+
+
+def _overlaps(table: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Pixels of the regions of the rows, and the best intersection over union of each with one of the columns."""
     each = table.tocoo()
     rows = np.asarray(table.sum(axis=1)).ravel()
     columns = np.asarray(table.sum(axis=0)).ravel()
     overlap = each.data / (rows[each.row] + columns[each.col] - each.data)
     best = np.zeros(len(rows))
     np.maximum.at(best, each.row, overlap)
-    return float(rows @ best / rows.sum())
+    return rows, best
 
 
 def _pairs(table: sparse.csr_array) -> tuple[float, float, float, float]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.metrics import rand_index, scores
+from napari_gsw.core.metrics import best_overlap, rand_index, scores
 from napari_gsw.data_sets import Example, Scene
 from napari_gsw.experiments.figures import made_folder, write_csv, write_json
 from napari_gsw.experiments.jobs import Manner, Row, run_jobs
@@ -31,6 +31,7 @@ MEASURES = {
     "variation_of_information": ("VI (bits)", 3),
     "covering": ("covering", 4),
     "boundary_f": ("boundary F", 4),
+    "best_overlap": ("best overlap (IoU)", 4),
     "n_regions": ("regions", 1),
     "seconds": ("seconds", 2),
 }
@@ -139,6 +140,7 @@ def measures(labels: NDArray[Any], scene: Scene, typical: int | None = None) -> 
         "variation_of_information": every.variation_of_information,
         "covering": every.covering,
         "boundary_f": every.boundary_f,
+        "best_overlap": float(np.mean([best_overlap(labels, human) for human in scene.humans])),
         "n_regions": float(len(np.unique(labels))),
     }
 

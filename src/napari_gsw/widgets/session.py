@@ -401,7 +401,7 @@ class Session(QObject):  # type: ignore[misc]
     def _redraw(self) -> None:
         """Have the pictures made again, without a sweep."""
         position = self.position
-        if position is not None and (self.run is None or self.run.held):
+        if position is not None and (self.run is None or self._errand or self.run.held):
             if self.run is not None:
                 self._brief(self.run)
             self.order(position, lambda live: None)
