@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QButtonGroup, QCheckBox, QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QButtonGroup,
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSlider,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gsw.core.live import Show
 from napari_gsw.widgets.defaults import preference
@@ -96,23 +106,23 @@ class Display(QWidget):  # type: ignore[misc]
         row.addWidget(self.auto_detail)
         return row
 
-    def _layers_row(self) -> QHBoxLayout:
+    def _layers_row(self) -> QGridLayout:
         self.clouds = {
             "regions": _check("Regions", "Outlines of regions (connected parts of clusters) or of objects"),
             "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
             "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
         }
         self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
-        row = QHBoxLayout()
-        row.setSpacing(8)
+        # Two by two: side by side they would not fit beside each other in a narrow dock.
+        grid = QGridLayout()
+        grid.setVerticalSpacing(2)
         for name, box in self.clouds.items():
             box.setChecked(name != "regions" and bool(preference(name)))
             box.toggled.connect(self._clouds_changed)
-            row.addWidget(box)
         self.show_sites.toggled.connect(self._sites_toggled)
-        row.addWidget(self.show_sites)
-        row.addStretch()
-        return row
+        for place, box in enumerate((self.clouds["regions"], self.show_sites, *list(self.clouds.values())[1:])):
+            grid.addWidget(box, place // 2, place % 2)
+        return grid
 
     def refresh(self) -> None:
         """Follow the session."""
