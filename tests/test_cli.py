@@ -50,7 +50,8 @@ def test_segment_writes_labels_provenance_and_trace(image, tmp_path, capsys):
     assert len(rows) == 30
     assert [float(r["log_posterior"]) for r in rows] == api.trace.log_posterior.tolist()
     printed = capsys.readouterr()
-    assert f"{api.n_clusters} clusters of {api.problem.n} sites after 30 sweeps" in printed.out
+    told = f"{api.n_clusters} clusters, {api.n_regions} regions of {api.problem.n} sites after 30 sweeps"
+    assert told in printed.out
     assert "30/30 sweeps" in printed.err
     assert "sweeps/s" in printed.err
     assert "clusters, best" in printed.err

@@ -257,7 +257,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(folder, tmp_path):
     out = tmp_path / "out"
     script = "import sys; from napari_gsw.cli import main; sys.exit(main())"
     words = ["evaluate", "--folder", str(folder), "-o", str(out), "--jobs", "2", "--preset", "paper"]
-    words += ["--set", "sweeps=4000", "--set", "site_size=10"]
+    words += ["--set", "sweeps=20000", "--set", "site_size=10"]
     run = subprocess.Popen([sys.executable, "-c", script, *words], stderr=subprocess.PIPE, text=True)
     journal = None
     for _ in range(1200):

@@ -118,7 +118,7 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     order = rng.permutation(part.live.problem.n)[:40]
     centres = np.array([np.argwhere(part.sites == s + 1).mean(axis=0).round() for s in order]).astype(int)
     for i, (site, centre) in enumerate(zip(order.tolist(), centres, strict=True)):
-        number = 50 + i % 5
+        number = 50 + i  # each its own: where the chain shows a number already, painting it again changes nothing
         layer.brush_size = 1
         inside = np.argwhere(part.sites == site + 1)
         point = tuple(inside[np.abs(inside - centre).sum(axis=1).argmin()])
