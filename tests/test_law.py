@@ -130,7 +130,9 @@ def test_whole_cluster_moves_leave_the_posterior_alone(likelihood):
     check(problem, 3.0, regroups=3)
 
 
-@pytest.mark.parametrize("sampler", ["lambda-0", "lambda-3", "bond-drawn"])
+@pytest.mark.parametrize(
+    "sampler", ["lambda-3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lambda-0", "bond-drawn"))]
+)
 @pytest.mark.parametrize("coldness", [0.5, 2.0])
 @pytest.mark.parametrize(
     ("prior", "likelihood"), [("dirichlet-process", "words"), ("pitman-yor-both", "gaussian"), ("potts", "mixed")]
@@ -174,7 +176,7 @@ def test_split_merge_moves_among_sweeps_respect_every_prior(prior, kind):
 
 
 @pytest.mark.parametrize("prior", ["dirichlet-process", "finite-dirichlet", "dirichlet-process-min"])
-@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "all" else pytest.mark.slow) for k in MOVES])
 def test_split_merge_moves_respect_seeds(kind, prior):
     rng = np.random.default_rng([13, list(PRIORS).index(prior)])
     problem = small_problem(PRIORS[prior], "words", rng, n=7)

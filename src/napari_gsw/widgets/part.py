@@ -30,7 +30,7 @@ class Part:
     means : (n, channels) mean values of its sites.
     obeyed, asked : number of the user's orders that have been carried out, and that have been given.
     rate : sweeps a second in the last run.
-    verdict : what was last said about the agreement of its chains.
+    verdict : what was last said about the agreement of its chains; `n_regions` how many regions there were.
     given : arrays of the user's own that went into it, by name, for the provenance.
     """
 
@@ -50,6 +50,7 @@ class Part:
         self.obeyed = self.asked = 0
         self.rate = 0.0
         self.verdict = ""
+        self.n_regions = 0
         assert live.problem.sites is not None
         self.sites: Sites = np.ascontiguousarray(live.problem.sites)
 

@@ -32,7 +32,7 @@ from napari_gsw.widgets.source import Position
 NAP = 0.05
 # How often the slower pictures are made anew while the chain runs, in seconds, and how many times longer than they
 # take the chain is left alone afterwards.
-UNCERTAINTY_EVERY, TABLE_EVERY, PATIENCE = 0.5, 1.0, 20.0
+UNCERTAINTY_EVERY, TABLE_EVERY, PATIENCE = 0.5, 1.0, 40.0
 
 # How far the threads that sweep step back; see nice(2).
 NICE = 10
@@ -277,7 +277,9 @@ class Run:
         if self.wanted and (last or now > self._clouds.get(position, 0.0)):
             boundary = part.boundary(snapshot.together) if "boundary" in self.wanted else None
             entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
-            regions = part.regions(numbers, self.detail, last) if "regions" in self.wanted else None
+            if "regions" in self.wanted:
+                regions = part.regions(numbers, self.detail, last)
+                part.n_regions = int(np.count_nonzero(np.bincount(regions.ravel())[1:]))
             self._clouds[position] = _next(now, UNCERTAINTY_EVERY)
         if last or now > self._tables.get(position, 0.0):
             table = part.table(numbers, snapshot.together)
@@ -298,7 +300,7 @@ class Run:
             labels=part.paint(numbers),
             numbers=numbers,
             locks=live.locks,
-            n_clusters=len(np.unique(numbers)),
+            n_clusters=int(np.count_nonzero(np.bincount(numbers))),
             best=snapshot.best.log_posterior,
             best_sweep=snapshot.best.sweep,
             traces=live.traces,
@@ -307,7 +309,7 @@ class Run:
             boundary=boundary,
             entropy=entropy,
             regions=regions,
-            n_regions=0 if regions is None else int(np.count_nonzero(np.bincount(regions.ravel())[1:])),
+            n_regions=0 if regions is None else part.n_regions,
             kind="object" if live.settings.view == "objects" and self.detail is None else "region",
             verdict=part.verdict,
             known=live.summary.known,
