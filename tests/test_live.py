@@ -9,7 +9,6 @@ import napari_gsw as gsw
 from napari_gsw.core.chain import redirected, relaxed
 from napari_gsw.core.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.live import LiveChain
-from napari_gsw.core.matching import matched
 from napari_gsw.core.memory import Memory
 from napari_gsw.core.metrics import variation_of_information
 from napari_gsw.core.pipeline import chains
@@ -149,7 +148,7 @@ def test_a_lock_keeps_its_number_when_most_of_its_region_leaves(problem):
     apart = chain.numbers.copy()
     apart[site] = apart.max() + 1
     labels = np.unique(apart, return_inverse=True)[1].astype(np.int32)
-    named = matched(labels, chain.numbers, chain._weight())
+    named = chain.named(labels)
     assert named[site] == number
     assert (named[(chain.numbers == number) & (np.arange(problem.n) != site)] != number).all()
 
@@ -370,3 +369,19 @@ def test_boundary_image_against_slow_obvious_code(problem):
         around = [sites[y + dy, x + dx] - 1 for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0))]
         expected = max((value[min(here, o), max(here, o)] for o in around if o != here), default=0)
         assert image[y, x] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("view", ["clusters", "regions"])
+def test_a_corrected_segmentation_is_exported_in_its_view_with_the_users_numbers(problem, image, view):
+    from napari_gsw.widgets.part import Part
+
+    chain = drain(live(problem, view=view))
+    part = Part(chain, image, "YXS", problem.graph.means)
+    api = gsw.segment(image, LIVELY, seed=3, sweeps=40, view=view)
+    assert np.array_equal(part.final(), api.labels)
+    sites = np.flatnonzero(chain.numbers == chain.numbers[0])
+    chain.paint(sites, 777, lock=True)
+    final = part.final()
+    assert (final[np.isin(problem.sites, sites + 1)] == 777).any()
+    found = chain.summary.regions if view == "regions" else chain.summary.clusters
+    assert len(np.unique(final)) == len(np.unique(found))

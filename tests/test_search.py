@@ -316,7 +316,7 @@ def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
     done = search.reproduce(Plan(quick=True), Manner(tmp_path, quiet=True))
     assert not done.failed
     runs = done.done["mosaic"]["runs"]
-    assert len(runs) == len(gsw.PRESETS) * len(search.WAYS)
+    assert len(runs) == len(search.SEARCHED) * len(search.WAYS)
     for key, run in runs.items():
         assert run["polished"] >= run["best"][-1] - 1e-6
         assert len(run["swap_rate"]) == (search.REPLICAS - 1 if "tempering" in key else 0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Graph
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.image import Picture
 from napari_gsw.core.superpixels import Sites
 
@@ -123,3 +124,17 @@ def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Graph:
         right=right,
         beta=np.ascontiguousarray(beta, dtype=np.float64),
     )
+
+
+def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int32]:
+    """Edges (m, 2) between n sites, as a new array; `loops` allows those from a site to itself."""
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        return np.zeros((0, 2), np.int32)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "ui":
+        raise InputError(f"edges must be whole numbers of shape (m, 2), not {pairs.dtype} of shape {pairs.shape}")
+    if pairs.min() < 0 or pairs.max() >= n:
+        raise InputError(f"edges must name sites in [0, {n - 1}], not {pairs.min()} to {pairs.max()}")
+    if not loops and (pairs[:, 0] == pairs[:, 1]).any():
+        raise InputError("edges must join two different sites")
+    return np.array(pairs, dtype=np.int32, order="C")

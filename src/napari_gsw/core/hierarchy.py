@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from napari_gsw.core import hierarchy_kernels as kernels
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph import check_edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ class Hierarchy:
 
         As many as there are merges if they never do, and -1 for a site and itself.
         """
-        return kernels.meeting(self.n, self.left, self.right, _checked_edges(edges, self.n))
+        return kernels.meeting(self.n, self.left, self.right, check_edges(edges, self.n, loops=True))
 
     def _merges(self, count: int) -> int:
         if count < 1:
@@ -126,9 +127,7 @@ def hierarchy(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | No
     """
     if n < 1:
         raise InputError("a hierarchy needs at least one site")
-    pairs = _checked_edges(edges, n)
-    if (pairs[:, 0] == pairs[:, 1]).any():
-        raise InputError("edges must join two different sites")
+    pairs = check_edges(edges, n)
     value = _per_edge(apart, len(pairs), "apart")
     if not ((value >= 0) & (value <= 1)).all():  # so is NaN, the value before a sweep was counted
         raise InputError("apart must be probabilities between 0 and 1: run the chain past its burn-in first")
@@ -136,18 +135,6 @@ def hierarchy(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | No
     if not ((weight > 0) & np.isfinite(weight)).all():
         raise InputError("length must be positive and finite: the number of pixel faces of each boundary")
     return Hierarchy(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy()))
-
-
-def _checked_edges(edges: ArrayLike, n: int) -> NDArray[np.int32]:
-    pairs = np.asarray(edges)
-    if pairs.size == 0:
-        return np.zeros((0, 2), np.int32)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "ui":
-        raise InputError(f"edges must be whole numbers of shape (m, 2), not {pairs.dtype} of shape {pairs.shape}")
-    if pairs.min() < 0 or pairs.max() >= n:
-        raise InputError(f"edges must name sites in [0, {n - 1}], not {pairs.min()} to {pairs.max()}")
-    # A copy in any case: numba would compile everything again for an array that must not be written to.
-    return np.array(pairs, dtype=np.int32, order="C")
 
 
 def _per_edge(values: ArrayLike, m: int, name: str) -> Floats:

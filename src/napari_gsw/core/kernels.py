@@ -502,8 +502,16 @@ def coldness_at(cooling: Cooling, done: int) -> float:
 
 
 @jit
-def note(posterior: Posterior, graph: Graph, labels: Ints, burn_in: int) -> None:
-    """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums."""
+def note(
+    posterior: Posterior, graph: Graph, labels: Ints, size: Longs, used: Longs, burn_in: int, traced: Floats
+) -> None:
+    """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums.
+
+    `traced` becomes log posterior, number of clusters and the entropy of their sizes.
+    """
+    traced[0] = posterior.value[0]
+    traced[1] = used[1]
+    traced[2] = size_entropy(size, used[0], labels.size)
     value, best, together, counted = posterior.value, posterior.best, posterior.together, posterior.counted
     left, right = graph.left, graph.right
     counted[0] += 1
@@ -583,10 +591,7 @@ def advance(
         clusters = sweep(
             evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, moves.near, regroups
         )
-        trace[t, 0] = value[0]
-        trace[t, 1] = used[1]
-        trace[t, 2] = size_entropy(clusters.size, used[0], labels.size)
-        note(posterior, graph, labels, burn_in)
+        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
     return clusters
 
 

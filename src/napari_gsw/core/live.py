@@ -177,7 +177,11 @@ class LiveChain:
         """(n,) numbers on the screen of what is to be shown."""
         if show == "current":
             return self.numbers
-        return matched(self.partition(show), self.numbers, self._weight())
+        return self.named(self.partition(show))
+
+    def named(self, labels: NDArray[np.integer]) -> Numbers:
+        """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
+        return matched(labels, self.numbers, self._weight())
 
     # ---- what the chain does
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import arrays
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph import RegionGraph, adjacency
+from napari_gsw.core.graph import RegionGraph, adjacency, check_edges
 from napari_gsw.core.likelihoods import DirichletMultinomial, Likelihood, evidence
 from napari_gsw.core.priors import DirichletProcess, PartitionPrior
 from napari_gsw.core.settings import Settings
@@ -52,7 +52,7 @@ class Problem:
     def __post_init__(self) -> None:
         if self.n < 1:
             raise InputError("a problem needs at least one site")
-        object.__setattr__(self, "edges", _check_edges(self.edges, self.n))
+        object.__setattr__(self, "edges", check_edges(self.edges, self.n))
         object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
         if not isinstance(self.prior, PartitionPrior):
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
@@ -134,19 +134,6 @@ def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
     return z.astype(np.int64)
-
-
-def _check_edges(edges: ArrayLike, n: int) -> NDArray[np.int32]:
-    pairs = np.asarray(edges)
-    if pairs.size == 0:
-        return np.zeros((0, 2), np.int32)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "ui":
-        raise InputError(f"edges must be whole numbers of shape (m, 2), not {pairs.dtype} of shape {pairs.shape}")
-    if pairs.min() < 0 or pairs.max() >= n:
-        raise InputError(f"edges must name sites in [0, {n - 1}], not {pairs.min()} to {pairs.max()}")
-    if (pairs[:, 0] == pairs[:, 1]).any():
-        raise InputError("edges must join two different sites")
-    return pairs.astype(np.int32)
 
 
 def _check_beta(beta: ArrayLike, m: int) -> Floats:

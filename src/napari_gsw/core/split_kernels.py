@@ -55,7 +55,7 @@ from napari_gsw.core.cluster_kernels import (
     whole,
 )
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import coldness_at, note, size_entropy, sweep
+from napari_gsw.core.kernels import coldness_at, note, sweep
 
 
 @jit
@@ -433,8 +433,5 @@ def advance(
             if used[0] == clusters.size.size:
                 clusters = grown(clusters, 2 * clusters.size.size)
             value[0] += split_or_merge(evidence, graph, tables, seeds, labels, clusters, work, moves, coldness, rng)
-        trace[t, 0] = value[0]
-        trace[t, 1] = used[1]
-        trace[t, 2] = size_entropy(clusters.size, used[0], labels.size)
-        note(posterior, graph, labels, burn_in)
+        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
     return clusters

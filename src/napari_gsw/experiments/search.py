@@ -21,7 +21,7 @@ from napari_gsw.core.chain import Chain, annealed, needs_regroups, split_moves, 
 from napari_gsw.core.ensemble import chain_seeds
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import prepare, start_labels
-from napari_gsw.core.settings import PRESETS, Settings, preset
+from napari_gsw.core.settings import Settings, preset
 from napari_gsw.core.tempering import Tempered, geometric_ladder, tempered
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
@@ -29,6 +29,8 @@ from napari_gsw.experiments.pictures import Plan, spread
 from napari_gsw.io import read_image
 from napari_gsw.sample_data import SAMPLES, sample
 
+# Presets whose posteriors are searched; the others are for photographs or for objects alone.
+SEARCHED = ("general", "paper")
 SECONDS, QUICK_SECONDS = 20.0, 0.5
 SEEDS, QUICK_SEEDS = 3, 1
 # Images of each data set that the user has, beside the built-in samples.
@@ -72,11 +74,11 @@ class Task(NamedTuple):
 
 
 def searched(task: Task) -> Row:
-    """All searches on one picture, with the settings of every preset."""
+    """All searches on one picture, with the settings of each preset."""
     image, axes = (sample(task.name)[0], None) if task.image is None else read_image(task.image)
     runs: dict[str, Any] = {}
     sites = {}
-    for name in PRESETS:
+    for name in SEARCHED:
         settings = preset(name) if axes is None else preset(name, axes=axes)
         problem = prepare(image, settings)
         sites[name] = problem.n
@@ -139,7 +141,7 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
         some = spread(examples, count if plan.limit is None else min(count, plan.limit))
         pictures |= {e.name: e.image for e in some}
     jobs = {name: Task(name, image, seconds, seeds, plan.seed) for name, image in pictures.items()}
-    settings = {name: preset(name).to_dict() for name in PRESETS}
+    settings = {name: preset(name).to_dict() for name in SEARCHED}
     depends = {
         "settings": settings, "seconds": seconds, "seeds": seeds, "seed": plan.seed, "splits": SPLITS,
         "annealing": (HOT, COOLING_SHARE), "tempering": (REPLICAS, HOTTEST), "ways": list(WAYS),
@@ -180,7 +182,7 @@ def shortfalls(rows: Mapping[str, Row], name: str, way: str, seconds: float | No
 
 def summary(rows: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     found: dict[str, Any] = {"images": len(rows)}
-    for name in PRESETS:
+    for name in SEARCHED:
         found[name] = {}
         for way in WAYS:
             every = [run for row in rows.values() for run in runs_of(row, name, way)]
@@ -218,9 +220,9 @@ def _table(rows: Mapping[str, Row], seconds: float) -> tuple[Sequence[str], list
 def _draw(rows: Mapping[str, Row], seconds: float, manner: Manner) -> None:
     """Shortfall against seconds, the median over the seeds; a panel for each picture and preset."""
     made = figures.figure(3.2 * len(rows) + 0.8, 6.4)
-    grid = made.subplots(len(PRESETS), len(rows), squeeze=False)
+    grid = made.subplots(len(SEARCHED), len(rows), squeeze=False)
     times = np.geomspace(seconds / 200, seconds, 200)
-    for line, name in zip(grid, PRESETS, strict=True):
+    for line, name in zip(grid, SEARCHED, strict=True):
         for axes, (picture, row) in zip(line, rows.items(), strict=True):
             for way, how in WAYS.items():
                 curves = [[best_after(run, t) for t in times] for run in runs_of(row, name, way)]

@@ -29,7 +29,7 @@ import numpy as np
 from napari_gsw.core.arrays import Clusters, Evidence, Floats, Graph, Ints, Longs, Posterior
 from napari_gsw.core.cluster_kernels import draw, gather, gauss_part, grown, whole
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import compact, note, size_entropy
+from napari_gsw.core.kernels import compact, note
 
 
 @jit
@@ -312,8 +312,5 @@ def advance(
                 wider = np.zeros(clusters.size.size, np.int64)
                 wider[: tables.size] = tables
                 tables = wider
-        trace[t, 0] = value[0]
-        trace[t, 1] = used[1]
-        trace[t, 2] = size_entropy(clusters.size, used[0], n)
-        note(posterior, graph, labels, burn_in)
+        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
     return clusters, tables

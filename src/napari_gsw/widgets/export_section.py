@@ -141,9 +141,7 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
         for position, part in seg.parts.items():
             stem = "".join(f"{p:03d}." for p in position)
             result = part.result()
-            # Without corrections the numbers are those of the command line, bit for bit; with them, the user's own.
-            corrected = bool(part.live.changes)
-            labels = part.paint(part.live.shown("best")) if corrected else result.labels
+            labels = part.final()
             whole[source.index(position)] = labels
             made[" ".join(map(str, position))] = result.provenance
             write_trace(result.traces, scratch / f"{stem}trace.csv")

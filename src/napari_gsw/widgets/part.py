@@ -101,6 +101,16 @@ class Part:
             regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
         )
 
+    def final(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers.
+
+        Objects are cut out pixel by pixel, so that they have no counterpart on the screen and are numbered afresh.
+        """
+        live, summary = self.live, self.live.summary
+        if not live.changes or live.settings.view == "objects":
+            return self.result().labels
+        return self.paint(live.named(summary.regions if live.settings.view == "regions" else summary.clusters))
+
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live
         return region_table(
