@@ -41,22 +41,26 @@ def posterior(
 
 @jit
 def _codes(
-    evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, sweeping, sweeps
-):
-    """The partition after each sweep, as a number in base n; without sweeping, after its split-merge moves alone."""
+    evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, burn_in,
+    sweeping, sweeps,
+):  # fmt: skip
+    """The partition after each sweep, as a number in base n; without sweeping, after its split-merge moves alone.
+
+    `burn_in` is an argument since numba would compile the kernels once more for a literal.
+    """
     codes = np.zeros(sweeps, np.int64)
     trace = np.zeros((1, 3))
     n = labels.size
     for t in range(sweeps):
         if sweeping and moves.splits == 0:
             clusters = kernels.advance(
-                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, 0,
-                trace,
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups,
+                burn_in, trace,
             )  # fmt: skip
         elif sweeping:
             clusters = split_kernels.advance(
-                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, 0,
-                trace,
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups,
+                burn_in, trace,
             )  # fmt: skip
         else:
             for _ in range(moves.splits):
@@ -107,7 +111,7 @@ def agreement(
     chain = start(problem, made, regroups, 0, seed, None, seeds, cooling, moves)
     codes = _codes(
         problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
-        chain.work, chain.posterior, chain.rng, cooling, moves, regroups, sweeping, sweeps,
+        chain.work, chain.posterior, chain.rng, cooling, moves, regroups, 0, sweeping, sweeps,
     )  # fmt: skip
     return compared(codes, rows, exact)
 

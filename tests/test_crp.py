@@ -83,14 +83,14 @@ def states(m):
 
 
 @jit
-def _visits(evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, sweeps):
+def _visits(evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, burn_in, sweeps):
     """Links and regions after each sweep, as numbers in base n, shape (2, sweeps)."""
     codes = np.zeros((2, sweeps), np.int64)
     trace = np.zeros((1, 3))
     n = labels.size
     for t in range(sweeps):
         clusters, tables = crp_kernels.advance(
-            evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, 0, trace
+            evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, burn_in, trace
         )
         for i in range(n):
             codes[0, t] = codes[0, t] * n + link[i]
@@ -112,7 +112,7 @@ def check(m, sweeps=200_000):
         codes = _visits(
             m.problem.evidence, chain.graph, math.log(m.alpha), math.log(m.gamma or 1.0), m.gamma is not None,
             chain.links, chain.family, chain.labels, chain.clusters, chain.tables, chain.used, chain.posterior,
-            chain.rng, length,
+            chain.rng, 0, length,
         )  # fmt: skip
         found = [compared(code, *law(rows, p)) for code, rows in zip(codes, (links, regions), strict=True)]
         if all(agrees(f) for f in found):
