@@ -182,7 +182,7 @@ def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", s
         wide = result.problem.n > PNG_MOST
         if wide:
             remarks.append(f"{result.problem.n} sites are more than uint16 holds: the sites are written as uint32")
-        image = result.problem.sites.astype(np.uint32 if wide else np.uint16)
+        image = result.problem.site_image.astype(np.uint32 if wide else np.uint16)
         put_labels(image, folder / companion(labels_name, "sites.tif"), name="sites")
     write_trace(result.traces, folder / companion(labels_name, "trace.csv"))
     if np.isnan(result.uncertainty).any():

@@ -34,7 +34,6 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
     neck : an object is parted where it is thinner (and darker) than this share of the smaller of the two parts; 0
         leaves what touches together.
     """
-    assert problem.sites is not None
     numbers = np.unique(clusters, return_inverse=True)[1]
     image = outlined(problem, numbers)
     inside = image >= 0
@@ -58,8 +57,7 @@ def outlined(problem: Problem, clusters: NDArray[np.integer]) -> NDArray[np.int6
     A pixel of a site that touches another cluster goes to the one of these clusters whose mean signal is nearest: sites
     are coarser than the borders of objects.
     """
-    sites = problem.sites
-    assert sites is not None
+    sites = problem.site_image
     image = np.concatenate(([-1], clusters))[sites]
     if problem.signal is None:
         return image

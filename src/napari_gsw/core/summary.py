@@ -20,6 +20,7 @@ from napari_gsw.core.consensus import Consensus, CredibleBall, Loss, consensus, 
 from napari_gsw.core.diagnostics import Diagnosis, diagnose
 from napari_gsw.core.hierarchy import Hierarchy
 from napari_gsw.core.model import Problem
+from napari_gsw.core.mosaic import counted
 from napari_gsw.core.objects import object_labels
 from napari_gsw.core.posterior import boundary_tree, site_pixels
 from napari_gsw.core.settings import Settings
@@ -133,6 +134,13 @@ class Summary:
         shown = self.problem.paint(self.regions if self.settings.view == "regions" else self.clusters)
         return cast(NDArray[np.integer], shown)
 
+    @property
+    def largest(self) -> int:
+        """The largest number in the label image."""
+        if self.settings.view == "objects":
+            return int(self.labels.max())
+        return int((self.regions if self.settings.view == "regions" else self.clusters).max())
+
     def detailed(self, share: float) -> Numbers:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
         count = round(float(self.problem.n) ** share)
@@ -142,11 +150,10 @@ class Summary:
 def site_majority(image: NDArray[np.integer], problem: Problem) -> Numbers:
     """(n,) the commonest number of a label image under each site."""
     assert problem.sites is not None
-    inside = problem.sites > 0
-    pairs, count = np.unique(np.stack((problem.sites[inside] - 1, image[inside])), axis=1, return_counts=True)
+    site, number, count = counted(problem.sites, problem.n, lambda where: np.asarray(image[where]) + 1)
     found = np.zeros(problem.n, np.int64)
     order = np.argsort(count, kind="stable")  # the commonest comes last and stays
-    found[pairs[0, order]] = pairs[1, order]
+    found[site[order]] = number[order] - 1  # 0, the background, is as good as any
     return found
 
 
