@@ -143,7 +143,7 @@ def block_of(frame: Frame, index: Index) -> Block:
         length=graph.length,
         steps=graph.contrast * graph.length,
         words={name: _counts(name, frame, seen, here, pieces, core) for name in frame.counts},
-        sides=_sides(frame, index, sites, pieces, here, around, inside),
+        sides=sides_of(frame, index, sites, pieces, here, around, inside),
     )
 
 
@@ -202,9 +202,10 @@ def _histogram(words: Ints, pieces: Sites, count: int) -> sparse.csr_array:
     return histogram(words, pieces, count).astype(np.int32)
 
 
-def _sides(
+def sides_of(
     frame: Frame, index: Index, sites: Sites, pieces: Sites, here: Picture, around: Slices, inside: Slices
 ) -> dict[tuple[int, int], Side]:
+    """What a block knows at its borders: `sites` around it, and its own `pieces` and channels."""
     made = {}
     for axis in range(pieces.ndim):
         for end in (LOW, HIGH):

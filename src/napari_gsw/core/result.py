@@ -80,7 +80,7 @@ class Result:
 
     @property
     def n_regions(self) -> int:
-        return len(np.unique(self.labels[self.labels > 0])) if self.objects else len(np.unique(self.regions))
+        return self.summary.largest if self.objects else len(np.unique(self.regions))
 
     @property
     def objects(self) -> bool:
