@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from napari_gsw.cli.choices import add_choices, chosen, named_image
+from napari_gsw.cli.choices import add_choices, chosen, image_to_segment
 from napari_gsw.cli.progress import Progress
 from napari_gsw.core.errors import InputError
 
@@ -46,7 +46,9 @@ def add_to(commands: Any) -> None:
     )
     one.add_argument("--init", metavar="FILE", help="label image to start the chain from")
     one.add_argument(
-        "--format", choices=("tif", "png"), default="tif", help="format of the labels in the folder OUT (default tif)"
+        "--format",
+        choices=("tif", "png", "zarr"),
+        help="format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)",
     )
     one.add_argument("--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png")
     one.add_argument(
@@ -62,20 +64,22 @@ def add_to(commands: Any) -> None:
 
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
-    from napari_gsw.io import companion, output_folder, read_labels, write_chain, write_found
+    from napari_gsw.core.lazy import is_lazy
+    from napari_gsw.io import companion, open_labels, output_folder, read_labels, write_chain, write_found
     from napari_gsw.peers.methods import segment
     from napari_gsw.posterior_files import write_posterior
 
     choice = chosen(given)
-    image, axes = named_image(given.image)
+    image, axes = image_to_segment(given.image, choice)
     if choice.settings.axes == "auto":
         choice = replace(choice, settings=choice.settings.replace(axes=axes))
+    lazily = is_lazy(image)
     files: dict[str, Any] = {
-        name: read_labels(path)
+        name: open_labels(path) if lazily else read_labels(path)
         for name in ("mask", "sites", "seeds", "init")
         if (path := getattr(given, name)) is not None
     }
-    folder, name = _targets(given)
+    folder, name = _targets(given, lazily)
     ours = [companion(name, other) for other in _beside()]
     with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
         found = segment(image, choice, given.seed, report=progress.report, **files)
@@ -102,7 +106,7 @@ def _beside() -> tuple[str, ...]:
     return COMPANIONS + FILES
 
 
-def _targets(given: argparse.Namespace) -> tuple[Path, str]:
+def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
     from napari_gsw.io import companion
 
@@ -113,7 +117,9 @@ def _targets(given: argparse.Namespace) -> tuple[Path, str]:
     if kind in LABEL_FILES:
         folder, name = output.parent, output.name
     else:
-        folder, name = output, f"labels.{given.format}"
+        folder, name = output, f"labels.{given.format or ('zarr' if lazily else 'tif')}"
+    if lazily and not name.endswith(".zarr"):
+        raise InputError(f"labels of an image that is read in blocks are written as .zarr, not as {name!r}")
     target = folder / name
     if os.path.isdir(target) and kind != ".zarr":
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")

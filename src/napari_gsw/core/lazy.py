@@ -55,6 +55,12 @@ def levels(image: Any) -> list[Any]:
     return [image[level["path"]] for level in images[0]["datasets"]]
 
 
+def pyramid(image: Any) -> Any:
+    """The levels of an image as dask arrays, as a viewer takes them: a list, or the one array."""
+    found = [level if hasattr(level, "compute") else _array().from_array(level) for level in levels(image)]
+    return found if len(found) > 1 else found[0]
+
+
 def group_axes(image: Any) -> str | None:
     """The axes that an OME-Zarr group tells, as letters; None for anything else."""
     if isinstance(image, (list, tuple)) or not _is_group(image) or _is_array(image):
