@@ -121,7 +121,7 @@ def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str
     if lazily and not name.endswith(".zarr"):
         raise InputError(f"labels of an image that is read in blocks are written as .zarr, not as {name!r}")
     target = folder / name
-    if os.path.isdir(target) and kind != ".zarr":
+    if os.path.isdir(target) and not name.endswith(".zarr"):
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run writes, or clears away as left over from an earlier one.
     written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in _beside())]
