@@ -110,6 +110,13 @@ def geometry(
     return Geometry(letters, size, _units(letters, units), _numbers("translate", letters, translate))
 
 
+def spatial(place: Geometry, ndim: int) -> Geometry:
+    """The same without all but the last `ndim` axes."""
+    kept = place.axes[-ndim:]
+    told: list[Any] = [{axis: value for axis, value in entry.items() if axis in kept} for entry in place[1:]]
+    return Geometry(kept, *told)
+
+
 def _numbers(name: str, axes: str, values: Sequence[float] | None) -> dict[str, float]:
     if values is None:
         return {}

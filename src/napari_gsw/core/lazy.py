@@ -55,6 +55,11 @@ def levels(image: Any) -> list[Any]:
     return [image[level["path"]] for level in images[0]["datasets"]]
 
 
+def stacked(arrays: Sequence[LazyArray]) -> LazyArray:
+    """Lazy arrays of one shape as channels, the last axis."""
+    return _array().stack(arrays, axis=-1)
+
+
 def pyramid(image: Any) -> Any:
     """The levels of an image as dask arrays, as a viewer takes them: a list, or the one array."""
     found = [level if hasattr(level, "compute") else _array().from_array(level) for level in levels(image)]

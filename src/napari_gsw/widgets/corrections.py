@@ -40,6 +40,9 @@ class Corrections:
 
     def open_canvas(self, plan: Plan) -> None:
         """An empty label layer to paint on before the first run."""
+        if plan.source.large:
+            self.session.say("an image this large cannot be painted on; give seeds as a Labels layer")
+            return
         seg = self.session.segmentation
         if seg is None or seg.plan.source.key != plan.source.key:
             seg = self.session.fresh(plan)
@@ -98,6 +101,8 @@ class Corrections:
         assert seg is not None
         assert seg.layers.labels is not None
         self.release()
+        if seg.layers.labels.multiscale:  # napari does not let anybody paint on a pyramid
+            return
         self._brush = Brush(seg.layers.labels, self._painted, self._replaced, self.undo, self.redo)
 
     def release(self) -> None:
@@ -117,7 +122,7 @@ class Corrections:
                 continue
             here = seg.layers.labels.data[source.index(position)]
             along = source.path_at(path, position)
-            sites, numbers = touched_sites(part.sites, written, here, along)
+            sites, numbers = touched_sites(part.live.problem.site_image, written, here, along)
             if not sites.size:
                 if not np.array_equal(here, written):  # paint where there is no site
                     self.session.write(position, part, written)

@@ -15,7 +15,7 @@ from napari_gsw import plots
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.live import LiveChain
 from napari_gsw.io import output_folder, put_labels, write_trace
-from napari_gsw.label_files import geometry
+from napari_gsw.label_files import geometry, spatial
 from napari_gsw.widgets.part import Part
 from napari_gsw.widgets.section import Section
 from napari_gsw.widgets.segmentation import Segmentation
@@ -135,14 +135,19 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
     where = geometry(
         len(source.label_shape), source.label_axes, place["scale"].tolist(), place["units"], place["translate"].tolist()
     )
+    if source.large and not labels_name.endswith(".zarr"):
+        raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
     with output_folder(folder) as scratch:
-        whole = np.zeros(source.label_shape, np.uint32)
+        whole: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
         made: dict[str, Any] = {}
         for position, part in seg.parts.items():
             stem = "".join(f"{p:03d}." for p in position)
             result = part.result()
             labels = part.final()
-            whole[source.index(position)] = labels
+            if source.large:
+                whole, where = labels, spatial(where, source.depth)
+            else:
+                whole[source.index(position)] = labels
             made[" ".join(map(str, position))] = result.provenance
             write_trace(result.traces, scratch / f"{stem}trace.csv")
             plots.save_trace(result.traces, scratch / f"{stem}trace.png")
@@ -150,8 +155,9 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
             plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
             write_regions(part, scratch / f"{stem}regions.csv")
         provenance = made[""] if not source.loop else {"software": "napari-gsw", "parts": made}
-        dtype = np.uint16 if whole.max() <= np.iinfo(np.uint16).max else np.uint32
-        put_labels(whole.astype(dtype), scratch / labels_name, where, source.layer.name, provenance)
+        if not source.large:
+            whole = whole.astype(np.uint16 if whole.max() <= np.iinfo(np.uint16).max else np.uint32)
+        put_labels(whole, scratch / labels_name, where, source.layer.name, provenance)
 
 
 def write_regions(part: Part, path: Path) -> None:

@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.components import regions_of
 from napari_gsw.core.live import MOST_NUMBER, LiveChain
+from napari_gsw.core.mosaic import Mosaic
 from napari_gsw.core.objects import object_labels
 from napari_gsw.core.pipeline import provenance
 from napari_gsw.core.pixel_kernels import paint_into
 from napari_gsw.core.posterior import Faces, boundary_probability, site_entropy, site_faces
 from napari_gsw.core.regions import Columns, region_table
 from napari_gsw.core.result import Result, Trace, result, trace_of
+from napari_gsw.widgets.painted import Painted
 
 Sites = NDArray[np.int32]
+# A label image of 16 bits: an array, or Painted where it is looked at.
+Labels = Any
 
 
 class Part:
@@ -26,7 +30,7 @@ class Part:
     Attributes
     ----------
     live : the chain.
-    image, axes : the array that is segmented, and the letters of its axes.
+    image, axes : the array that is segmented, in memory or lazy, and the letters of its axes.
     means : (n, channels) mean values of its sites.
     obeyed, asked : number of the user's orders that have been carried out, and that have been given.
     rate : sweeps a second in the last run.
@@ -37,7 +41,7 @@ class Part:
     def __init__(
         self,
         live: LiveChain,
-        image: NDArray[Any],
+        image: Any,
         axes: str,
         means: NDArray[np.float64],
         channel_names: tuple[str, ...] = (),
@@ -51,40 +55,49 @@ class Part:
         self.rate = 0.0
         self.verdict = ""
         self.n_regions = 0
-        assert live.problem.sites is not None
-        self.sites: Sites = np.ascontiguousarray(live.problem.sites)
+        sites = live.problem.sites
+        assert sites is not None
+        self.sites: Sites | Mosaic = sites if isinstance(sites, Mosaic) else np.ascontiguousarray(sites)
 
     @cached_property
     def faces(self) -> Faces:
         return site_faces(self.live.problem)
 
-    def paint(self, numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
+    def paint(self, numbers: NDArray[np.integer]) -> Labels:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
-        values = np.zeros(len(numbers) + 1, np.uint16)
-        values[1:] = _wrapped(numbers)
-        labels = np.empty(self.sites.shape, np.uint16)
-        paint_into(self.sites.reshape(-1), values, labels.reshape(-1))
-        return labels
+        return self._painted(_wrapped(numbers))
 
-    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
-        """Label image of the locked sites alone."""
-        return self.paint(np.where(locks, numbers, 0))
-
-    def boundary(self, together: NDArray[np.float64]) -> NDArray[np.float32] | None:
-        if np.isnan(together).any():
-            return None
-        return boundary_probability(self.live.problem, together, self.faces)
-
-    def entropy(self, together: NDArray[np.float64]) -> NDArray[np.float32] | None:
-        if np.isnan(together).any():
-            return None
-        values = np.zeros(len(self.means) + 1, np.float32)
-        values[1:] = site_entropy(self.live.problem, together)
-        image = np.empty(self.sites.shape, np.float32)
+    def _painted(self, row: NDArray[Any]) -> Any:
+        """Image of a value for each site, of the values' type."""
+        values = np.concatenate((np.zeros(1, row.dtype), row))
+        if isinstance(self.sites, Mosaic):
+            return Painted(self.sites, values)
+        image = np.empty(self.sites.shape, row.dtype)
         paint_into(self.sites.reshape(-1), values, image.reshape(-1))
         return image
 
-    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> NDArray[np.uint16]:
+    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> Labels:
+        """Label image of the locked sites alone."""
+        return self.paint(np.where(locks, numbers, 0))
+
+    def boundary(self, together: NDArray[np.float64]) -> Any:
+        """Image of the probability of a boundary; of a large image each site has that of its most probable one."""
+        if np.isnan(together).any():
+            return None
+        if isinstance(self.sites, Mosaic):
+            most = np.zeros(self.live.problem.n, np.float32)
+            for ends in self.live.problem.edges.T:
+                np.maximum.at(most, ends, (1 - together).astype(np.float32))
+            return self._painted(most)
+        return boundary_probability(self.live.problem, together, self.faces)
+
+    def entropy(self, together: NDArray[np.float64]) -> Any:
+        """Image of how unsure the model is of each site."""
+        if np.isnan(together).any():
+            return None
+        return self._painted(site_entropy(self.live.problem, together).astype(np.float32))
+
+    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> Labels:
         """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
 
         At the end of a run it is, without a detail, what ``gsw.segment`` returns.
@@ -92,16 +105,17 @@ class Part:
         summary, settings = self.live.summary, self.live.settings
         if detail is not None and summary.known:
             return self.paint(summary.detailed(detail))
-        if final and settings.view != "clusters":
+        large = isinstance(self.sites, Mosaic)  # objects pixel by pixel are then for the export alone
+        if final and settings.view != "clusters" and not large:
             return _wrapped(summary.labels)
-        if settings.view == "objects":
+        if settings.view == "objects" and not large:
             return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
             regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
         )
 
-    def final(self) -> NDArray[np.unsignedinteger[Any]]:
+    def final(self) -> Any:
         """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers.
 
         Objects are cut out pixel by pixel, so that they have no counterpart on the screen and are numbered afresh.
@@ -130,6 +144,11 @@ class Part:
     def result(self) -> Result:
         """The same record that ``gsw.segment`` returns."""
         return result(self.live.summary, self.provenance())
+
+
+def count_numbers(labels: Labels) -> int:
+    """How many different numbers other than 0 a label image has."""
+    return labels.count() if isinstance(labels, Painted) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 
 
 def _wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:

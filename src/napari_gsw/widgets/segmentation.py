@@ -11,7 +11,8 @@ from napari.layers import Labels
 from numpy.typing import NDArray
 
 from napari_gsw.core.live import TUNABLE, LiveChain
-from napari_gsw.core.pipeline import prepare
+from napari_gsw.core.mosaic import Mosaic
+from napari_gsw.core.pipeline import prepare, site_labels
 from napari_gsw.core.regions import site_means
 from napari_gsw.core.settings import Settings, knobs
 from napari_gsw.core.strokes import touched_sites
@@ -82,7 +83,7 @@ class Segmentation:
     plan: Plan
     layers: ResultLayers
     parts: dict[Position, Part] = field(default_factory=dict)
-    written: dict[Position, NDArray[np.uint16]] = field(default_factory=dict)
+    written: dict[Position, Any] = field(default_factory=dict)
 
     def jobs(self, plan: Plan) -> list[tuple[Position, Part | Callable[[Report], Part]]]:
         """What there is to do for a plan: chains that go on, and parts that have to be made (again)."""
@@ -108,7 +109,7 @@ class Segmentation:
     def _paint_at(self, position: Position) -> NDArray[np.uint16] | None:
         """What a person has painted where no chain has been yet."""
         layer = self.layers.labels
-        if layer is None:
+        if layer is None or layer.multiscale:  # which nobody can paint on
             return None
         here = np.array(layer.data[self.plan.source.index(position)])
         known = self.written.get(position)
@@ -139,8 +140,8 @@ def make_part(
     source = plan.source
     image, mask = source.image(position), source.mask_at(position)
     seeds = None if plan.seeds is None else source.labels_at(plan.seeds, position)
-    sites = None if plan.sites is None else source.labels_at(plan.sites, position)
-    given: dict[str, NDArray[Any]] = {
+    sites: Any = None if plan.sites is None else source.labels_at(plan.sites, position)
+    given: dict[str, Any] = {
         name: a for name, a in (("mask", mask), ("sites", sites), ("seeds", seeds)) if a is not None
     }
     if before is not None and same_sites:
@@ -156,12 +157,22 @@ def make_part(
     if paint is not None:
         _carry_over(live, paint, plan.lock)
     live.forget_changes()
-    means = site_means(image, plan.settings.axes, problem.sites)  # type: ignore[arg-type]
-    return Part(live, image, plan.settings.axes, means, _channel_names(source), source.pixel_size, given)
+    names = _channel_names(source)
+    if isinstance(problem.sites, Mosaic):
+        assert problem.graph is not None
+        means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
+    else:
+        means = site_means(image, plan.settings.axes, problem.site_image)
+    return Part(live, image, plan.settings.axes, means, names, source.pixel_size, given)
 
 
-def _carry_over(live: LiveChain, paint: NDArray[np.uint16], lock: bool) -> None:
-    sites, numbers = touched_sites(live.problem.sites, np.zeros_like(paint), paint)  # type: ignore[arg-type]
+def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:
+    if isinstance(live.problem.sites, Mosaic):
+        most = site_labels(live.problem, paint, "paint")
+        sites = np.flatnonzero(most > 0)
+        numbers = most[sites].astype(np.int64)
+    else:
+        sites, numbers = touched_sites(live.problem.site_image, np.zeros_like(paint), paint)
     live.paint(sites, numbers, lock)
 
 

@@ -17,12 +17,26 @@ from napari.layers import Image, Labels, Layer, Shapes
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.large import FEW
+from napari_gsw.core.lazy import is_lazy, pyramid, stacked
+from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.masks import shapes_mask
 
 Position = tuple[int, ...]
 Where = Literal["image", "slice", "view"]
 CHANNEL_NAMES = ("c", "ch", "channel", "channels")
 TIME_NAMES = ("t", "time", "frame", "frames")
+# A lazy image of more pixels is not read into memory.
+LARGE = FEW * Settings().block_pixels
+
+
+def finest(layer: Layer) -> Any:
+    """The array of a layer; of a pyramid its finest level."""
+    return layer.data[0] if layer.multiscale else layer.data
+
+
+def _is_lazy(layer: Layer) -> bool:
+    return is_lazy(finest(layer))
 
 
 def guess_channel_axis(layer: Image) -> int | None:
@@ -71,8 +85,6 @@ class Source:
     def check(self) -> None:
         """Raise an InputError that says why this cannot be segmented."""
         layer = self.layer
-        if layer.multiscale:
-            raise InputError(f"{layer.name!r} is a pyramid; extract one of its levels to segment it")
         if 0 in layer.data.shape:
             raise InputError(f"{layer.name!r} has no pixel")
         if layer.ndim < 2:
@@ -84,7 +96,7 @@ class Source:
         if len(self._rest) < self.depth:
             raise InputError(f"{layer.name!r} has only {len(self._rest)} dimensions beside its channels")
         for other in self.channels:
-            if other.data.shape != layer.data.shape or other.multiscale:
+            if other.data.shape != layer.data.shape:
                 raise InputError(f"the channel {other.name!r} has another shape than {layer.name!r}")
         if self.channels and (layer.rgb or self.channel_axis is not None):
             raise InputError(f"{layer.name!r} has channels of its own; further layers cannot be added")
@@ -94,6 +106,10 @@ class Source:
             )
         if isinstance(self.mask, Shapes) and not len(self.mask.data):
             raise InputError(f"{self.mask.name!r} has no shape yet; draw one to say where to segment")
+        if self.large and any(n > 1 for n in self.label_shape[: -self.depth]):
+            raise InputError(
+                f"{layer.name!r} is too large for memory and has {np.prod(self.loop)} positions; extract one of them"
+            )
         if self.where == "view" and min(s.stop - s.start for s in self.crop) < 2:
             raise InputError(f"nothing of {layer.name!r} is visible")
 
@@ -156,6 +172,11 @@ class Source:
         """Number of pixels of one segmented array."""
         return int(np.prod(self.space))
 
+    @property
+    def large(self) -> bool:
+        """Whether the pixels stay where they are and are read in blocks."""
+        return self.pixels > LARGE and all(_is_lazy(layer) for layer in (self.layer, *self.channels))
+
     # ---- arrays
 
     @property
@@ -168,20 +189,23 @@ class Source:
     def _kept(self) -> list[int]:
         return [a for a in range(self.layer.ndim) if a not in self._loop]
 
-    def image(self, position: Position) -> NDArray[Any]:
-        """The pixels at a position; a lazy array is computed here, so call it off the GUI thread."""
+    def image(self, position: Position) -> Any:
+        """The pixels at a position; a lazy array is computed here (off the GUI thread, please), a large one is not."""
         index: list[Any] = [slice(None)] * self.layer.ndim
         for axis, place in zip(self._loop, position, strict=True):
             index[axis] = place
         for axis, part in zip(self._space, self.crop, strict=True):
             index[axis] = part
-        arrays = [np.asarray(layer.data[tuple(index)]) for layer in (self.layer, *self.channels)]
+        if self.large:
+            lazily = [pyramid([finest(layer)])[tuple(index)] for layer in (self.layer, *self.channels)]
+            return lazily[0] if len(lazily) == 1 else stacked(lazily)
+        arrays = [np.asarray(finest(layer)[tuple(index)]) for layer in (self.layer, *self.channels)]
         return arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=-1)
 
     def mask_at(self, position: Position) -> NDArray[np.bool_] | None:
         """True where the array at a position is to be segmented; None for everywhere."""
         if isinstance(self.mask, Labels):
-            return self._part(np.asarray(self.mask.data) != 0, position)
+            return self._part(np.asarray(finest(self.mask)) != 0, position)
         if isinstance(self.mask, Shapes):
             plane = shapes_mask(self.mask, self.layer, tuple(self.layer.data.shape[a] for a in self._space[-2:]))
             plane = plane[self.crop[-2], self.crop[-1]]
@@ -192,15 +216,13 @@ class Source:
 
     def check_labels(self, labels: Labels) -> None:
         """Raise an InputError if a Labels layer (superpixels, seeds) does not fit the image."""
-        if labels.multiscale:
-            raise InputError(f"{labels.name!r} is a pyramid; extract one of its levels to use it")
         if labels.data.shape not in (self.label_shape, self.space, self._uncropped):
             raise InputError(f"{labels.name!r} has shape {labels.data.shape}, not {_words(self.label_shape)}")
 
     def labels_at(self, labels: Labels, position: Position) -> NDArray[Any]:
         """The part of another Labels layer (superpixels, seeds) that belongs to a position."""
         self.check_labels(labels)
-        return self._part(np.asarray(labels.data), position)
+        return self._part(np.asarray(finest(labels)), position)
 
     @property
     def _uncropped(self) -> tuple[int, ...]:
@@ -296,7 +318,9 @@ def place_of(viewer: ViewerModel, layer: Image) -> dict[str, Any]:
     corners = np.array([np.zeros(layer.ndim), np.array(layer.data.shape[: layer.ndim]) - 1], dtype=int)
     shown = [a - viewer.dims.ndim + layer.ndim for a in viewer.dims.displayed]
     if viewer.dims.ndisplay == 2:
-        corners[:, shown] = np.asarray(layer.corner_pixels)[:, shown]
+        # Of a pyramid they are pixels of the level on the screen.
+        coarse = np.asarray(layer.downsample_factors)[layer.data_level] if layer.multiscale else np.ones(layer.ndim)
+        corners[:, shown] = (np.asarray(layer.corner_pixels) * coarse[: layer.ndim]).astype(int)[:, shown]
     return {"step": tuple(step.tolist()), "corners": tuple(tuple(row) for row in corners.tolist())}
 
 

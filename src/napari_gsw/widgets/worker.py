@@ -25,7 +25,7 @@ from napari_gsw.core import kernels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.live import LiveChain, Show
-from napari_gsw.widgets.part import Part
+from napari_gsw.widgets.part import Labels, Part, count_numbers
 from napari_gsw.widgets.source import Position
 
 # How long a held chain sleeps before it looks for something to do, in seconds.
@@ -69,7 +69,7 @@ class Frame:
     sweep: int
     target: int
     show: Show
-    labels: NDArray[np.uint16]
+    labels: Labels
     numbers: NDArray[np.int64]
     locks: NDArray[np.bool_]
     n_clusters: int
@@ -279,7 +279,7 @@ class Run:
             entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
             if "regions" in self.wanted:
                 regions = part.regions(numbers, self.detail, last)
-                part.n_regions = int(np.count_nonzero(np.bincount(regions.ravel())[1:]))
+                part.n_regions = count_numbers(regions)
             self._clouds[position] = _next(now, UNCERTAINTY_EVERY)
         if last or now > self._tables.get(position, 0.0):
             table = part.table(numbers, snapshot.together)
