@@ -1,0 +1,66 @@
+"""The compiled sweep against the same sweep in plain numpy, and against one in C++."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from napari_gsw.bench.clock import fastest, working_clock
+from napari_gsw.bench.oracle import Oracle
+from napari_gsw.bench.problems import planted
+from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.sampling import CLUSTERS, Case, Runner
+
+# Turns of each of the two beside C++; it is a program of its own and starts anew each time.
+ROUNDS = 5
+
+
+def oracle(lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+    rows: list[list[Cell]] = []
+    ratios = {}
+    data = planted(n, CLUSTERS)
+    for lam in lambdas:
+        ours = Runner(Case(n, CLUSTERS, lam), data)
+        plain = Oracle(ours.chain.problem, ours.chain.labels, lam)
+        turns = {"ours": ours.turn, "plain": plain.sweep}
+        best = fastest(turns, seconds / len(lambdas), clock=working_clock())
+        factor = best["plain"] * ours.sweeps / best["ours"]
+        rows.append([f"lambda {lam:g}", ours.sweeps / best["ours"], 1 / best["plain"], factor])
+        ratios[f"speed-up, lambda {lam:g}"] = Ratio(factor, "high", 0.3)
+    title = f"against plain numpy, {n:,} sites, {CLUSTERS} clusters"
+    return Section(title, ["", "sweeps/s", "numpy sweeps/s", "speed-up"], rows, ratios)
+
+
+def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+    """Sweeps per second of both; without a compiler a line that says so."""
+    title = f"against C++, {n:,} sites, both from the truth"
+    columns = ["", "sweeps/s", "C++ sweeps/s", "ours / C++"]
+    reference = _reference()
+    if reference is None or reference.compiler() is None:
+        return Section(title, columns, [["no compiler", None, None, None]])
+    rows: list[list[Cell]] = []
+    ratios = {}
+    share = seconds / len(cluster_numbers) / len(lambdas) / ROUNDS
+    for clusters in cluster_numbers:
+        data = planted(n, clusters)
+        for lam in lambdas:
+            ours = Runner(Case(n, clusters, lam), data)
+            took, theirs = float("inf"), 0.0
+            for _ in range(ROUNDS):
+                took = min(took, fastest({"ours": ours.turn}, share / 2)["ours"])
+                sweeps = max(10, int(share / 2 * ours.sweeps / took))
+                theirs = max(theirs, reference.speed(ours.chain.problem, lam, sweeps, data.truth) or 0.0)
+            name = f"{clusters} clusters, lambda {lam:g}"
+            rate = ours.sweeps / took
+            rows.append([name, rate, theirs or None, rate / theirs if theirs else None])
+            if theirs:
+                ratios[f"ours / C++, {name}"] = Ratio(rate / theirs, "high", 0.25)
+    return Section(title, columns, rows, ratios)
+
+
+def _reference() -> Any:
+    try:
+        return importlib.import_module("napari_gsw.bench.reference")
+    except ImportError:
+        return None
