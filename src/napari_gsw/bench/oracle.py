@@ -36,7 +36,7 @@ class Oracle:
         self.rng = np.random.default_rng(seed)
         self.strength = np.maximum(problem.beta, 0) * lam
         self.labels: Longs = np.unique(check_labels(labels, problem.n), return_inverse=True)[1].astype(np.int64)
-        self.part = np.arange(problem.n)
+        self.part: NDArray[np.integer] = np.arange(problem.n)
         self.sizes = np.bincount(self.labels, minlength=problem.n)
         self.blocks: list[tuple[Floats, Floats, float]] = []  # weighted counts, concentration and its sum
         self.totals: list[Floats] = []

@@ -19,6 +19,7 @@ class Scale:
     seconds : how long a section goes round its cases; one that takes longer for a few turns takes longer.
     sweeps : of the sampling after the stages of `pictures`, (height, width) each.
     cold : whether to compile everything once into an empty cache.
+    starts : fresh processes of each kind.
     """
 
     sites: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
@@ -32,12 +33,13 @@ class Scale:
     pictures: tuple[tuple[int, int], ...] = ((321, 481), (1000, 1000), (4000, 4000))
     sweeps: int = 300
     cold: bool = True
+    starts: int = 3
     seconds: float = 8.0
 
 
 FULL = Scale()
 QUICK = Scale(
-    sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], cold=False, seconds=3.0
+    sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], cold=False, seconds=2.0
 )  # fmt: skip
 
 SECTIONS: Mapping[str, Callable[[Scale], Section]] = {
@@ -49,7 +51,7 @@ SECTIONS: Mapping[str, Callable[[Scale], Section]] = {
     "threads": lambda s: sampling.threads(machine.cores(), s.seconds, s.thread_sites),
     "memory": lambda s: memory.memory(s.memory),
     "stages": lambda s: stages.stages(s.pictures, s.seconds, s.sweeps, s.pictures[0]),
-    "startup": lambda s: startup.startup(s.cold),
+    "startup": lambda s: startup.startup(s.cold, s.starts),
 }
 
 

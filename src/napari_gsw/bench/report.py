@@ -70,16 +70,17 @@ class Report:
         return {"machine": dict(self.machine), "sections": sections, "ratios": ratios}
 
     def table(self) -> str:
-        """All sections below each other, for a terminal; columns are as wide in one as in the next."""
-        cells = {name: [[shown(c) for c in row] for row in s.rows] for name, s in self.sections.items()}
-        lines = [[list(s.columns), *cells[name]] for name, s in self.sections.items()]
-        first = max((len(row[0]) for rows in lines for row in rows), default=0)
-        other = max((len(c) for rows in lines for row in rows for c in row[1:]), default=0)
-        told = [", ".join(str(self.machine[key]) for key in ("cpu", "system") if key in self.machine)]
-        told[0] += f", {self.machine.get('cores', '?')} cores"
-        for (name, section), rows in zip(self.sections.items(), lines, strict=True):
+        """All sections below each other, for a terminal; the numbers of each begin at the same column."""
+        first = max((len(shown(row[0])) for s in self.sections.values() for row in s.rows), default=0)
+        told = [", ".join(f"{key} {value}" for key, value in self.machine.items())]
+        for name, section in self.sections.items():
+            rows = [list(section.columns), *([shown(c) for c in row] for row in section.rows)]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             told += ["", f"{name}: {section.title}"]
-            told += [f"  {row[0]:<{first}}" + "".join(f"  {c:>{other}}" for c in row[1:]) for row in rows]
+            for head, *cells in rows:
+                told.append(
+                    f"  {head:<{first}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
+                )
             told += [f"  {note}" for note in section.notes]
         return "\n".join(told)
 
