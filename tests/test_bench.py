@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -246,6 +248,15 @@ def test_memory_is_that_of_a_fresh_process():
     assert list(section.ratios) == ["bytes per site, 60 sites"]  # too few for the resident ones
 
 
+@pytest.mark.skipif(memory.peak() is None, reason="the peak of a process is not told here")
+def test_the_peak_of_a_process_is_its_own_and_not_that_of_its_parent():
+    """A parent that has been large must not hide what its child takes; getrusage on Linux lets it."""
+    large = np.ones(100_000_000)
+    script = "from napari_gsw.bench.memory import peak; print(peak())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert memory.peak() > large.nbytes > int(done.stdout) > 10_000_000
+
+
 def test_the_first_sweep_of_a_fresh_process():
     assert startup.seconds_of(startup.FIRST) > 0
 
@@ -277,19 +288,29 @@ def test_cpp_says_when_there_is_no_compiler(monkeypatch):
 
 
 def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
-    asked, speeds = [], iter([100.0, None, 400.0, 200.0, 50.0])
+    asked, speeds = [], iter([100.0, 300.0, 400.0, 200.0, 50.0])
 
-    def speed(problem, lam, sweeps, init=None):
-        asked.append((problem.n, lam, len(init)))
-        return next(speeds)
+    def speed(problem, lam, sweeps, *, init, repeats, program):
+        asked.append((problem.n, lam, len(init), program))
+        return types.SimpleNamespace(sweeps_per_second=next(speeds))
 
-    reference = types.SimpleNamespace(compiler=lambda: "c++", speed=speed)
+    reference = types.SimpleNamespace(compiler=lambda: "c++", build=lambda folder: "built", speed=speed)
     monkeypatch.setattr(rivals, "_reference", lambda: reference)
     section = rivals.cpp((3,), (10.0,), 0.01, 40)
     ((name, ours, theirs, ratio),) = section.rows
-    assert asked == [(40, 10.0, 40)] * 5
+    assert asked == [(40, 10.0, 40, "built")] * 5
     assert (name, theirs) == ("3 clusters, lambda 10", 400.0)
     assert section.ratios[f"ours / C++, {name}"].value == ratio == ours / 400.0
+
+
+def test_cpp_is_measured_where_there_is_a_compiler():
+    reference = pytest.importorskip("napari_gsw.bench.reference")
+    if reference.compiler() is None:
+        pytest.skip("no compiler")
+    ((name, ours, theirs, ratio),) = rivals.cpp((3,), (10.0,), 0.01, 40).rows
+    assert name == "3 clusters, lambda 10"
+    assert theirs > 0
+    assert ratio == ours / theirs
 
 
 def test_the_runner_takes_the_bonds_of_its_case():

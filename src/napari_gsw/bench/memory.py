@@ -32,13 +32,13 @@ def memory(counts: Sequence[int]) -> Section:
     for n in counts:
         traced, resident = measured(planted(n, CLUSTERS))
         name = f"{n:,} sites"
-        rows.append([name, traced / n, resident and resident / n, traced / 1e6])
+        rows.append([name, traced / n, None if resident is None else resident / n, traced / 1e6])
         ratios[f"bytes per site, {name}"] = Ratio(traced / n, "low", 0.2)
-        if resident and n >= LEAST_RESIDENT:
+        if resident is not None and n >= LEAST_RESIDENT:
             ratios[f"resident bytes per site, {name}"] = Ratio(resident / n, "low", 0.3)
     title = f"peak memory of making a problem's arrays and {SWEEPS} sweeps, beside the counts and edges themselves"
     notes = [
-        "bytes/site: numpy's arrays as tracemalloc sees them; resident: growth of the process's peak (getrusage),",
+        "bytes/site: numpy's arrays as tracemalloc sees them; resident: growth of the process's peak,",
         f"which means little below {LEAST_RESIDENT:,} sites",
     ]
     return Section(title, ["", "bytes/site", "resident/site", "MB in all"], rows, ratios, notes)
@@ -58,7 +58,14 @@ def measured(data: Planted) -> tuple[int, int | None]:
 
 
 def peak() -> int | None:
-    """Most bytes that this process has had in memory so far."""
+    """Most bytes that this process has had in memory so far; None where that is not told.
+
+    On Linux getrusage will not do: a process begins with the peak of the one that started it, which hides its own.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines() if ":" in line)
+        return 1024 * int(lines["VmHWM"].split()[0]) if "VmHWM" in lines else None
     try:
         import resource
     except ImportError:  # not on Windows

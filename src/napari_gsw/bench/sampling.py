@@ -88,7 +88,7 @@ def threads(count: int, seconds: float, n: int = 10_000) -> Section:
     """One chain against `count` of them on threads, by the class that runs them in the product."""
     data = planted(n, CLUSTERS)
     teams = {c: Ensemble([settled(data, LAM, seed) for seed in range(c)]) for c in (1, count)}
-    sweeps = max(2, 10 * VISITS // n)
+    sweeps = max(2, 2 * VISITS // n)
     runs = {str(c): _draining(team, sweeps) for c, team in teams.items()}
     best = fastest({name: lambda run=run: next(run) for name, run in runs.items()}, seconds)  # type: ignore[misc]
     rate = {c: sweeps / best[str(c)] for c in teams}

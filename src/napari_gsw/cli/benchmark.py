@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def run_bench(given: argparse.Namespace) -> int:
     return SLOWER if worse else 0
 
 
-def _told(names: list[str], quiet: bool) -> Any:
+def _told(names: list[str], quiet: bool) -> Iterator[str]:
     """The names one by one, with a bar that tells which is being measured."""
     from tqdm import tqdm
 
