@@ -14,12 +14,12 @@ Clock = Callable[[], float]
 
 
 def working_clock() -> Clock:
-    """For work on one thread: it stands still while another process has the core, unlike the clock on the wall.
+    """For work on one core: it stands still while other processes have it, unlike the clock on the wall.
 
-    A sweep over a million sites takes seconds and is never left alone that long. Where a thread's own time is not told
+    A sweep over a million sites takes a second and is never left alone that long. Where processor time is not told
     finely (Windows), the wall has to do.
     """
-    return time.thread_time if time.get_clock_info("thread_time").resolution < FINE else time.perf_counter
+    return time.process_time if time.get_clock_info("process_time").resolution < FINE else time.perf_counter
 
 
 def fastest(
