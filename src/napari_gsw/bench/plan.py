@@ -39,7 +39,7 @@ class Scale:
 
 FULL = Scale()
 QUICK = Scale(
-    sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], cold=False, seconds=2.0
+    sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], cold=False, starts=2, seconds=1.5
 )  # fmt: skip
 
 SECTIONS: Mapping[str, Callable[[Scale], Section]] = {

@@ -39,7 +39,8 @@ def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float
     columns = ["", "sweeps/s", "C++ sweeps/s", "ours / C++"]
     reference = _reference()
     if reference is None or reference.compiler() is None:
-        return Section(title, columns, [["no compiler", None, None, None]])
+        why = "no C++ program" if reference is None else "no compiler"
+        return Section(title, columns, [[why, None, None, None]])
     rows: list[list[Cell]] = []
     ratios = {}
     share = seconds / len(cluster_numbers) / len(lambdas) / ROUNDS
