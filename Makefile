@@ -6,13 +6,14 @@ QT ?= pyqt6
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit slow timing pyside6 mutants docs clean
+.PHONY: help demo test lint unit slow timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
 	@echo 'make test    set up, lint and run all tests'
 	@echo 'make unit    the tests alone        make lint    the linters alone'
 	@echo 'make timing  how responsive the window is while a chain runs on a large image'
+	@echo 'make bench   speed and memory, and whether a ratio is worse than recorded (BENCH_ARGS=--quick: a minute)'
 	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
@@ -46,6 +47,10 @@ slow: $(VENV)/.ready
 timing: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/test_responsiveness.py
+
+# Exit code 4 (make says so too) when a ratio is worse than in benchmarks/recorded.json by more than its tolerance.
+bench: $(VENV)/.ready
+	$(RUN)/napari-gsw bench --compare benchmarks/recorded.json $(BENCH_ARGS)
 
 pyside6:
 	@$(MAKE) --no-print-directory VENV=.venv-pyside6 QT=pyside6 .venv-pyside6/.ready

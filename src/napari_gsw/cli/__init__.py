@@ -1,7 +1,8 @@
 """The command line, one module a command: ``napari-gsw segment IMAGE -o OUT`` and so on.
 
 Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (said in one line), 3 done but for some
-images (each named), 130 stopped by Ctrl+C (what was found until then is kept).
+images (each named), 4 slower than recorded (each ratio named), 130 stopped by Ctrl+C (what was found until then is
+kept).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from napari_gsw.cli import evaluation, reproduction, segmentation, window
+from napari_gsw.cli import benchmark, evaluation, reproduction, segmentation, window
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
 
@@ -41,6 +42,6 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (segmentation, evaluation, reproduction, window):
+    for command in (segmentation, evaluation, reproduction, benchmark, window):
         command.add_to(commands)
     return top

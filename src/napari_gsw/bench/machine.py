@@ -1,0 +1,29 @@
+"""What is worth knowing of the machine beside a measurement; nothing that tells whose it is."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from napari_gsw.core.versions import all_versions
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_name() -> str:
+    """The processor as it calls itself, or at least its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+def facts() -> dict[str, str | int]:
+    """Cores, processor, system, and the versions that speed depends on."""
+    return {"cores": cores(), "cpu": cpu_name(), "system": platform.system(), **all_versions()}

@@ -1,0 +1,93 @@
+"""Memory of a chain for each site: from the counts and edges to three sweeps, in a process of its own.
+
+``python -m napari_gsw.bench.memory FILE`` is that process: it reads planted data and prints two numbers of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from napari_gsw.bench.problems import Planted, planted
+from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.sampling import CLUSTERS, LAM
+from napari_gsw.core.chain import run
+
+SWEEPS = 3
+# Below so many sites what the process has freed before hides what a chain takes.
+LEAST_RESIDENT = 100_000
+
+
+def memory(counts: Sequence[int]) -> Section:
+    rows: list[list[Cell]] = []
+    ratios = {}
+    for n in counts:
+        traced, resident = measured(planted(n, CLUSTERS))
+        name = f"{n:,} sites"
+        rows.append([name, traced / n, None if resident is None else resident / n, traced / 1e6])
+        ratios[f"bytes per site, {name}"] = Ratio(traced / n, "low", 0.2)
+        if resident is not None and n >= LEAST_RESIDENT:
+            ratios[f"resident bytes per site, {name}"] = Ratio(resident / n, "low", 0.3)
+    title = f"peak memory of making a problem's arrays and {SWEEPS} sweeps, beside the counts and edges themselves"
+    notes = [
+        "bytes/site: numpy's arrays as tracemalloc sees them; resident: growth of the process's peak,",
+        f"which means little below {LEAST_RESIDENT:,} sites",
+    ]
+    return Section(title, ["", "bytes/site", "resident/site", "MB in all"], rows, ratios, notes)
+
+
+def measured(data: Planted) -> tuple[int, int | None]:
+    """Peak bytes of numpy's arrays, and growth of the peak of a fresh process (None where that is not told)."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "planted.npz")
+        c = data.counts
+        np.savez(file, data=c.data, indices=c.indices, indptr=c.indptr, shape=c.shape, edges=data.edges,
+                 truth=data.truth)  # fmt: skip
+        command = [sys.executable, "-m", "napari_gsw.bench.memory", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    traced, resident = json.loads(done.stdout)
+    return traced, resident
+
+
+def peak() -> int | None:
+    """Most bytes that this process has had in memory so far; None where that is not told.
+
+    On Linux getrusage will not do: a process begins with the peak of the one that started it, which hides its own.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines() if ":" in line)
+        return 1024 * int(lines["VmHWM"].split()[0]) if "VmHWM" in lines else None
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def main(file: str) -> None:
+    tiny = planted(24, 2)
+    run(tiny.problem, SWEEPS, lam=LAM, init=tiny.truth)  # what is compiled or read from the cache counts for nobody
+    with np.load(file) as a:
+        counts = sparse.csr_array((a["data"], a["indices"], a["indptr"]), shape=tuple(a["shape"]))
+        data = Planted(counts, a["edges"], a["truth"])
+    before = peak()
+    run(data.problem, SWEEPS, lam=LAM, init=data.truth)
+    after = peak()
+    tracemalloc.start()
+    run(data.problem, SWEEPS, lam=LAM, init=data.truth)
+    traced = tracemalloc.get_traced_memory()[1]
+    print(json.dumps([traced, None if before is None or after is None else after - before]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

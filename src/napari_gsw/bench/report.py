@@ -1,0 +1,100 @@
+"""What was measured: sections of rows, and the ratios among them that are held against recorded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A number that is about the same on every machine.
+
+    Attributes
+    ----------
+    better : ``low`` or ``high``, which way is better.
+    tolerance : how much worse it may become, as a share of what was recorded.
+    """
+
+    value: float
+    better: str
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        if self.better not in ("low", "high"):
+            raise ValueError(f"better must be low or high, not {self.better!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "better": self.better, "tolerance": self.tolerance}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: the first column names the cases.
+
+    Attributes
+    ----------
+    ratios : by what they are and of which case, such as ``growth, 10,000 sites``.
+    notes : sentences below the table.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """All sections of a run by name, and the machine it ran on."""
+
+    machine: Mapping[str, str | int]
+    sections: Mapping[str, Section]
+
+    @property
+    def ratios(self) -> dict[str, Ratio]:
+        """Those of all sections, with the section's name in front."""
+        return {f"{name}: {key}": r for name, s in self.sections.items() for key, r in s.ratios.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        sections = {
+            name: {"title": s.title, "columns": list(s.columns), "rows": [list(r) for r in s.rows],
+                   "notes": list(s.notes)}
+            for name, s in self.sections.items()
+        }  # fmt: skip
+        ratios = {name: ratio.to_dict() for name, ratio in self.ratios.items()}
+        return {"machine": dict(self.machine), "sections": sections, "ratios": ratios}
+
+    def table(self) -> str:
+        """All sections below each other, for a terminal; the numbers of each begin at the same column."""
+        first = max((len(shown(row[0])) for s in self.sections.values() for row in s.rows), default=0)
+        told = [", ".join(f"{key} {value}" for key, value in self.machine.items())]
+        for name, section in self.sections.items():
+            rows = [list(section.columns), *([shown(c) for c in row] for row in section.rows)]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            told += ["", f"{name}: {section.title}"]
+            for head, *cells in rows:
+                told.append(
+                    f"  {head:<{first}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
+                )
+            told += [f"  {note}" for note in section.notes]
+        return "\n".join(told)
+
+
+def shown(value: Cell) -> str:
+    """A cell with three digits that count.
+
+    >>> [shown(v) for v in (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)]
+    ['-', 'x', '1,000', '1,234', '12.3', '1.23', '0.0123']
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"

@@ -1,0 +1,71 @@
+"""The compiled sweep against the same sweep in plain numpy, and against one in C++."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from napari_gsw.bench.clock import LEAST_TURNS, fastest, working_clock
+from napari_gsw.bench.oracle import Oracle
+from napari_gsw.bench.problems import planted
+from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.sampling import CLUSTERS, Case, Runner
+
+# Turns of ours and of C++, which is a program of its own and starts anew each time.
+ROUNDS = 5
+
+
+def oracle(lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+    rows: list[list[Cell]] = []
+    ratios = {}
+    data = planted(n, CLUSTERS)
+    for lam in lambdas:
+        ours = Runner(Case(n, CLUSTERS, lam), data)
+        plain = Oracle(ours.chain.problem, ours.chain.labels, lam)
+        turns = {"ours": ours.turn, "plain": plain.sweep}
+        best = fastest(turns, seconds / len(lambdas), clock=working_clock())
+        factor = best["plain"] * ours.sweeps / best["ours"]
+        rows.append([f"lambda {lam:g}", ours.sweeps / best["ours"], 1 / best["plain"], factor])
+        ratios[f"speed-up, lambda {lam:g}"] = Ratio(factor, "high", 0.3)
+    title = f"against plain numpy, {n:,} sites, {CLUSTERS} clusters"
+    return Section(title, ["", "sweeps/s", "numpy sweeps/s", "speed-up"], rows, ratios)
+
+
+def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+    """Sweeps per second of both; without a compiler a line that says so."""
+    title = f"against C++, {n:,} sites, both from the truth"
+    columns = ["", "sweeps/s", "C++ sweeps/s", "ours / C++"]
+    reference = _reference()
+    if reference is None or reference.compiler() is None:
+        why = "no C++ program" if reference is None else "no compiler"
+        return Section(title, columns, [[why, None, None, None]])
+    rows: list[list[Cell]] = []
+    ratios = {}
+    share = seconds / len(cluster_numbers) / len(lambdas) / ROUNDS
+    with tempfile.TemporaryDirectory() as folder:
+        program = reference.build(folder)
+        for clusters in cluster_numbers:
+            data = planted(n, clusters)
+            for lam in lambdas:
+                ours = Runner(Case(n, clusters, lam), data)
+                took, theirs = float("inf"), 0.0
+                for _ in range(ROUNDS):
+                    took = min(took, fastest({"ours": ours.turn}, share / 2)["ours"])
+                    # In as many repetitions as we have turns: the shortest of them counts, as it does of ours.
+                    repeats = max(LEAST_TURNS, int(share / 2 / took))
+                    asked = dict(init=data.truth, repeats=repeats, program=program)
+                    measured = reference.speed(ours.chain.problem, lam, ours.sweeps, **asked)
+                    theirs = max(theirs, measured.sweeps_per_second)
+                name, rate = f"{clusters} clusters, lambda {lam:g}", ours.sweeps / took
+                rows.append([name, rate, theirs, rate / theirs])
+                ratios[f"ours / C++, {name}"] = Ratio(rate / theirs, "high", 0.25)
+    return Section(title, columns, rows, ratios)
+
+
+def _reference() -> Any:
+    try:
+        return importlib.import_module("napari_gsw.bench.reference")
+    except ImportError:
+        return None

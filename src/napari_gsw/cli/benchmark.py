@@ -1,0 +1,83 @@
+"""``napari-gsw bench``: how fast it is, and whether it has become slower."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from napari_gsw.core.errors import InputError
+
+SLOWER = 4
+# Named here so that --help need not load what is measured; a test holds the two lists together.
+SECTION_NAMES = ("sites", "clusters", "lambda", "oracle", "cpp", "threads", "memory", "stages", "startup")
+
+
+def add_to(commands: Any) -> None:
+    one = commands.add_parser(
+        "bench",
+        usage="%(prog)s [-o OUT] [--quick] [--only NAME ...] [--compare FILE] [--record FILE]",
+        help="measure how fast it is",
+        description="Measure speed and memory on this machine and print a table. The ratios in it are about the same "
+        "on every machine; they can be recorded, and compared with what was recorded.",
+        epilog="Exit codes: 0 done, 2 wrong input, 4 a ratio is worse than recorded by more than its tolerance (each "
+        "is named), 130 stopped by Ctrl+C.",
+        allow_abbrev=False,
+    )
+    one.set_defaults(run=run_bench)
+    one.add_argument("-o", "--output", metavar="OUT", help="folder to write bench.json and bench.txt into")
+    one.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
+    one.add_argument(
+        "--only", metavar="NAME", nargs="+", default=[], help=f"some of {', '.join(SECTION_NAMES)} (default: all)"
+    )
+    one.add_argument("--compare", metavar="FILE", help="recorded ratios, or a bench.json, to compare with")
+    one.add_argument("--record", metavar="FILE", help="write the ratios; those that are not measured stay as they are")
+    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors and what has become worse")
+
+
+def run_bench(given: argparse.Namespace) -> int:
+    from napari_gsw.bench import guard, plan
+    from napari_gsw.io import output_folder
+
+    for name in given.only:
+        if name not in SECTION_NAMES:
+            raise InputError(f"there is no section {name!r} of the benchmark; there are {', '.join(SECTION_NAMES)}")
+    names = [name for name in SECTION_NAMES if name in given.only or not given.only]
+    # All that can be wrong with what was given is found before minutes are spent.
+    old = None if given.compare is None else guard.read_ratios(given.compare)
+    kept = guard.read_ratios(given.record) if given.record and os.path.exists(given.record) else {}
+    record = None if given.record is None else Path(given.record)
+    with (
+        nullcontext() if given.output is None else output_folder(given.output) as folder,
+        nullcontext() if record is None else output_folder(record.parent) as beside,
+    ):
+        report = plan.measured(_told(names, given.quiet), plan.QUICK if given.quick else plan.FULL)
+        if folder is not None:
+            folder.joinpath("bench.json").write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
+            folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
+        if beside is not None and record is not None:
+            beside.joinpath(record.name).write_text(guard.recorded(report, kept), encoding="utf-8")
+    if not given.quiet:
+        print(report.table())
+    worse = [] if old is None else guard.regressions(report.ratios, old)
+    for line in worse:
+        print(f"napari-gsw: {line}", file=sys.stderr)
+    if old is not None and not given.quiet:
+        compared = len(set(old) & set(report.ratios))
+        print(f"\n{compared} of {len(old)} recorded ratios compared, {len(worse)} worse than they may be")
+    return SLOWER if worse else 0
+
+
+def _told(names: list[str], quiet: bool) -> Iterator[str]:
+    """The names one by one, with a bar that tells which is being measured."""
+    from tqdm import tqdm
+
+    with tqdm(names, disable=quiet, dynamic_ncols=True, bar_format="{desc}: {n_fmt}/{total_fmt} [{elapsed}]") as bar:
+        for name in bar:
+            bar.set_description_str(f"measuring {name}")
+            yield name
