@@ -17,7 +17,7 @@ from scipy.cluster.vq import kmeans2
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image import Pixels, picture
-from napari_gsw.core.pixel_kernels import nearest
+from napari_gsw.core.word_kernels import nearest
 
 # Pixels that k-means looks at; more of them move the words by less than the words' own scatter.
 LEARNING_PIXELS = 20_000
