@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.color import rgb2lab
 
+from napari_gsw.core.colour_kernels import PLACES, lab_of
 from napari_gsw.core.errors import InputError
 
 Pixels = NDArray[np.float32]
@@ -114,15 +114,48 @@ def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
 
 def unit_rgb(rgb: NDArray[np.generic]) -> Pixels:
     """Samples of any type and range from 0 to 1; those of 8 bits by their type, others at most by their own range."""
+    low, high = _rgb_range(rgb)
+    return _unit(rgb, low, high)
+
+
+def _rgb_range(rgb: NDArray[Any]) -> tuple[float, float]:
+    if rgb.dtype == np.uint8:
+        return 0.0, 255.0
+    return min(float(rgb.min()), 0.0), max(float(rgb.max()), 1.0)
+
+
+def _unit(rgb: NDArray[Any], low: float, high: float) -> Pixels:
     if rgb.dtype == np.uint8:
         return rgb.astype(np.float32) / np.float32(255)
-    values = rgb.astype(np.float64)
-    low, high = min(float(values.min()), 0.0), max(float(values.max()), 1.0)
-    return np.asarray((values - low) / (high - low), dtype=np.float32)
+    return np.asarray((rgb.astype(np.float64) - low) / (high - low), dtype=np.float32)
+
+
+def linear_light(unit: Pixels) -> Pixels:
+    """Samples of sRGB, 0..1, as amounts of light, 0..1."""
+    return np.where(unit > 0.04045, ((unit + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4), unit / np.float32(12.92))
+
+
+# From linear sRGB to X, Y and Z, by row in units of those of white (D65, 2 degree observer).
+TO_XYZ = (
+    np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
+    / np.array([[0.95047], [1.0], [1.08883]])
+).astype(np.float32)
+CUBE_ROOTS = np.cbrt(np.arange(PLACES + 1) / PLACES).astype(np.float32)
+LIGHT_OF_BYTES = linear_light((np.arange(256) / 255).astype(np.float32))
+# Pixels whose colours are converted at one time.
+SOME = 1 << 16
 
 
 def _lab(rgb: NDArray[np.generic]) -> Pixels:
-    return np.ascontiguousarray(rgb2lab(unit_rgb(rgb)), dtype=np.float32)
+    """CIE Lab of sRGB samples of any type and range."""
+    rows = rgb.reshape(-1, 3)
+    low, high = _rgb_range(rgb)
+    out = np.empty(rows.shape, np.float32)
+    for first in range(0, len(rows), SOME):
+        part = rows[first : first + SOME]
+        light = LIGHT_OF_BYTES[part] if part.dtype == np.uint8 else linear_light(_unit(part, low, high))
+        lab_of(light, TO_XYZ, CUBE_ROOTS, out[first : first + SOME])
+    return out.reshape(rgb.shape)
 
 
 def _stretched(array: NDArray[np.generic]) -> Pixels:
