@@ -38,10 +38,11 @@ def lab_of(light: Pixels, matrix: Pixels, guesses: Pixels, out: Pixels) -> None:
 
 
 @jit
-def _curve(t: float, guesses: Pixels, top: float) -> float:
+def _curve(t: np.float32, guesses: Pixels, top: np.float32) -> np.float32:
     """Cube root, or a line where t is small."""
     if t <= KNEE:
         return SLOPE * t + FOOT
     root = guesses[min(np.uint32(t * top + np.float32(0.5)), np.uint32(PLACES))]
     cube = root * root * root
-    return root * np.divide(cube + t + t, cube + cube + t)
+    better: np.float32 = root * np.divide(cube + t + t, cube + cube + t)
+    return better

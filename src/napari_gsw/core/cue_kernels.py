@@ -43,7 +43,7 @@ def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints,
     sums, around : of each site, and of all that are around it.
     """
     out = np.empty((i.size, 3))
-    common, a, b, term = (np.empty((4, sums.shape[1])))
+    common, a, b, term = np.empty((4, sums.shape[1]))
     for e in range(i.size):
         p, q = start[i[e]], start[j[e]]
         common[:] = 0

@@ -127,7 +127,13 @@ def _parted(graph: RegionGraph, apart: Floats, described: SiteSums) -> Floats:
     add_merges(sums, graph.n, tree.left, tree.right)
     share = np.sort(np.stack((sums[tree.left, -1], sums[tree.right, -1])) / graph.pixels.sum(), axis=0)
     table = np.stack(
-        (tree.height, *np.log(share), *described.differences(sums, tree.left, tree.right), np.log(graph.n - np.arange(merges))), axis=1
+        (
+            tree.height,
+            *np.log(share),
+            *described.differences(sums, tree.left, tree.right),
+            np.log(graph.n - np.arange(merges)),
+        ),
+        axis=1,
     )
     return np.asarray(table[tree.merge_of(graph.edges)])
 

@@ -63,12 +63,13 @@ def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> Regi
 
 def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
     """Mean of each channel of `values`, (\\*shape, C), over each site: (n, C)."""
-    flat = np.ascontiguousarray(values).reshape(sites.size, -1)
-    return _means(flat, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
+    flat = values if values.dtype == np.float32 else np.asarray(values, dtype=np.float64)
+    rows = np.ascontiguousarray(flat).reshape(sites.size, -1)
+    return _means(rows, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
 
 
-def _means(values: NDArray[np.generic], sites: NDArray[np.int32], n: int) -> tuple[Floats, NDArray[np.int64]]:
-    total, pixels = sums(values if values.dtype in (np.float32, np.float64) else values.astype(np.float64), sites, n)
+def _means(values: NDArray[np.float32] | Floats, sites: NDArray[np.int32], n: int) -> tuple[Floats, NDArray[np.int64]]:
+    total, pixels = sums(values, sites, n)
     return total / np.maximum(pixels, 1)[:, np.newaxis], pixels
 
 

@@ -143,7 +143,7 @@ def _join(parent: Ints, p: int, q: int) -> None:
 
 
 @jit
-def sums(values: Pixels, sites: Ints, n: int) -> tuple[Floats, Longs]:
+def sums(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
     """Sum of each channel over the pixels of each site, (n, C), and the number of pixels; sites from 1, 0 for none."""
     total, pixels = np.zeros((n, values.shape[1])), np.zeros(n, np.int64)
     for p in range(sites.size):
@@ -156,12 +156,13 @@ def sums(values: Pixels, sites: Ints, n: int) -> tuple[Floats, Longs]:
 
 
 @jit
-def joined(edges: Ints, total: Floats, pixels: Longs, smallest: int) -> Ints:
-    """Parts of fewer pixels than `smallest` join the neighbour of nearest mean colour, the smallest ones first.
+def joined(edges: Ints, total: Floats, pixels: Longs, order: Longs, smallest: int) -> Ints:
+    """Parts of fewer pixels than `smallest` join the neighbour of nearest mean colour, one after the other.
 
     Parameters
     ----------
     edges : (m, 2) parts that touch. total : (n, C) sums of channels; changed. pixels : (n,) of each part; changed.
+    order : (n,) the parts from small to large.
 
     Returns
     -------
@@ -173,7 +174,8 @@ def joined(edges: Ints, total: Floats, pixels: Longs, smallest: int) -> Ints:
     changed = True
     while changed:
         changed = False
-        nearest[:], least[:] = -1, np.inf
+        for i in range(n):
+            nearest[i], least[i] = -1, np.inf
         for e in range(edges.shape[0]):
             a, b = root_of(parent, edges[e, 0]), root_of(parent, edges[e, 1])
             if a == b or min(pixels[a], pixels[b]) >= smallest:
@@ -186,7 +188,7 @@ def joined(edges: Ints, total: Floats, pixels: Longs, smallest: int) -> Ints:
                 nearest[a], least[a] = b, distance
             if distance < least[b]:
                 nearest[b], least[b] = a, distance
-        for i in np.argsort(pixels, kind="mergesort"):
+        for i in order:
             if parent[i] != i or nearest[i] < 0 or pixels[i] >= smallest:
                 continue
             a = root_of(parent, nearest[i])
@@ -194,7 +196,8 @@ def joined(edges: Ints, total: Floats, pixels: Longs, smallest: int) -> Ints:
                 continue
             parent[i] = a
             pixels[a] += pixels[i]
-            total[a] += total[i]
+            for c in range(total.shape[1]):
+                total[a, c] += total[i, c]
             changed = True
     number, count = np.zeros(n, np.int32), 0
     for i in range(n):

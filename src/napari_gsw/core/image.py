@@ -132,7 +132,9 @@ def _unit(rgb: NDArray[Any], low: float, high: float) -> Pixels:
 
 def linear_light(unit: Pixels) -> Pixels:
     """Samples of sRGB, 0..1, as amounts of light, 0..1."""
-    return np.where(unit > 0.04045, ((unit + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4), unit / np.float32(12.92))
+    return np.where(
+        unit > 0.04045, ((unit + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4), unit / np.float32(12.92)
+    )
 
 
 # From linear sRGB to X, Y and Z, by row in units of those of white (D65, 2 degree observer).

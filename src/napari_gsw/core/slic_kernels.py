@@ -12,6 +12,7 @@ from napari_gsw.core.jit import jit
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 Pixels = NDArray[np.float32]
 
 # Pixels of a row that are looked at together, so that all that is compared with them is in the nearest cache.
@@ -21,7 +22,9 @@ AT_ONCE = 3
 
 
 @jit
-def clustered(channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int, int], scale: float, rounds: int) -> Ints:
+def clustered(
+    channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int, int], scale: float, rounds: int
+) -> Ints:
     """Number of the cluster of each pixel, from 1; 0 outside.
 
     The grid cuts the image into cells, and each cell begins as a cluster. In a round every pixel goes to the nearest
@@ -60,7 +63,7 @@ def clustered(channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int,
 
 
 @jit
-def _move(channels: Pixels, labels: Ints, scale: float, centres: Pixels, total: Floats, pixels: Ints) -> None:
+def _move(channels: Pixels, labels: Ints, scale: np.float32, centres: Pixels, total: Floats, pixels: Longs) -> None:
     """Every cluster to the mean of its pixels: (cells, features), of which the first three are the coordinates."""
     depth, height, width, count = channels.shape
     total[:], pixels[:] = 0, 0
@@ -86,7 +89,7 @@ def _move(channels: Pixels, labels: Ints, scale: float, centres: Pixels, total: 
 
 @jit
 def _assign(
-    channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: float, centres: Pixels,
+    channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: np.float32, centres: Pixels,
     table: Pixels, number: Ints,
 ) -> int:  # fmt: skip
     """Every pixel to its nearest cluster; how many have changed. The first of the nearest wins."""
@@ -96,7 +99,7 @@ def _assign(
     distance, best = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     index = np.empty(BLOCK, np.int32)
     changed = 0
-    for block in range(0, grid[0] * grid[1]):
+    for block in range(grid[0] * grid[1]):
         i, j = block // grid[1], block % grid[1]
         for first in range(0, width, BLOCK):
             size = min(BLOCK, width - first)

@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 # SLIC is run again with more compactness while it makes less than this share of the sites that are asked for.
 LEAST_SHARE = 0.75
 MOST_DOUBLINGS = 8
-ROUNDS = 10
+ROUNDS = 5
 
 
 def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = None) -> Sites:
@@ -148,7 +148,7 @@ def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
     flat = channels.reshape(found.size, -1)
     edges, _, _ = touching(found, np.empty((found.size, 0), np.float32), count)
     total, pixels = sums(flat, found.ravel(), count)
-    numbers = joined(edges, total, pixels, smallest)
+    numbers = joined(edges, total, pixels, np.argsort(pixels, kind="stable"), smallest)
     sites = np.empty_like(found)
     paint_into(found.ravel(), np.concatenate((np.zeros(1, np.int32), numbers)), sites.ravel())
     return sites

@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.jit import jit
 
-Longs = NDArray[np.int64]
 Pixels = NDArray[np.float32]
+Whole = int | np.int64
 
 LOG_2 = np.float32(np.log(2.0))
 # The bits of the square root of 1/2; from there the fraction of a number is between sqrt(1/2) and sqrt(2).
 ROOT_HALF = np.int32(0x3F3504F3)
 MANTISSA = np.int32(23)
+
+# How often each of five rows is differentiated along the first and the second axis; a plane image has the first three.
+PLANE, ORDER = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 0])
+# Which row is then differentiated how often along the last axis: in all once for the gradient, twice for the Laplacian.
+ROW, LAST = np.array([0, 1, 0, 2, 3, 4]), np.array([1, 0, 2, 0, 0, 0])
 
 
 @jit
@@ -32,49 +37,42 @@ def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pix
     weights : (3, radius + 1) of the Gaussian and its first and second derivative, for offsets from 0 onwards. The
         radius is even: offsets are taken two at a time.
     scale : width of the Gaussian in pixels.
-    out : (Z, Y, X, ...), written at `column` and the one after it; log(1 + gradient) and log(1 + abs(Laplacian)) with the Laplacian's sign.
+    out : (Z, Y, X, ...), of which `column` becomes log(1 + gradient), and the one after it log(1 + abs(Laplacian)) with
+        the Laplacian's sign.
     """
     depth, height, width = light.shape
     radius = weights.shape[1] - 1
+    none, once = np.int64(0), np.int64(1)  # not literals, for which numba would compile a function of its own
     image = light.reshape(depth * height, width)
     planes = np.empty((3, height if deep else 0, width), np.float32)
     # Rows with room for the reflection at both ends.
-    rows = np.zeros((3, width + 2 * radius), np.float32)
-    smooth, tilt, bend = rows[0], rows[1], rows[2]
+    rows = np.zeros((5, width + 2 * radius), np.float32)
     lines = np.empty((4, width), np.float32)
     part, gradient, laplace, exponent = lines[0], lines[1], lines[2], lines[3]
     for z in range(depth):
         if deep:
             for y in range(height):
                 for order in range(3):
-                    _across(image, y, height, depth, z, weights[order], order == 1, planes[order, y])
+                    _across(image, y, height, depth, z, weights, order, planes[order, y])
         for y in range(height):
-            source, first = (planes[0], 0) if deep else (image, z * height)
-            for order in range(3):
-                _across(source, first, 1, height, y, weights[order], order == 1, part)
-                _pad(part, rows[order])
-            if deep:  # what is differentiated along the first axis is smoothed along the others
-                _across(planes[2], 0, 1, height, y, weights[0], False, part)
-                for x in range(width):
-                    part[x] += bend[radius + x]
-                _pad(part, bend)
-            _along(smooth, weights[1], True, part)
+            for row in range(5 if deep else 3):
+                source = planes[PLANE[row]] if deep else image
+                _across(source, none, once, height, y, weights, ORDER[row], part)
+                _pad(part, rows[row])
             for x in range(width):
-                gradient[x] = part[x] * part[x]
-            _along(tilt, weights[0], False, part)
+                gradient[x] = laplace[x] = np.float32(0)
+            for number in range(6 if deep else 4):
+                row, order = ROW[number], LAST[number]
+                _along(rows[row], weights, order, part)
+                if order == 1 or row % 2 == 1:
+                    for x in range(width):
+                        gradient[x] += part[x] * part[x]
+                else:
+                    for x in range(width):
+                        laplace[x] += part[x]
             for x in range(width):
-                gradient[x] += part[x] * part[x]
-            if deep:
-                _across(planes[1], 0, 1, height, y, weights[0], False, part)
-                _pad(part, tilt)
-                _along(tilt, weights[0], False, part)
-                for x in range(width):
-                    gradient[x] += part[x] * part[x]
-            _along(smooth, weights[2], False, laplace)
-            _along(bend, weights[0], False, part)
-            for x in range(width):
-                laplace[x] = (laplace[x] + part[x]) * np.float32(scale * scale)
                 gradient[x] = np.sqrt(gradient[x]) * np.float32(scale)
+                laplace[x] *= np.float32(scale * scale)
                 part[x] = np.abs(laplace[x])
             _log1p(gradient, exponent)
             _log1p(part, exponent)
@@ -85,19 +83,20 @@ def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pix
 
 @jit
 def _across(
-    image: Pixels, first: int, stride: int, length: int, place: int, weights: Pixels, odd: bool, out: Pixels
+    image: Pixels, first: Whole, stride: Whole, length: int, place: int, weights: Pixels, order: int, out: Pixels
 ) -> None:
     """Filter across rows of an image: those of an axis are `stride` apart from `first` on, the one wanted at `place`.
 
     Beyond its ends the axis is mirrored, edge pixels twice.
     """
-    middle, row = np.float32(0) if odd else weights[0], first + place * stride
+    odd, row = order == 1, first + place * stride
+    middle = weights[order, 0]
     for x in range(out.size):
         out[x] = middle * image[row, x]
-    for j in range(1, weights.size, 2):
+    for j in range(1, weights.shape[1], 2):
         a, b = first + _mirrored(place - j, length) * stride, first + _mirrored(place + j, length) * stride
         c, d = first + _mirrored(place - j - 1, length) * stride, first + _mirrored(place + j + 1, length) * stride
-        near, far = weights[j], weights[j + 1]
+        near, far = weights[order, j], weights[order, j + 1]
         if odd:
             for x in range(out.size):
                 out[x] += near * (image[b, x] - image[a, x]) + far * (image[d, x] - image[c, x])
@@ -107,15 +106,15 @@ def _across(
 
 
 @jit
-def _along(row: Pixels, weights: Pixels, odd: bool, out: Pixels) -> None:
+def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
     """Filter along a row that has been padded at its ends."""
-    radius = weights.size - 1
-    middle, centre = np.float32(0) if odd else weights[0], row[radius:]
+    radius, odd = weights.shape[1] - 1, order == 1
+    middle, centre = weights[order, 0], row[radius:]
     for x in range(out.size):
         out[x] = middle * centre[x]
     for j in range(1, radius + 1, 2):
         a, b, c, d = row[radius - j :], row[radius + j :], row[radius - j - 1 :], row[radius + j + 1 :]
-        near, far = weights[j], weights[j + 1]
+        near, far = weights[order, j], weights[order, j + 1]
         if odd:
             for x in range(out.size):
                 out[x] += near * (b[x] - a[x]) + far * (d[x] - c[x])

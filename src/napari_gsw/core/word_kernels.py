@@ -11,9 +11,10 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
-# Up to this many channels are cut into so many cells.
+# Up to this many channels are cut into cells: at most so many, and one for so many pixels.
 FEW = 3
 CELLS = 4096
+PIXELS_A_CELL = 16
 # A cell is taken for wider than it is by this share, more than rounding can put a pixel beyond its border.
 SLACK = np.float32(1e-3)
 # Pixels of more channels that are looked at together: enough to fill the vector unit, few enough for its cache.
@@ -41,7 +42,7 @@ def _nearest_by_cell(values: Floats, centres: Floats, result: Ints) -> None:
     """
     pixels, channels = values.shape
     words = centres.shape[0]
-    grid = int(CELLS ** (1 / channels) + 1e-9)
+    grid = max(1, int(min(CELLS, pixels // PIXELS_A_CELL) ** (1 / channels) + 1e-9))
     axes = np.zeros((3, FEW), np.float32)  # for each channel the lowest value, a cell's side, cells a unit
     planes = np.zeros((FEW, words), np.float32)
     for c in range(channels):
@@ -68,7 +69,7 @@ def _nearest_by_cell(values: Floats, centres: Floats, result: Ints) -> None:
             cell = cell * grid + min(int((z - axes[0, 2]) * axes[2, 2]), grid - 1)
         if start[cell] < 0:
             if used + words > pool.size:
-                pool = np.concatenate((pool, np.empty(pool.size, np.int32)))
+                pool = _longer(pool)
             start[cell] = used
             used = _candidates(planes, channels, axes, cell, grid, bounds, pool, used)
             end[cell] = used
@@ -80,6 +81,14 @@ def _nearest_by_cell(values: Floats, centres: Floats, result: Ints) -> None:
             if distance < best:
                 best, index = distance, k
         result[p] = index
+
+
+@jit
+def _longer(pool: Ints) -> Ints:
+    longer = np.empty(2 * pool.size, np.int32)
+    for t in range(pool.size):
+        longer[t] = pool[t]
+    return longer
 
 
 @jit
@@ -123,7 +132,9 @@ def _nearest_by_block(values: Floats, centres: Floats, result: Ints) -> None:
     words = centres.shape[0]
     padded = -(-channels // 3) * 3
     middle = np.zeros((words, padded), np.float32)
-    middle[:, :channels] = centres
+    for k in range(words):
+        for c in range(channels):
+            middle[k, c] = centres[k, c]
     planes = np.zeros((padded, BLOCK), np.float32)
     distance, best = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     index = np.empty(BLOCK, np.int32)
