@@ -134,8 +134,11 @@ def slow_slic(channels, grid, scale, rounds):
     cells = np.stack(np.indices(grid), axis=-1).reshape(-1, 3)
     far = (np.abs(cell[:, np.newaxis] - cells) > 1).any(axis=-1)
     own = np.ravel_multi_index(cell.T, grid)
-    for _ in range(rounds):
+    middle = tuple((2 * cells + 1).T * np.array(shape)[:, np.newaxis] // (2 * np.array(grid)[:, np.newaxis]))
+    for turn in range(rounds):
         centres = np.array([values[own == k].mean(axis=0) for k in range(len(cells))])
+        if turn == 0:
+            centres[:, 3:] = channels[middle]
         distance = np.square(values[:, np.newaxis] - centres).sum(axis=-1)
         own = np.where(far, np.inf, distance).argmin(axis=1)
     return own.reshape(shape) + 1

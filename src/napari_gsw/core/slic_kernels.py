@@ -55,8 +55,10 @@ def clustered(
     total, pixels = np.empty((cells, AT_ONCE + count), np.float64), np.empty(cells, np.int64)
     table = np.zeros((27, features, BLOCK), np.float32)
     number = np.zeros((27, BLOCK), np.int32)
-    for _ in range(rounds):
+    for turn in range(rounds):
         _move(channels, labels, np.float32(scale), centres, total, pixels)
+        if turn == 0:
+            _purify(channels, labels, grid, centres)
         if not _assign(channels, labels, grid, column, np.float32(scale), centres, table, number):
             break
     return labels
@@ -85,6 +87,27 @@ def _move(channels: Pixels, labels: Ints, scale: np.float32, centres: Pixels, to
             for f in range(total.shape[1]):
                 mean = total[i, f] / pixels[i]
                 centres[i, f] = mean * scale if f < AT_ONCE else mean
+
+
+@jit
+def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres: Pixels) -> None:
+    """Give every cell the colour of its middle pixel, where that is inside.
+
+    The mean of a cell that an edge crosses is a colour that no pixel has, and nothing would ever be nearest to it.
+    """
+    depth, height, width, count = channels.shape
+    for i in range(grid[0]):
+        for j in range(grid[1]):
+            for k in range(grid[2]):
+                z, y, x = (
+                    (2 * i + 1) * depth // (2 * grid[0]),
+                    (2 * j + 1) * height // (2 * grid[1]),
+                    (2 * k + 1) * width // (2 * grid[2]),
+                )
+                cell = (i * grid[1] + j) * grid[2] + k
+                if labels[z, y, x] == cell + 1:
+                    for c in range(count):
+                        centres[cell, AT_ONCE + c] = channels[z, y, x, c]
 
 
 @jit
