@@ -91,7 +91,7 @@ def test_seeds_clamp_their_sites_and_keep_their_numbers():
     seeds[10:20, 10:20] = 5
     seeds[100:110, 130:140] = 5
     seeds[60:70, 60:75] = 2
-    result = gsw.segment(IMAGE, seeds=seeds, sweeps=30)
+    result = gsw.segment(IMAGE, seeds=seeds, sweeps=30, view="clusters")
     assert result.labels[15, 15] == result.labels[105, 135] == 5
     assert result.labels[65, 67] == 2
     assert len(np.unique(result.labels)) == result.n_clusters

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.cluster.vq import kmeans2
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph_kernels import sums
 from napari_gsw.core.image import Pixels, picture
-from napari_gsw.core.pixel_kernels import nearest
+from napari_gsw.core.word_kernels import nearest
 
 # Pixels that k-means looks at; more of them move the words by less than the words' own scatter.
 LEARNING_PIXELS = 20_000
@@ -71,15 +71,12 @@ class Codebook:
         rows = [a.reshape(-1, a.shape[-1]) for a in arrays]
         sample = np.concatenate(
             [r if len(r) <= share else r[np.sort(rng.choice(len(r), share, replace=False))] for r in rows]
-        ).astype(np.float64)
-        different = np.unique(sample, axis=0)
-        if len(different) <= words:
-            centres = different
-        else:
-            start = different[rng.choice(len(different), words, replace=False)]
-            centres, _ = kmeans2(sample, start, iter=ROUNDS, minit="matrix", missing="warn")
+        ).astype(np.float32)
+        centres = different_rows(sample)
+        if len(centres) > words:
+            centres = moved_to_means(sample, centres[rng.choice(len(centres), words, replace=False)])
         order = np.lexsort(centres.T[::-1])
-        return cls(np.ascontiguousarray(centres[order], dtype=np.float32), space)
+        return cls(np.ascontiguousarray(centres[order]), space)
 
     def words(self, values: Pixels) -> NDArray[np.int32]:
         """The word of each pixel: (..., channels) -> (...)."""
@@ -109,6 +106,27 @@ class Codebook:
         if centres.ndim != 2 or centres.size == 0 or not np.isfinite(centres).all():
             raise InputError(f"{str(path)!r} is not a codebook: centres must be rows of finite numbers of one length")
         return cls(centres, space)
+
+
+def different_rows(values: Pixels) -> Pixels:
+    """The rows of (pixels, channels) that differ, each once and in ascending order."""
+    ordered = values[np.lexsort(values.T[::-1])]
+    new = np.ones(len(ordered), bool)
+    np.any(ordered[1:] != ordered[:-1], axis=1, out=new[1:])
+    return ordered[new]
+
+
+def moved_to_means(values: Pixels, centres: Pixels) -> Pixels:
+    """K-means of (pixels, channels) from given centres. A centre that is nobody's nearest stays where it is."""
+    before = np.empty(0, np.int32)
+    for _ in range(ROUNDS):
+        words = nearest(values, centres)
+        if np.array_equal(words, before):
+            break
+        total, pixels = sums(values, words + np.int32(1), len(centres))
+        means = (total / np.maximum(pixels, 1)[:, np.newaxis]).astype(np.float32)
+        centres, before = np.where(pixels[:, np.newaxis] > 0, means, centres), words
+    return centres
 
 
 @lru_cache

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from napari_gsw.core.cues import chi2
-from napari_gsw.core.diffusion import walk
+from napari_gsw.core.diffusion import walk, walked
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features import Described
 from napari_gsw.core.graph import RegionGraph
@@ -50,18 +49,12 @@ def dissimilarity(graph: RegionGraph, settings: Settings, words: Described) -> F
     i, j = graph.edges.T
     steps = walk(graph, settings.graph_scale)
     if settings.colour_scale is not None:
-        colour = _walked(graph.means, steps, settings.graph_passes)
+        colour = walked(graph.means, steps, settings.graph_passes)
         total = total + np.linalg.norm(colour[i] - colour[j], axis=1) / settings.colour_scale
     if settings.texture_scale is not None:
         if settings.texture_words == 0:
             raise InputError("texture_scale needs texture_words, such as 32; none leaves texture out of the couplings")
         counts = words.texture.toarray()
-        texture = _walked(counts / counts.sum(axis=1, keepdims=True), steps, settings.graph_passes)
+        texture = walked(counts / counts.sum(axis=1, keepdims=True), steps, settings.graph_passes)
         total = total + chi2(texture[i], texture[j]) / settings.texture_scale
     return np.asarray(total)
-
-
-def _walked(values: Floats, steps: csr_array, passes: int) -> Floats:
-    for _ in range(passes):
-        values = steps @ values
-    return values

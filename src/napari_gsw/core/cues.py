@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from napari_gsw.core.diffusion import walk
+from napari_gsw.core.cue_kernels import add_merges, differences, surroundings
+from napari_gsw.core.diffusion import walk, walked
 from napari_gsw.core.features import Described
 from napari_gsw.core.graph import RegionGraph
 from napari_gsw.core.hierarchy import hierarchy
 from napari_gsw.core.spectrum import embedding
+from napari_gsw.core.walk_kernels import step
 
 Floats = NDArray[np.float64]
 
@@ -44,18 +46,12 @@ class SiteSums:
         lab = np.zeros((graph.n, 3))
         lab[:, : 3 if words.rgb else 1] = graph.means if words.rgb else graph.means.mean(1, keepdims=True)
         pixels = graph.pixels[:, np.newaxis].astype(np.float64)
-        self.parts = np.cumsum([colour.shape[1], texture.shape[1], 3])
+        self.parts = np.cumsum([colour.shape[1], texture.shape[1], 3]).astype(np.int64)
         self.sums: Floats = np.concatenate((colour, texture, lab * pixels, pixels), axis=1)
 
-    def differences(self, a: Floats, b: Floats) -> list[Floats]:
-        """Of sums (m, ...) of two groups of sites: distance of colour words, of texture words, of mean colours."""
-        colour, texture, lab = self.parts
-        a, b = (x[:, :-1] / np.maximum(x[:, -1:], 1e-9) for x in (a, b))
-        return [
-            chi2(a[:, :colour], b[:, :colour]),
-            chi2(a[:, colour:texture], b[:, colour:texture]),
-            np.asarray(np.linalg.norm(a[:, texture:lab] - b[:, texture:lab], axis=1)),
-        ]
+    def differences(self, sums: Floats, i: NDArray[np.integer], j: NDArray[np.integer]) -> list[Floats]:
+        """Of rows i and j (m,) of sums: distance of colour words, of texture words, of mean colours."""
+        return list(differences(sums, i.astype(np.int64), j.astype(np.int64), self.parts).T)
 
 
 def first_cues(words: Described, graph: RegionGraph, described: SiteSums) -> Floats:
@@ -67,22 +63,24 @@ def first_cues(words: Described, graph: RegionGraph, described: SiteSums) -> Flo
     over the image; scatter within the sites; and where in the image the edge is.
     """
     n, (i, j) = graph.n, graph.edges.T
+    left, right = np.ascontiguousarray(i), np.ascontiguousarray(j)
     sums, m = described.sums, len(graph.edges)
     lab = sums[:, described.parts[1] : -1] / sums[:, -1:]
     columns = [graph.contrast, np.abs(lab[i, 0] - lab[j, 0]), np.hypot(*(lab[i, 1:] - lab[j, 1:]).T)]
-    columns += described.differences(sums[i], sums[j])
+    columns += described.differences(sums, i, j)
     near = sparse.csr_array((np.ones(2 * m), (np.concatenate((i, j)), np.concatenate((j, i)))), shape=(n, n))
     near = sparse.csr_array(near + sparse.eye_array(n))
     far = sparse.csr_array(near @ near)
     far.data[:] = 1.0
     for reach in (near, far):
-        around, common = np.asarray(reach @ sums), np.asarray(reach[i].multiply(reach[j]) @ sums)
-        columns += described.differences(around[i] - common, around[j] - common)
-    steps, moved = walk(graph, SCALE), sums / sums[:, -1:]
-    for step in range(1, STEPS[-1] + 1):
-        moved = steps @ moved
-        if step in STEPS:
-            columns += described.differences(moved[i], moved[j])
+        reach.sort_indices()
+        around = np.empty_like(sums)
+        step(reach.indptr, reach.indices, reach.data, sums, around)
+        columns += list(surroundings(reach.indptr, reach.indices, sums, around, left, right, described.parts).T)
+    steps, moved, done = walk(graph, SCALE), sums / sums[:, -1:], 0
+    for passes in STEPS:
+        moved, done = walked(moved, steps, passes - done), passes
+        columns += described.differences(moved, i, j)
     columns.append(graph.length / np.sqrt(np.minimum(graph.pixels[i], graph.pixels[j])))
     usual = [
         columns[0],
@@ -122,12 +120,16 @@ def _parted(graph: RegionGraph, apart: Floats, described: SiteSums) -> Floats:
     tree = hierarchy(graph.n, graph.edges, apart, graph.length)
     merges = len(tree.height)
     sums = np.concatenate((described.sums, np.zeros((merges, described.sums.shape[1]))))
-    for s in range(merges):
-        sums[graph.n + s] = sums[tree.left[s]] + sums[tree.right[s]]
-    a, b = sums[tree.left], sums[tree.right]
-    share = np.sort(np.stack((a[:, -1], b[:, -1])) / graph.pixels.sum(), axis=0)
+    add_merges(sums, graph.n, tree.left, tree.right)
+    share = np.sort(np.stack((sums[tree.left, -1], sums[tree.right, -1])) / graph.pixels.sum(), axis=0)
     table = np.stack(
-        (tree.height, *np.log(share), *described.differences(a, b), np.log(graph.n - np.arange(merges))), axis=1
+        (
+            tree.height,
+            *np.log(share),
+            *described.differences(sums, tree.left, tree.right),
+            np.log(graph.n - np.arange(merges)),
+        ),
+        axis=1,
     )
     return np.asarray(table[tree.merge_of(graph.edges)])
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from napari_gsw.core.graph import RegionGraph
+from napari_gsw.core.walk_kernels import rounded, step
+from napari_gsw.core.word_kernels import sparse_rows
 
 Floats = NDArray[np.float64]
 
@@ -42,12 +44,20 @@ def walk(graph: RegionGraph, scale: float) -> sparse.csr_array:
 
 def smoothed_counts(counts: sparse.csr_array, steps: sparse.csr_array, passes: int) -> sparse.csr_array:
     """Histograms (n, words) after `passes` steps of the walk, as whole numbers that sum to about 100 a site."""
-    total = np.maximum(counts.sum(axis=1), 1)
-    shares = sparse.csc_array(sparse.diags_array(1 / total) @ counts)
-    blocks = []
-    for first in range(0, shares.shape[1], WORDS_AT_ONCE):
-        block = shares[:, first : first + WORDS_AT_ONCE].toarray()
-        for _ in range(passes):
-            block = steps @ block
-        blocks.append(sparse.csr_array(np.rint(COUNTS * block).astype(np.int64)))
-    return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+    n, words = counts.shape
+    table, used = np.empty((n, words), np.int32), 0
+    shares = sparse.csc_array(sparse.diags_array(1 / np.maximum(counts.sum(axis=1), 1)) @ counts)
+    for first in range(0, words, WORDS_AT_ONCE):
+        block = walked(shares[:, first : first + WORDS_AT_ONCE].toarray(), steps, passes)
+        used += rounded(block, float(COUNTS), table, first)
+    return sparse.csr_array(sparse_rows(table, used), shape=(n, words))
+
+
+def walked(values: Floats, steps: sparse.csr_array, passes: int) -> Floats:
+    """Values (n, columns) after `passes` steps of the walk."""
+    here, there = np.ascontiguousarray(values, dtype=np.float64), np.empty(values.shape)
+    for number in range(passes):
+        step(steps.indptr, steps.indices, steps.data, here, there)
+        # The first time, what was given stays as it is.
+        here, there = there, (np.empty(values.shape) if number == 0 and passes > 1 else here)
+    return here

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage, sparse
+from scipy import sparse
 from skimage.color import lab2rgb, rgb2hsv
 
 from napari_gsw.core.codebook import Codebook, shipped
@@ -19,6 +19,8 @@ from napari_gsw.core.image import Picture, Pixels
 from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import Sites
+from napari_gsw.core.texture_kernels import responses
+from napari_gsw.core.word_kernels import counted, sparse_rows
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +28,8 @@ Floats = NDArray[np.float64]
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
 # Weight of value beside saturation where colours are told apart by hue.
 VALUE_WEIGHT = 0.5
+# Counts are made in a table of sites and words unless that has more entries than this for each pixel.
+DENSE = 4
 # Share of the largest channel's variance below which a channel is taken for constant.
 LEAST_VARIANCE = 1e-6
 
@@ -206,8 +210,13 @@ def positions(shape: tuple[int, ...]) -> Pixels:
 
 def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> sparse.csr_array:
     """Pixels of each word in each site: (n_sites, n_words) counts; of `count` words, or as many as occur."""
-    inside = sites > 0
     shape = (int(sites.max()), count or int(words.max()) + 1)
+    flat = np.ascontiguousarray(sites, dtype=np.int32).ravel()
+    if shape[0] * shape[1] <= DENSE * flat.size:
+        table = np.zeros(shape, np.int32)
+        used = counted(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
+        return sparse.csr_array(sparse_rows(table, used), shape=shape)
+    inside = sites > 0
     place = (sites[inside] - 1, words[inside])
     return sparse.coo_array((np.ones(len(place[0]), np.int64), place), shape=shape).tocsr()
 
@@ -287,9 +296,21 @@ def texture(light: Pixels) -> Pixels:
     At each scale the gradient magnitude and the Laplacian of the luminance, normalised for scale and compressed by a
     logarithm, so that a strong edge does not outweigh every weak texture.
     """
-    out = []
-    for scale in TEXTURE_SCALES:
-        gradient = ndimage.gaussian_gradient_magnitude(light, scale) * scale
-        laplace = ndimage.gaussian_laplace(light, scale) * scale**2
-        out += [np.log1p(gradient), np.sign(laplace) * np.log1p(np.abs(laplace))]
-    return np.stack(out, axis=-1).astype(np.float32)
+    space = np.ascontiguousarray(light, dtype=np.float32).reshape((1,) * (3 - light.ndim) + light.shape)
+    out = np.empty((*space.shape, 2 * len(TEXTURE_SCALES)), np.float32)
+    for number, scale in enumerate(TEXTURE_SCALES):
+        responses(space, light.ndim == 3, derivatives(scale), scale, out, 2 * number)
+    return out.reshape(*light.shape, out.shape[-1])
+
+
+@cache
+def derivatives(scale: float) -> Pixels:
+    """(3, radius + 1) a Gaussian of unit sum and its first and second derivative, at 0, 1, ... pixels.
+
+    It ends at four times its width, and then at an even number of pixels.
+    """
+    radius = int(4 * scale + 0.5)
+    x = np.arange(radius + 1 + radius % 2)
+    bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)
+    bell /= 2 * bell.sum() - 1
+    return np.stack((bell, x / scale**2 * bell, (x**2 / scale**4 - 1 / scale**2) * bell)).astype(np.float32)

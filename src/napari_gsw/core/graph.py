@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Graph
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph_kernels import sums, touching
 from napari_gsw.core.image import Picture
 from napari_gsw.core.superpixels import Sites
 
@@ -49,34 +50,27 @@ class RegionGraph:
 def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
     """The graph of sites 1..n of a label image (0 is not a site), in two or three dimensions.
 
-    Every pair of pixels that share a face is looked at once, in whole-array operations.
+    The faces between pixels are looked at one by one, in a kernel.
     """
     n = int(sites.max())
-    keys, steps = [], []
-    for axis in range(sites.ndim):
-        s = np.moveaxis(sites, axis, 0)
-        c = np.moveaxis(picture.channels, axis, 0)
-        here, there = s[:-1], s[1:]
-        border = (here != there) & (here > 0) & (there > 0)
-        a, b = here[border].astype(np.int64) - 1, there[border].astype(np.int64) - 1
-        keys.append(np.minimum(a, b) * n + np.maximum(a, b))
-        steps.append(np.linalg.norm((c[1:][border] - c[:-1][border]).astype(np.float64), axis=-1))
-    key, index, length = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
-    contrast = np.bincount(index, np.concatenate(steps), len(key)) / length if len(key) else np.zeros(0)
-    pixels = np.bincount(sites.ravel(), minlength=n + 1)[1:]
-    first = RegionGraph(
-        n, np.stack((key // max(n, 1), key % max(n, 1)), axis=1).astype(np.int32), length.astype(np.float64), contrast,
-        np.ones(len(key), np.int8), pixels, means_over(picture.channels, sites),
-    )  # fmt: skip
+    numbers = np.ascontiguousarray(sites, dtype=np.int32)
+    channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
+    edges, length, total = touching(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
+    means, pixels = _means(channels, numbers.ravel(), n)
+    first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return first if neighbourhood == 1 else with_second_order(first)
 
 
 def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
     """Mean of each channel of `values`, (\\*shape, C), over each site: (n, C)."""
-    n, flat = int(sites.max()), sites.ravel()
-    pixels = np.maximum(np.bincount(flat, minlength=n + 1)[1:], 1)
-    columns = [np.bincount(flat, values[..., c].ravel(), n + 1)[1:] / pixels for c in range(values.shape[-1])]
-    return np.stack(columns, axis=1)
+    flat = values if values.dtype == np.float32 else np.asarray(values, dtype=np.float64)
+    rows = np.ascontiguousarray(flat).reshape(sites.size, -1)
+    return _means(rows, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
+
+
+def _means(values: NDArray[np.float32] | Floats, sites: NDArray[np.int32], n: int) -> tuple[Floats, NDArray[np.int64]]:
+    total, pixels = sums(values, sites, n)
+    return total / np.maximum(pixels, 1)[:, np.newaxis], pixels
 
 
 def with_second_order(graph: RegionGraph) -> RegionGraph:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.color import rgb2lab
 
+from napari_gsw.core.colour_kernels import PLACES, lab_of
 from napari_gsw.core.errors import InputError
 
 Pixels = NDArray[np.float32]
@@ -157,8 +157,33 @@ def unit_rgb(rgb: NDArray[np.generic], span: Span | None = None) -> Pixels:
     return np.asarray(np.clip((rgb.astype(np.float64) - low) / (high - low), 0, 1), dtype=np.float32)
 
 
+def linear_light(unit: Pixels) -> Pixels:
+    """Samples of sRGB, 0..1, as amounts of light, 0..1."""
+    return np.where(
+        unit > 0.04045, ((unit + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4), unit / np.float32(12.92)
+    )
+
+
+# From linear sRGB to X, Y and Z, by row in units of those of white (D65, 2 degree observer).
+TO_XYZ = (
+    np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
+    / np.array([[0.95047], [1.0], [1.08883]])
+).astype(np.float32)
+CUBE_ROOTS = np.cbrt(np.arange(PLACES + 1) / PLACES).astype(np.float32)
+LIGHT_OF_BYTES = linear_light((np.arange(256) / 255).astype(np.float32))
+# Pixels whose colours are converted at one time.
+SOME = 1 << 16
+
+
 def _lab(rgb: NDArray[np.generic], span: Span) -> Pixels:
-    return np.ascontiguousarray(rgb2lab(unit_rgb(rgb, span)), dtype=np.float32)
+    """CIE Lab of sRGB samples of any type and range."""
+    rows = rgb.reshape(-1, 3)
+    out = np.empty(rows.shape, np.float32)
+    for first in range(0, len(rows), SOME):
+        part = rows[first : first + SOME]
+        light = LIGHT_OF_BYTES[part] if part.dtype == np.uint8 else linear_light(unit_rgb(part, span))
+        lab_of(light, TO_XYZ, CUBE_ROOTS, out[first : first + SOME])
+    return out.reshape(rgb.shape)
 
 
 def _stretched(array: NDArray[np.generic], span: Span) -> Pixels:

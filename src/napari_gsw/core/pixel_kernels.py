@@ -1,8 +1,6 @@
-"""Compiled loops over pixels: superpixels by merging, the nearest word, painting sites and their boundaries."""
+"""Compiled loops over pixels: superpixels by merging, painting sites and their boundaries."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,25 +47,6 @@ def merged(left: Ints, right: Ints, weight: Floats, pixels: int, scale: float, s
     for i in range(pixels):
         parent[i] = root_of(parent, i)
     return parent
-
-
-@jit
-def nearest(values: Floats, centres: Floats) -> Ints:
-    """Index of the nearest centre for each row of `values`; the first one wins a tie."""
-    result = np.empty(values.shape[0], np.int32)
-    for p in range(values.shape[0]):
-        best = math.inf
-        index = 0
-        for k in range(centres.shape[0]):
-            distance = 0.0
-            for c in range(values.shape[1]):
-                step = float(values[p, c]) - float(centres[k, c])
-                distance += step * step
-            if distance < best:
-                best = distance
-                index = k
-        result[p] = index
-    return result
 
 
 @jit

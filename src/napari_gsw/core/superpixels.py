@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 from skimage.filters import sobel
-from skimage.measure import label
-from skimage.segmentation import slic, watershed
+from skimage.segmentation import watershed
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph_kernels import joined, parts, sums, touching
 from napari_gsw.core.image import Picture, Pixels
-from napari_gsw.core.pixel_kernels import merged
+from napari_gsw.core.pixel_kernels import merged, paint_into
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.slic_kernels import clustered
 
 Sites = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -20,6 +21,7 @@ Mask = NDArray[np.bool_]
 # SLIC is run again with more compactness while it makes less than this share of the sites that are asked for.
 LEAST_SHARE = 0.75
 MOST_DOUBLINGS = 8
+ROUNDS = 5
 
 
 def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = None) -> Sites:
@@ -41,7 +43,9 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     if settings.smoothing > 0:
         widths = (settings.smoothing,) * len(picture.shape) + (0,)
         channels = ndimage.gaussian_filter(channels, widths)
-    make = {"slic": _slic, "felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
+    if settings.superpixels == "slic":
+        return _slic(np.ascontiguousarray(channels), settings, inside)
+    make = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
     made = make[settings.superpixels](channels, settings, inside)
     # A part of the mask that got no seed of its own is a site too.
     return connected(np.where(made == 0, made.max() + 1, made), inside)
@@ -66,11 +70,18 @@ def connected(labels: NDArray[np.generic], inside: Mask | None) -> Sites:
     """Number the face-connected parts of equal non-zero labels 1..n by their first pixel in scan order."""
     if inside is not None:
         labels = np.where(inside, labels, 0)
-    _, compact = np.unique(labels, return_inverse=True)
-    if labels.min() > 0:
-        compact = compact + 1
-    parts = label(compact.reshape(labels.shape).astype(np.int32), background=0, connectivity=1)
-    return np.asarray(parts, dtype=np.int32)
+    if labels.dtype.kind == "b" or (labels.min() >= 0 and labels.max() <= np.iinfo(np.int32).max):
+        numbers = labels.astype(np.int32)
+    else:  # only which labels are equal matters, and which are 0
+        numbers = np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
+        numbers += 1
+        numbers[labels == 0] = 0
+    return parts(np.ascontiguousarray(numbers).reshape(_deep(labels.shape)))[0].reshape(labels.shape)
+
+
+def _deep(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in three dimensions, for kernels."""
+    return (1,) * (3 - len(shape)) + shape
 
 
 def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
@@ -89,26 +100,58 @@ def _wanted(settings: Settings, shape: tuple[int, ...], inside: Mask | None) -> 
     return settings.wanted_sites(int(np.prod(shape)) if inside is None else int(inside.sum()))
 
 
-def _slic(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
-    """SLIC, with as much compactness as it takes.
+def _slic(channels: Pixels, settings: Settings, inside: Mask | None) -> Sites:
+    """SLIC (Achanta et al. 2012), with as much compactness as it takes.
 
     On a noisy image clusters of colour are not clusters in space, and tidying them up leaves a few huge sites; so the
     compactness doubles until the number of sites is about the one that is asked for.
     """
-    wanted = _wanted(settings, channels.shape[:-1], inside)
+    shape = channels.shape[:-1]
+    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
+    wanted = settings.wanted_sites(pixels)
     if wanted == 1:
-        return np.ones(channels.shape[:-1], np.int32)
-    # slic stretches its input to 0..1; dividing the compactness by the same range keeps it in units of Lab colour.
-    compactness = settings.compactness / (float(np.ptp(channels)) or 1.0)
+        return connected(np.ones(shape, np.int32), inside)
+    cells, side = grid_of(shape, wanted, pixels)
+    space = channels.reshape(*_deep(shape), channels.shape[-1])
+    mask = np.zeros((0, 0, 0), bool) if inside is None else inside.reshape(_deep(shape))
+    compactness = settings.compactness
     for _ in range(MOST_DOUBLINGS):
-        sites = slic(
-            channels, n_segments=wanted, compactness=compactness, sigma=0, channel_axis=-1,
-            convert2lab=False, mask=inside, start_label=1, enforce_connectivity=True,
-        )  # fmt: skip
+        sites = _tidy(clustered(space, mask, cells, compactness / side, ROUNDS), space, pixels // (2 * wanted))
         if int(sites.max()) >= LEAST_SHARE * wanted:
             break
         compactness *= 2
-    return np.asarray(sites)
+    return sites.reshape(shape)
+
+
+def grid_of(shape: tuple[int, ...], wanted: int, pixels: int) -> tuple[tuple[int, int, int], float]:
+    """Cells along three axes that cut a shape of so many pixels into about as many cubes as are wanted; their side.
+
+    >>> grid_of((30, 40), 12, 1200)
+    ((1, 3, 4), 10.0)
+    >>> grid_of((2, 50), 10, 100)  # too thin to be cut along the first axis
+    ((1, 1, 10), 5.0)
+    """
+    rest, side = float(pixels), 1.0
+    for cut, length in enumerate(sorted(shape)):
+        side = (rest / wanted) ** (1 / (len(shape) - cut))
+        if length >= side:
+            break
+        rest /= length
+    deep = _deep(shape)
+    depth, height, width = (max(1, round(length / side)) for length in deep)
+    return (depth, height, width), side
+
+
+def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
+    """(Z, Y, X) sites from clusters: their connected parts, of which the small ones join the neighbour most alike."""
+    found, count = parts(clusters)
+    flat = channels.reshape(found.size, -1)
+    edges, _, _ = touching(found, np.empty((found.size, 0), np.float32), count)
+    total, pixels = sums(flat, found.ravel(), count)
+    numbers = joined(edges, total, pixels, np.argsort(pixels, kind="stable"), smallest)
+    sites = np.empty_like(found)
+    paint_into(found.ravel(), np.concatenate((np.zeros(1, np.int32), numbers)), sites.ravel())
+    return sites
 
 
 def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:

@@ -1,0 +1,105 @@
+"""Compiled loops over the edges of the region graph: how far two sites, or what is around them, are apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.jit import jit
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Below this a group of sites has no pixels.
+NOTHING = 1e-9
+# In place of 0 as a divisor of 0.
+TINY = 1e-300
+
+
+@jit
+def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
+    """(m, 3) of rows i and j of the sums: distance of colour words, of texture words, of mean colours.
+
+    Parameters
+    ----------
+    sums : (rows, colour words + texture words + channels + 1), the last one the number of pixels.
+    parts : (3,) where each of the first three ends.
+    """
+    out = np.empty((i.size, 3))
+    term = np.zeros(sums.shape[1])
+    for e in range(i.size):
+        _compare(sums[i[e]], sums[j[e]], parts, term, out[e])
+    return out
+
+
+@jit
+def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints, j: Ints, parts: Longs) -> Floats:
+    """(m, 3) differences of what is around i and not around j from what is around j and not around i.
+
+    Parameters
+    ----------
+    start, near : the sites around each, in ascending order.
+    sums, around : of each site, and of all that are around it.
+    """
+    out = np.empty((i.size, 3))
+    common, a, b, term = np.empty((4, sums.shape[1]))
+    for e in range(i.size):
+        p, q = start[i[e]], start[j[e]]
+        common[:] = 0
+        while p < start[i[e] + 1] and q < start[j[e] + 1]:
+            if near[p] == near[q]:
+                site = near[p]
+                for f in range(common.size):
+                    common[f] += sums[site, f]
+                p += 1
+                q += 1
+            elif near[p] < near[q]:
+                p += 1
+            else:
+                q += 1
+        for f in range(common.size):
+            a[f] = around[i[e], f] - common[f]
+            b[f] = around[j[e], f] - common[f]
+        _compare(a, b, parts, term, out[e])
+    return out
+
+
+@jit
+def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> None:
+    """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their mean colours."""
+    last = a.size - 1
+    left, right = np.divide(1.0, max(a[last], NOTHING)), np.divide(1.0, max(b[last], NOTHING))
+    for f in range(parts[1]):
+        x, y = a[f] * left, b[f] * right
+        term[f] = np.divide((x - y) * (x - y), max(x + y, TINY))
+    out[0] = _sum(term, 0, parts[0]) / 2
+    out[1] = _sum(term, parts[0], parts[1]) / 2
+    square = 0.0
+    for f in range(parts[1], parts[2]):
+        step = a[f] * left - b[f] * right
+        square += step * step
+    out[2] = np.sqrt(square)
+
+
+@jit
+def _sum(term: Floats, first: int, end: int) -> float:
+    """Four sums side by side: one alone waits for itself."""
+    whole = first + (end - first) // 4 * 4
+    s = t = u = v = 0.0
+    for f in range(first, whole, 4):
+        s += term[f]
+        t += term[f + 1]
+        u += term[f + 2]
+        v += term[f + 3]
+    for f in range(whole, end):
+        s += term[f]
+    return (s + t) + (u + v)
+
+
+@jit
+def add_merges(sums: Floats, n: int, left: Longs, right: Longs) -> None:
+    """Fill in the rows from n on: row n + s is the sum of rows left[s] and right[s], which come before it."""
+    for s in range(left.size):
+        for f in range(sums.shape[1]):
+            sums[n + s, f] = sums[left[s], f] + sums[right[s], f]

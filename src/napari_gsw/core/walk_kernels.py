@@ -1,0 +1,35 @@
+"""Steps of a walk over the region graph, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.jit import jit
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+@jit
+def step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -> None:
+    """out = W @ values for W in rows (start, near, weight) and values (n, columns), a row of sums at a time."""
+    for i in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            out[i, c] = 0.0
+        for e in range(start[i], start[i + 1]):
+            share, j = weight[e], near[e]
+            for c in range(values.shape[1]):
+                out[i, c] += share * values[j, c]
+
+
+@jit
+def rounded(values: Floats, scale: float, table: Ints, first: int) -> int:
+    """Whole numbers nearest to scale * values into columns of a table from `first` on; how many are not zero."""
+    used = 0
+    for i in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            count = np.int32(np.rint(scale * values[i, c]))
+            table[i, first + c] = count
+            used += count != 0
+    return used
