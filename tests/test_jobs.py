@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.experiments.jobs import DIED, Manner, run_jobs
+from napari_gsw.jobs import DIED, Manner, run_jobs
 
 
 def squared(value):
