@@ -115,7 +115,7 @@ def each_job(
     *,
     engine: Engine | None = None,
     holds: Callable[[str, Row], bool] | None = None,
-) -> Iterator[Told]:
+) -> Generator[Told]:
     """What becomes of each job: first of those that the journal holds, then of the others as they come.
 
     Parameters

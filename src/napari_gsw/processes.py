@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -49,10 +49,8 @@ class Worker:
 
     def give(self, name: str, value: Any) -> None:
         self.name = name
-        try:
+        with suppress(OSError):  # it is dead already, which its pipe will tell to whoever listens
             self.ear.send(value)
-        except OSError:
-            pass  # it is dead already, which its pipe will tell to whoever listens
 
     def hear(self) -> Any:
         """The next message; :class:`Died` if there will be none."""

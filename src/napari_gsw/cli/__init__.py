@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from napari_gsw.cli import evaluation, reproduction, segmentation, window
+from napari_gsw.cli import batching, evaluation, reproduction, segmentation, window
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
 
@@ -41,6 +41,6 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (segmentation, evaluation, reproduction, window):
+    for command in (segmentation, batching, evaluation, reproduction, window):
         command.add_to(commands)
     return top
