@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from napari_gsw import interruption
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
 from napari_gsw.processes import parallel
@@ -242,8 +243,10 @@ def _bar(title: str, total: int, initial: int, manner: Manner) -> Iterator[Any]:
 def _results(work: Work, jobs: Mapping[str, Any], workers: int) -> Generator[tuple[str, Row | Failure]]:
     """The outcome of each job, as they come: from this process, or from several others."""
     if workers == 1:
-        for name, value in jobs.items():
-            yield name, guarded(work, value)
+        with interruption.deferred():
+            for name, value in jobs.items():
+                yield name, guarded(work, value)
+                interruption.check()
     else:
         yield from parallel(partial(guarded, work), jobs, workers, partial(Failure, DIED, True))
 

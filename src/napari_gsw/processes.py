@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -19,7 +18,7 @@ from typing import Any
 
 from napari_gsw.core.errors import InputError
 
-# Seconds that a worker has to tidy up when it is told to stop.
+# Seconds that a process has to end when it is told to.
 GRACE = 5.0
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -60,7 +59,7 @@ class Worker:
             raise Died from None
 
     def dismiss(self) -> None:
-        """Tell the process to end. A job at hand stays unfinished, and what it has half written goes."""
+        """Tell the process to end; a job at hand stays unfinished."""
         if self.name is not None:
             self.process.terminate()
         self.ear.close()
@@ -129,7 +128,6 @@ def parallel(
 def _serve(ear: Connection, work: Callable[[Any], Any]) -> None:
     """The life of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the process that hands out the work
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exception, so that half-written files are cleared away
     try:
         ear.send(None)
         while True:

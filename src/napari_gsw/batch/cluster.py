@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import sys
 import uuid
 import warnings
@@ -41,6 +42,7 @@ def cluster_engine(way: Way, choice: Choice) -> Iterator[Engine]:
     """What does jobs on a cluster, for as long as one is connected with it."""
     distributed = _package()
     with ExitStack() as stack:
+        stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))  # what matters we say ourselves
         address = str(way.scheduler)
         if address == LOCAL:
             address = stack.enter_context(_own_cluster(way.jobs, way.dashboard))
@@ -77,8 +79,14 @@ def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
         memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
         dashboard_address=":0" if dashboard else None,
         silence_logs=logging.CRITICAL,
+        preload=[__name__],
     ) as cluster:
         yield str(cluster.scheduler_address)
+
+
+def dask_setup(worker: Any) -> None:
+    """Dask calls this in each process of our own cluster: Ctrl+C is for the one that hands out the work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _reached(scheduler: str) -> str:

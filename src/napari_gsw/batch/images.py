@@ -22,6 +22,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import ChainRun
 from napari_gsw.core.versions import own_version
+from napari_gsw.interruption import check
 from napari_gsw.io import companion, output_folder, read_image
 from napari_gsw.jobs import Row
 from napari_gsw.peers.methods import METHODS, Choice, Outcome, segment
@@ -70,7 +71,7 @@ def segmented(task: Task) -> Row:
     _warm(METHODS[task.choice.method].samples)
     began = time.perf_counter()
     image, choice = _opened(task)
-    return _written(task, image, choice, segment(image, choice, task.seed), began)
+    return _written(task, image, choice, segment(image, choice, task.seed, report=check), began)
 
 
 def prepared(task: Task) -> Prepared:

@@ -9,9 +9,11 @@ from typing import Any
 
 from napari_gsw.batch.images import Task
 from napari_gsw.batch.selection import FORMATS, Item, Selection
+from napari_gsw.core import priors
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline import named_codebook
 from napari_gsw.core.versions import own_version
-from napari_gsw.peers.methods import Choice
+from napari_gsw.peers.methods import METHODS, Choice
 from napari_gsw.result_files import Extras
 
 # Settings that are the path of a file, unless they are one of these words.
@@ -45,6 +47,10 @@ class Order:
             raise InputError(f"format must be one of {', '.join(FORMATS)}, not {self.format!r}")
         if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:
             raise InputError(f"seed must be a whole number >= 0, not {self.seed!r}")
+        if METHODS[self.choice.method].samples:
+            # What is wrong with every image is better said once, before the first.
+            priors.from_settings(self.choice.settings)
+            named_codebook(self.choice.settings)
 
     def task(self, item: Item) -> Task:
         """The job of one image, complete in itself: absolute paths, for a process that may live elsewhere."""
