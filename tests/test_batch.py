@@ -481,16 +481,16 @@ def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two worker processes of one thread each."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0, silence_logs=50
-    ) as made:
-        yield made
+    """The address of a cluster of two processes of one thread each, as --scheduler local starts it."""
+    pytest.importorskip("distributed")
+    from napari_gsw.batch.cluster import _own_cluster
+
+    with _own_cluster(2, dashboard=False) as address:
+        yield address
 
 
 def on(cluster, **more):
-    return Way(scheduler=cluster.scheduler_address, quiet=True, **more)
+    return Way(scheduler=cluster, quiet=True, **more)
 
 
 def test_a_cluster_makes_the_same_labels(cluster, some, alone, tmp_path, capsys):
@@ -526,13 +526,16 @@ def test_a_cluster_shares_out_the_chains_of_an_image(cluster, folder, alone, tmp
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_worker_that_is_killed_loses_nothing(cluster, folder, alone, tmp_path):
-    def at_work():
-        busy = {address for address, worker in cluster.scheduler.workers.items() if worker.processing}
-        return [nanny.pid for nanny in cluster.workers.values() if nanny.worker_address in busy][:1]
+    from distributed import Client
 
     order = Order(folder, tmp_path / "out", choose(changes=SLOW), 4)
-    rows = with_a_death(order, on(cluster), at_work)
-    assert [row["status"] for row in rows] == ["done"] * 3
+    with Client(cluster, set_as_default=False) as client:
+        pids = client.run(os.getpid)
+        rows = with_a_death(
+            order, on(cluster), lambda: [pids[worker] for worker, tasks in client.processing().items() if tasks][:1]
+        )
+        assert [row["status"] for row in rows] == ["done"] * 3
+        assert client.run(os.getpid) != pids
     assert written(order.output) == alone("--seed", "4", *options(SLOW))
     assert not list(order.output.glob(".unfinished-*"))
 
