@@ -157,6 +157,23 @@ def test_formats_extras_and_other_methods(folder, tmp_path):
     assert row["regions"] == len(np.unique(read_labels(tmp_path / "f" / "b.tif")))
 
 
+def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
+    from napari_gsw.label_files import zarr_package
+
+    (tmp_path / "images").mkdir()
+    array = zarr_package().open_array(
+        str(tmp_path / "images" / "v.zarr"), mode="w", shape=(220, 200), chunks=(50, 50), dtype="u1"
+    )
+    array[...] = PICTURE[:220, :200, 0]
+    blocks = FAST | {"block_pixels": 4096, "superpixels": "grid"}
+    (row,) = run_batch(tmp_path / "images", tmp_path / "out", **blocks)
+    assert (row["labels"], row["remarks"]) == ("v.zarr", "read in blocks: written as v.zarr")
+    one = tmp_path / "alone"
+    assert main(["segment", str(tmp_path / "images" / "v.zarr"), "-o", str(one), "-q", *options(blocks)]) == 0
+    assert np.array_equal(read_labels(tmp_path / "out" / "v.zarr"), read_labels(one / "labels.zarr"))
+    assert run_batch(tmp_path / "images", tmp_path / "out", resume=True, **blocks) == [row]
+
+
 # Chains in different places
 
 
@@ -169,7 +186,7 @@ def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, mo
     (item,) = selected(folder, order.output, Selection(pattern="b.png"))
     order.output.mkdir()
     task = order.task(item)
-    assert images.in_parts(task.choice)
+    assert images.in_parts(task)
 
     def sent(thing):
         return pickle.loads(pickle.dumps(thing))
@@ -186,10 +203,14 @@ def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, mo
     }
 
 
-def test_chains_that_look_at_one_another_stay_together():
-    assert not images.in_parts(choose(changes={"chains": 3, "stop": "agreement"}))
-    assert not images.in_parts(choose())
-    assert not images.in_parts(choose("rdd-crp", changes={"chains": 3}))
+def test_chains_that_look_at_one_another_stay_together(folder, tmp_path):
+    (item,) = selected(folder, tmp_path, Selection(pattern="b.png"))
+    for choice in (
+        choose(changes={"chains": 3, "stop": "agreement"}),
+        choose(),
+        choose("rdd-crp", changes={"chains": 3}),
+    ):
+        assert not images.in_parts(Order(folder, tmp_path, choice).task(item))
 
 
 # Which images, and what their labels are called

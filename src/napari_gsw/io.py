@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw import label_files
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.lazy import is_lazy, levels
 from napari_gsw.core.result import Result, Trace
 
 TIFF = (".tif", ".tiff")
@@ -90,9 +91,31 @@ def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[ND
     return array, axes if set(axes) <= set("ZYXCS") else "auto"
 
 
+def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """As :func:`read_image`, but a zarr folder is opened and not read: its chunks are, when they are needed."""
+    if not label_files.is_zarr(path):
+        return read_image(path)
+    try:
+        node = label_files.open_zarr(path)
+        levels(node)
+    except Exception as reason:
+        raise InputError(f"{str(path)!r} cannot be read as an image: {reason}") from None
+    return node, "auto"
+
+
 def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
     """A label image: a file of whole numbers."""
     array, _ = read_image(path)
+    if array.dtype.kind not in "bui":
+        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
+    return array
+
+
+def open_labels(path: str | os.PathLike[str]) -> Any:
+    """As :func:`read_labels`, but of a zarr folder the finest level, of which nothing has been read yet."""
+    if not label_files.is_zarr(path):
+        return read_labels(path)
+    array = levels(open_image(path)[0])[0]
     if array.dtype.kind not in "bui":
         raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
     return array
@@ -121,7 +144,10 @@ def output_folder(folder: str | os.PathLike[str], ours: Sequence[str] = ()) -> I
         for file in files:
             _move(file, target / file.name)
         for name in set(ours) - {file.name for file in files}:
-            (target / name).unlink(missing_ok=True)
+            if (target / name).is_dir() and not (target / name).is_symlink():
+                shutil.rmtree(target / name)
+            else:
+                (target / name).unlink(missing_ok=True)
     except BaseException as reason:
         shutil.rmtree(scratch, ignore_errors=True)
         _remove(made)
@@ -166,7 +192,7 @@ def write_found(
         other files' names begin with it, so that several results can share a folder.
     """
     remarks = []
-    if labels.dtype == np.uint32:
+    if labels.dtype == np.uint32 and not is_lazy(labels):
         remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
     written = put_labels(labels, folder / labels_name, provenance=provenance)
     if written.name != labels_name:
@@ -182,16 +208,19 @@ def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", s
         wide = result.problem.n > PNG_MOST
         if wide:
             remarks.append(f"{result.problem.n} sites are more than uint16 holds: the sites are written as uint32")
-        image = result.problem.sites.astype(np.uint32 if wide else np.uint16)
-        put_labels(image, folder / companion(labels_name, "sites.tif"), name="sites")
+        numbers = np.arange(1, result.problem.n + 1, dtype=np.uint32 if wide else np.uint16)
+        image = result.problem.paint(numbers)
+        put_labels(
+            image, folder / companion(labels_name, "sites.zarr" if is_lazy(image) else "sites.tif"), name="sites"
+        )
     write_trace(result.traces, folder / companion(labels_name, "trace.csv"))
-    if np.isnan(result.uncertainty).any():
+    if np.isnan(result.snapshot.together).any():
         remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
 
 
 # What stands beside the labels, some of it on demand.
-COMPANIONS = ("sites.tif", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png")
+COMPANIONS = ("sites.tif", "sites.zarr", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png")
 
 
 def companion(labels_name: str, name: str) -> str:
@@ -251,6 +280,8 @@ def put_labels(
 ) -> Path:
     """The work of :func:`write_labels`, straight into a folder that is scratch already."""
     array = label_files.narrowed(labels)
+    if is_lazy(array) and label_files.writer(path) is not label_files.write_zarr:
+        raise InputError(f"lazy labels are written chunk by chunk as .zarr, not as {path.name!r}")
     try:
         made = None if provenance is None else json.dumps(dict(provenance), indent=2)
     except (TypeError, ValueError) as reason:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import imageio.v3 as iio
 import numpy as np
@@ -19,6 +19,8 @@ import tifffile
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.grid import grid_of
+from napari_gsw.core.lazy import group_axes, is_lazy, levels, mapped, read
 
 AXES_OF = {2: "YX", 3: "ZYX", 4: "TZYX", 5: "TCZYX"}
 IMAGEJ_ORDER, OME_ORDER = "TZCYX", "TCZYX"
@@ -26,6 +28,8 @@ CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not 
 NGFF = "0.5"
 # A viewer that shows a whole level at once should find one of about this many pixels along each axis.
 COARSEST = 512
+# Pixels of a lazy image that are written at a time.
+WRITTEN = 2**22
 
 LENGTHS = {
     "kilometer": "km",
@@ -131,7 +135,15 @@ def _units(axes: str, units: object) -> dict[str, str]:
 
 
 def narrowed(labels: ArrayLike) -> NDArray[Any]:
-    """The labels as uint8 or uint16 if they are, otherwise as the smallest unsigned type that holds them."""
+    """The labels as uint8 or uint16 if they are, otherwise as the smallest unsigned type that holds them.
+
+    Lazy ones stay as they are: to know the largest would mean to compute them all.
+    """
+    if is_lazy(labels):
+        lazily: Any = labels
+        if lazily.dtype.kind != "u":
+            raise InputError(f"lazy labels must be of an unsigned type, not {lazily.dtype}")
+        return cast(NDArray[Any], lazily)
     array = np.asarray(labels)
     if array.dtype.kind not in "bui":
         raise InputError(f"labels must be whole numbers, not {array.dtype}")
@@ -148,6 +160,8 @@ def narrowed(labels: ArrayLike) -> NDArray[Any]:
 def ordered(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[Any], str]:
     """The array and its letters with the axes in the order of a format."""
     letters = "".join(letter for letter in order if letter in axes)
+    if letters == axes and is_lazy(labels):
+        return labels, axes
     return np.ascontiguousarray(labels.transpose([axes.index(letter) for letter in letters])), letters
 
 
@@ -238,6 +252,18 @@ def write_npy(labels: NDArray[Any], path: Path, place: Geometry, name: str, made
 
 def write_zarr(labels: NDArray[Any], path: Path, place: Geometry, name: str, made: str | None) -> None:
     """An OME-Zarr label image (NGFF 0.5): a group with the labels and, if they are large, coarser copies."""
+    told: dict[str, Any] = {"image-label": {"version": NGFF}}
+    _write_group(labels, path, place, name, told, {} if made is None else {"napari-gsw": json.loads(made)})
+
+
+def write_values(values: NDArray[Any], path: Path, place: Geometry, name: str) -> None:
+    """An OME-Zarr image of numbers such as probabilities."""
+    _write_group(values, path, place, name, {}, {})
+
+
+def _write_group(
+    labels: NDArray[Any], path: Path, place: Geometry, name: str, ome: Mapping[str, Any], more: Mapping[str, Any]
+) -> None:
     zarr = zarr_package()
     labels, axes = ordered(labels, place.axes, OME_ORDER)
     group = zarr.open_group(str(path), mode="w-", zarr_format=3)
@@ -248,17 +274,27 @@ def write_zarr(labels: NDArray[Any], path: Path, place: Geometry, name: str, mad
         stored = group.create_array(
             str(level), shape=array.shape, dtype=array.dtype, chunks=chunks, dimension_names=list(axes.lower())
         )
-        stored[...] = array
+        _store(array, stored)
         # A pixel of a coarser level is the one at the same place of the finest: the translation is the same.
         moves: list[dict[str, Any]] = [{"type": "scale", "scale": [step[a] * place.size.get(a, 1.0) for a in axes]}]
         if place.origin:
             moves.append({"type": "translation", "translation": [place.origin[a] for a in axes]})
         datasets.append({"path": str(level), "coordinateTransformations": moves})
     image = {"name": name, "type": "nearest", "axes": [_ngff_axis(a, place) for a in axes], "datasets": datasets}
-    told: dict[str, Any] = {"ome": {"version": NGFF, "multiscales": [image], "image-label": {"version": NGFF}}}
-    if made is not None:
-        told["napari-gsw"] = json.loads(made)
-    group.attrs.update(told)
+    group.attrs.update({"ome": {"version": NGFF, "multiscales": [image], **ome}, **more})
+
+
+def _store(array: NDArray[Any], stored: Any) -> None:
+    """Write an array into zarr's; of a lazy one a few chunks are in memory at a time."""
+    if not is_lazy(array):
+        stored[...] = array
+        return
+    grid = grid_of(array.shape, stored.chunks, WRITTEN)
+
+    def write(part: tuple[slice, ...]) -> None:
+        stored[part] = read(array, part)
+
+    mapped(write, [(grid.inside(index),) for index in grid], lambda done: None)
 
 
 def _levels(labels: NDArray[Any], axes: str) -> Iterator[tuple[dict[str, int], NDArray[Any]]]:
@@ -303,21 +339,20 @@ def is_label_zarr(path: Path) -> bool:
         return False
 
 
+def open_zarr(path: str | os.PathLike[str]) -> Any:
+    """A zarr array, or the group of an OME-Zarr image (NGFF 0.1 to 0.5), of which nothing has been read yet."""
+    return zarr_package().open(str(path), mode="r")
+
+
 def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
-    """A zarr array, or the finest level of an OME-Zarr image (NGFF 0.1 to 0.5), and its axes (``auto`` if unknown)."""
-    zarr = zarr_package()
-    node = zarr.open(str(path), mode="r")
-    if isinstance(node, zarr.Array):
-        return np.asarray(node[...]), "auto"
-    told = dict(node.attrs)
-    images = told.get("ome", told).get("multiscales")
-    if not images:
-        raise ValueError("the zarr group holds no multiscale image")
-    array = np.asarray(node[images[0]["datasets"][0]["path"]][...])
-    names = [axis["name"] if isinstance(axis, Mapping) else axis for axis in images[0].get("axes", ())]
-    letters = "".join(names).upper()
-    known = len(letters) == len(names) == array.ndim and set(letters) <= set("TCZYX")
-    return array, letters if known else "auto"
+    """A zarr array, or the finest level of an OME-Zarr image, and its axes (``auto`` if unknown)."""
+    node = open_zarr(path)
+    try:
+        finest = levels(node)[0]
+    except InputError as reason:
+        raise ValueError(str(reason)) from None
+    letters = group_axes(node)
+    return np.asarray(finest[...]), letters if letters is not None and len(letters) == finest.ndim else "auto"
 
 
 # The longer ending of two comes first.

@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from skimage.color import lab2rgb
 
 from napari_gsw.core.image import picture
+from napari_gsw.core.large import opened
+from napari_gsw.core.lazy import is_lazy, read
 from napari_gsw.core.result import Result, Trace
 
 DPI = 150
+# Of a lazy image no more pixels than this are drawn along an axis.
+MOST_DRAWN = 2000
 INK = "#1f77b4"
 MARK = "#d62728"
 GREY = "#666666"
@@ -43,7 +47,11 @@ def palette(count: int) -> NDArray[np.float64]:
 
 
 def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
-    """The image tinted by cluster, with fine white boundaries: (y, x, 3) uint8."""
+    """The image tinted by cluster, with fine white boundaries: (y, x, 3) uint8; of a lazy one every so many pixels."""
+    if is_lazy(image):
+        whole = opened(image, axes)
+        step = -(-max(whole.shape) // MOST_DRAWN)
+        image, axes, labels = whole.every(step), whole.axes, coarse(labels, step)
     numbers, flat = np.unique(middle(labels), return_inverse=True)
     base = shown(image, axes)
     colours = palette(len(numbers))[flat.reshape(base.shape[:2])]
@@ -53,6 +61,14 @@ def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> ND
     edge[:, :-1] |= middle(labels)[:, :-1] != middle(labels)[:, 1:]
     tinted[edge] = 0.25 * tinted[edge] + 0.75
     return (np.clip(tinted, 0, 1) * 255).round().astype(np.uint8)
+
+
+def coarse(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
+    """Every so many pixels of an image, in memory; of one that is in memory, all of them."""
+    if not is_lazy(values):
+        return values
+    jump = step or -(-max(values.shape) // MOST_DRAWN)
+    return read(values, (slice(None, None, jump),) * values.ndim)
 
 
 def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
@@ -96,8 +112,8 @@ def save_uncertainty(result: Result, path: Path) -> None:
     """Boundary probability beside the uncertainty of the sites."""
     from matplotlib.figure import Figure
 
-    boundary, unsure = middle(result.boundary), middle(result.uncertainty)
-    known = not np.isnan(result.uncertainty).any()
+    boundary, unsure = middle(coarse(result.boundary)), middle(coarse(result.uncertainty))
+    known = not np.isnan(result.snapshot.together).any()
     height, width = boundary.shape
     figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")
     for axes, values, title in zip(

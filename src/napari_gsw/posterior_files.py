@@ -11,8 +11,10 @@ import tifffile
 from numpy.typing import NDArray
 
 from napari_gsw.core.calibration import human_boundary
+from napari_gsw.core.lazy import is_lazy
 from napari_gsw.core.result import Result
 from napari_gsw.io import companion, put_labels
+from napari_gsw.label_files import geometry, write_values
 
 RANGE = ("coarsest", "finest", "farthest")
 # All that `write_posterior` may write.
@@ -22,6 +24,7 @@ FILES = (
     "contour.tif",
     "people.tif",
     *(f"{name}.tif" for name in RANGE),
+    *(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *RANGE)),
     "posterior.json",
 )
 
@@ -36,19 +39,26 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
     effective samples, the ball's radius, in figures and in a sentence.
     """
 
+    lazily = is_lazy(result.labels)
+
     def put(name: str, values: NDArray[np.float32]) -> None:
-        tifffile.imwrite(folder / companion(labels_name, name), values)
+        file = folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+        if lazily:
+            write_values(values, file, geometry(values.ndim), name)
+        else:
+            tifffile.imwrite(file, values)
 
     if result.summary.known:
-        put("entropy.tif", result.uncertainty)
-        put("boundary.tif", result.boundary)
-        put("contour.tif", result.contour)
+        put("entropy", result.uncertainty)
+        put("boundary", result.boundary)
+        put("contour", result.contour)
         touching = result.problem.graph is not None and (result.problem.graph.order == 1).all()
-        if result.labels.ndim == 2 and touching:
-            put("people.tif", human_boundary(image, result))
+        if result.labels.ndim == 2 and touching and not lazily:
+            put("people", human_boundary(image, result))
         for name in RANGE:
-            clusters = result.problem.paint(result.summary.extremes[name] + 1)
-            put_labels(clusters, folder / companion(labels_name, f"{name}.tif"), name=name)
+            clusters = result.problem.paint((result.summary.extremes[name] + 1).astype(np.uint32))
+            file = folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+            put_labels(clusters, file, name=name)
     content = json.dumps(described(result), indent=2)
     (folder / companion(labels_name, "posterior.json")).write_text(content + "\n", encoding="utf-8")
 
@@ -73,7 +83,7 @@ def described(result: Result) -> dict[str, Any]:
             "radius_bits": ball.radius,
             **{name: int(result.draws[getattr(ball, name)].max()) + 1 for name in RANGE},
         }
-        content["mean_uncertainty_bits"] = float(np.mean(result.uncertainty))
+        content["mean_uncertainty_bits"] = float(result.uncertainty.mean())
     return content
 
 

@@ -29,7 +29,6 @@ from napari_gsw.batch.order import Way
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, own_version
 from napari_gsw.jobs import DIED, Engine, Failure, Row, Work, guarded
-from napari_gsw.peers.methods import Choice
 
 LOCAL = "local"
 TIMEOUT = 8.0  # seconds to wait for a scheduler
@@ -38,7 +37,7 @@ INSTALL = 'pip install "napari-gsw[batch]"'
 
 
 @contextmanager
-def cluster_engine(way: Way, choice: Choice) -> Iterator[Engine]:
+def cluster_engine(way: Way) -> Iterator[Engine]:
     """What does jobs on a cluster, for as long as one is connected with it."""
     distributed = _package()
     with ExitStack() as stack:
@@ -54,7 +53,7 @@ def cluster_engine(way: Way, choice: Choice) -> Iterator[Engine]:
             _tell(_dashboard(client))
         if not way.quiet and not client.nthreads():
             _tell(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
-        yield partial(_results, client, choice, distributed)
+        yield partial(_results, client, distributed)
 
 
 def _package() -> Any:
@@ -162,20 +161,20 @@ def _dashboard(client: Any) -> str:
 
 
 def _results(
-    client: Any, choice: Choice, distributed: Any, work: Work, jobs: Mapping[str, Task]
+    client: Any, distributed: Any, work: Work, jobs: Mapping[str, Task]
 ) -> Generator[tuple[str, Row | Failure]]:
     """The outcome of each job, as they come.
 
     When there are fewer images than threads to work on them, each chain of an image is a task of its own.
     """
     threads = sum(client.nthreads().values())
-    submit = _chain_tasks if in_parts(choice) and len(jobs) < threads else _image_task
     names: dict[Any, str] = {}
     queue = iter(jobs.items())
     coming = distributed.as_completed(loop=client.loop)
 
     def hand_out(count: int) -> None:
         for name, task in islice(queue, count):
+            submit = _chain_tasks if len(jobs) < threads and in_parts(task) else _image_task
             future = submit(client, work, task)
             names[future] = name
             coming.add(future)

@@ -15,18 +15,19 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from napari_gsw.core import pipeline
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.lazy import is_lazy
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import ChainRun
 from napari_gsw.core.versions import own_version
 from napari_gsw.interruption import check
-from napari_gsw.io import companion, output_folder, read_image
+from napari_gsw.io import companion, output_folder
 from napari_gsw.jobs import Row
+from napari_gsw.label_files import is_zarr
 from napari_gsw.peers.methods import METHODS, Choice, Outcome, segment
 from napari_gsw.result_files import BESIDE, Extras, write_outcome
+from napari_gsw.sources import image_of
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,13 @@ def gathered_up(task: Task, begun: Prepared, *runs: TimedRun) -> Row:
     return _written(task, image, begun.choice, Outcome(result.labels, result.provenance, result), began)
 
 
-def in_parts(choice: Choice) -> bool:
-    """Whether the chains of an image can run in different places."""
-    return choice.method == "gsw" and pipeline.can_be_parted(choice.settings)
+def in_parts(task: Task) -> bool:
+    """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
+    return task.choice.method == "gsw" and pipeline.can_be_parted(task.choice.settings) and not is_zarr(task.image)
 
 
-def _opened(task: Task) -> tuple[NDArray[Any], Choice]:
-    image, axes = read_image(task.image)
+def _opened(task: Task) -> tuple[Any, Choice]:
+    image, axes = image_of(task.image, task.choice)
     settings = task.choice.settings
     return image, replace(task.choice, settings=settings.replace(axes=axes)) if settings.axes == "auto" else task.choice
 
@@ -128,12 +129,15 @@ def _check_place(task: Task) -> None:
         )
 
 
-def _written(task: Task, image: NDArray[Any], choice: Choice, found: Outcome, began: float) -> Row:
+def _written(task: Task, image: Any, choice: Choice, found: Outcome, began: float) -> Row:
     """Write all files of an image, whole or not at all, and tell of them."""
     place = PurePosixPath(task.place)
-    folder, name = task.output / place.parent, f"{place.name}.{task.format}"
+    folder, blocks = task.output / place.parent, is_lazy(image)  # what is read in blocks is written in chunks
+    name = f"{place.name}.{'zarr' if blocks else task.format}"
     with output_folder(folder, [companion(name, other) for other in BESIDE]) as scratch:
         remarks = write_outcome(image, choice.settings.axes, found, scratch, name, task.extras)
+        if blocks and task.format != "zarr":
+            remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir())
         print_of = fingerprint(scratch / companion(name, "provenance.json"))
     result = found.result

@@ -113,7 +113,7 @@ def _engine(order: Order, way: Way) -> Iterator[Engine | None]:
     if way.scheduler is not None:
         from napari_gsw.batch.cluster import cluster_engine
 
-        with cluster_engine(way, order.choice) as engine:
+        with cluster_engine(way) as engine:
             yield engine
         return
     if way.jobs > 1 and METHODS[order.choice.method].samples:

@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, default_words, knobs
@@ -62,14 +61,21 @@ def chosen(given: argparse.Namespace) -> Choice:
     return choose(given.method, given.preset, changes)
 
 
-def named_image(name: str) -> tuple[NDArray[Any], str]:
-    """The image of a file or of a sample, and the order of its axes."""
-    from napari_gsw.io import read_image
+def named_image(name: str) -> tuple[Any, str]:
+    """The image of a file or of a sample, and the order of its axes; of a zarr nothing has been read yet."""
+    from napari_gsw.io import open_image
     from napari_gsw.sample_data import sample
 
     if name.startswith(SAMPLE):
         return np.asarray(sample(name.removeprefix(SAMPLE))[0]), "auto"
-    return read_image(name)
+    return open_image(name)
+
+
+def image_to_segment(name: str, choice: Choice) -> tuple[Any, str]:
+    """As :func:`named_image`; lazy only where it is to be worked on in blocks."""
+    from napari_gsw.sources import image_of
+
+    return named_image(name) if name.startswith(SAMPLE) else image_of(name, choice)
 
 
 def whole_number(text: str) -> int:

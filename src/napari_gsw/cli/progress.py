@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from types import FrameType
 
 from napari_gsw.core.chain import Snapshot
+
+# What is reported as the blocks of a large image are done.
+BLOCK = re.compile(r"block (\d+) of (\d+)")
 
 
 class Progress:
@@ -15,11 +19,13 @@ class Progress:
         from tqdm import tqdm
 
         form = (
-            "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} sweeps [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+            "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
         )
         self.bar = tqdm(
             total=sweeps, desc="reading", disable=quiet, unit=" sweeps", bar_format=form, dynamic_ncols=True
         )
+        self.sweeps = sweeps
+        self._unit = "sweeps"
         self.stopped = False
         self._stage = ""
 
@@ -35,7 +41,12 @@ class Progress:
         self.bar.close()
 
     def report(self, stage: str, snapshot: Snapshot | None) -> bool:
-        if stage != self._stage:
+        blocks = BLOCK.fullmatch(stage)
+        if blocks is not None:
+            self._block(*map(int, blocks.groups()))
+        elif stage != self._stage:
+            if self._count_in("sweeps"):
+                self.bar.reset(self.sweeps)
             self._stage = stage
             self.bar.set_description_str(stage)
             if snapshot is not None:  # the speed is that of the chain, without what came before it
@@ -45,6 +56,19 @@ class Progress:
             self.bar.set_postfix_str(f"{snapshot.n_clusters} clusters, best {best}", refresh=False)
             self.bar.update(snapshot.sweep - self.bar.n)
         return self.stopped
+
+    def _count_in(self, unit: str) -> bool:
+        """Change what the bar counts; False if it counts that already."""
+        changed = self._unit != unit
+        self._unit, self.bar.unit = unit, f" {unit}"
+        return changed
+
+    def _block(self, done: int, count: int) -> None:
+        """A large image comes in blocks, which have a bar of their own."""
+        if self._count_in("blocks"):
+            self.bar.reset(count)
+            self.bar.set_description_str("reading")
+        self.bar.update(done - self.bar.n)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.stopped or self._stage != "sampling":

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_gsw.cli.choices import add_choices, chosen, named_image
+from napari_gsw.cli.choices import add_choices, chosen, image_to_segment
 from napari_gsw.cli.progress import Progress
 from napari_gsw.core.errors import InputError
 
@@ -44,7 +44,9 @@ def add_to(commands: Any) -> None:
     )
     one.add_argument("--init", metavar="FILE", help="label image to start the chain from")
     one.add_argument(
-        "--format", choices=("tif", "png"), default="tif", help="format of the labels in the folder OUT (default tif)"
+        "--format",
+        choices=("tif", "png", "zarr"),
+        help="format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)",
     )
     add_extras(one)
     one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
@@ -67,20 +69,22 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
-    from napari_gsw.io import companion, output_folder, read_labels
+    from napari_gsw.core.lazy import is_lazy
+    from napari_gsw.io import companion, open_labels, output_folder, read_labels
     from napari_gsw.peers.methods import segment
     from napari_gsw.result_files import BESIDE, Extras, write_outcome
 
     choice = chosen(given)
-    image, axes = named_image(given.image)
+    image, axes = image_to_segment(given.image, choice)
     if choice.settings.axes == "auto":
         choice = replace(choice, settings=choice.settings.replace(axes=axes))
+    lazily = is_lazy(image)
     files: dict[str, Any] = {
-        name: read_labels(path)
+        name: open_labels(path) if lazily else read_labels(path)
         for name in ("mask", "sites", "seeds", "init")
         if (path := getattr(given, name)) is not None
     }
-    folder, name = _targets(given)
+    folder, name = _targets(given, lazily)
     ours = [companion(name, other) for other in BESIDE]
     extras = Extras(given.save_sites, given.save_plot, given.uncertainty)
     with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
@@ -94,7 +98,7 @@ def run_segment(given: argparse.Namespace) -> int:
     return 130 if progress.stopped else 0
 
 
-def _targets(given: argparse.Namespace) -> tuple[Path, str]:
+def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
     from napari_gsw.io import companion
     from napari_gsw.result_files import BESIDE
@@ -106,9 +110,11 @@ def _targets(given: argparse.Namespace) -> tuple[Path, str]:
     if kind in LABEL_FILES:
         folder, name = output.parent, output.name
     else:
-        folder, name = output, f"labels.{given.format}"
+        folder, name = output, f"labels.{given.format or ('zarr' if lazily else 'tif')}"
+    if lazily and not name.endswith(".zarr"):
+        raise InputError(f"labels of an image that is read in blocks are written as .zarr, not as {name!r}")
     target = folder / name
-    if os.path.isdir(target) and kind != ".zarr":
+    if os.path.isdir(target) and not name.endswith(".zarr"):
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run writes, or clears away as left over from an earlier one.
     written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in BESIDE)]

@@ -20,14 +20,18 @@ def add_to(commands: Any) -> None:
 
 def run_gui(given: argparse.Namespace) -> int:
     """``napari-gsw gui``."""
+    from napari_gsw.core.lazy import is_lazy, pyramid
+
     try:
         import napari
     except ImportError:
         raise InputError('napari is not installed; try: pip install "napari-gsw[all]"') from None
     image = None if given.image is None else named_image(given.image)[0]
+    if is_lazy(image):
+        image = pyramid(image)
     viewer = napari.Viewer()
     if given.image is not None:
-        viewer.addnamed_image(image, name=Path(given.image.removeprefix(SAMPLE)).stem)
+        viewer.add_image(image, name=Path(given.image.removeprefix(SAMPLE)).stem)
     viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     napari.run()
     return 0

@@ -57,9 +57,8 @@ def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None
     True
     """
     problem = result.problem
-    assert problem.sites is not None
     assert problem.graph is not None
     settings = problem.settings or Settings()
-    words = SiteWords(picture(image, settings.axes), problem.sites, settings)
+    words = SiteWords(picture(image, settings.axes), problem.site_image, settings)
     odds = (model or photo_model()).log_odds(words, problem.graph)
     return boundary_probability(problem, 1 - expit(human_odds(odds, result.snapshot.together)))

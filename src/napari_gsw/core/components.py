@@ -41,7 +41,7 @@ def regions_of(
     if held is not None:
         pixels = np.where(held, np.inf, pixels)
     same = clusters[edges[:, 0]] == clusters[edges[:, 1]]
-    region = _joined(problem.n, edges[same])
+    region = joined(problem.n, edges[same])
     known = together is not None and not np.isnan(together).any()
     tie = np.asarray(together)[touching] if known else None
     means = None if problem.graph is None or known else problem.graph.means
@@ -91,10 +91,10 @@ def _without_smallest(
     if not len(first):
         return None
     chosen = order[first]
-    return _joined(k, np.stack((here[chosen], there[chosen]), axis=1))[region]
+    return joined(k, np.stack((here[chosen], there[chosen]), axis=1))[region]
 
 
-def _joined(n: int, pairs: NDArray[np.integer]) -> Ints:
+def joined(n: int, pairs: NDArray[np.integer]) -> Ints:
     """(n,) which of n things hang together through pairs (m, 2)."""
     graph = sparse.coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int32)

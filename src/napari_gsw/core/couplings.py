@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from napari_gsw.core.cues import chi2
 from napari_gsw.core.diffusion import walk
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features import SiteWords
+from napari_gsw.core.features import Described
 from napari_gsw.core.graph import RegionGraph
 from napari_gsw.core.learnt import BoundaryModel, photo_model
 from napari_gsw.core.settings import Settings
@@ -17,7 +17,7 @@ from napari_gsw.core.settings import Settings
 Floats = NDArray[np.float64]
 
 
-def couplings(graph: RegionGraph, settings: Settings, words: SiteWords) -> Floats:
+def couplings(graph: RegionGraph, settings: Settings, words: Described) -> Floats:
     """beta_ij on every edge, as ``settings.coupling`` says.
 
     constant: beta. length: beta times the boundary's length over the mean length. contrast: beta times exp(-d), with d
@@ -38,7 +38,7 @@ def couplings(graph: RegionGraph, settings: Settings, words: SiteWords) -> Float
     return np.where(graph.order == 2, settings.second_weight * beta, beta)
 
 
-def dissimilarity(graph: RegionGraph, settings: Settings, words: SiteWords) -> Floats:
+def dissimilarity(graph: RegionGraph, settings: Settings, words: Described) -> Floats:
     """(m,) contrast along the boundary, difference of mean colour and of texture, each in units of its scale.
 
     Colour and texture are smoothed over the graph as often as the histograms are: what differs is then not one site

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from napari_gsw.core.diffusion import walk
-from napari_gsw.core.features import SiteWords, positions
-from napari_gsw.core.graph import RegionGraph, means_over
+from napari_gsw.core.features import Described
+from napari_gsw.core.graph import RegionGraph
 from napari_gsw.core.hierarchy import hierarchy
 from napari_gsw.core.spectrum import embedding
 
@@ -39,12 +39,10 @@ def chi2(a: Floats, b: Floats) -> Floats:
 class SiteSums:
     """Sums over pixels of what describes a site: 120 colour words, 32 texture words, three channels, and how many."""
 
-    def __init__(self, words: SiteWords, graph: RegionGraph) -> None:
+    def __init__(self, words: Described, graph: RegionGraph) -> None:
         colour, texture = words.photo_colour.toarray(), words.photo_texture.toarray()
         lab = np.zeros((graph.n, 3))
-        lab[:, : 3 if words.picture.rgb else 1] = (
-            graph.means if words.picture.rgb else graph.means.mean(1, keepdims=True)
-        )
+        lab[:, : 3 if words.rgb else 1] = graph.means if words.rgb else graph.means.mean(1, keepdims=True)
         pixels = graph.pixels[:, np.newaxis].astype(np.float64)
         self.parts = np.cumsum([colour.shape[1], texture.shape[1], 3])
         self.sums: Floats = np.concatenate((colour, texture, lab * pixels, pixels), axis=1)
@@ -60,7 +58,7 @@ class SiteSums:
         ]
 
 
-def first_cues(words: SiteWords, graph: RegionGraph, described: SiteSums) -> Floats:
+def first_cues(words: Described, graph: RegionGraph, described: SiteSums) -> Floats:
     """(m, cues) of the image itself, in the order in which they are computed.
 
     Contrast along the boundary; lightness and colour between the sites; then three differences each (colour words,
@@ -94,11 +92,9 @@ def first_cues(words: SiteWords, graph: RegionGraph, described: SiteSums) -> Flo
     ]  # contrast, both kinds of words, mean colour after 8 steps
     for cue in usual:
         columns += [_around(cue, i, j, n), np.full(m, cue.mean())]
-    square = means_over(np.square(words.picture.channels.astype(np.float64)), words.sites)
-    scatter = np.sqrt(np.maximum(square - np.square(graph.means), 0).sum(axis=1))
+    scatter = np.sqrt(np.maximum(words.squares - np.square(graph.means), 0).sum(axis=1))
     columns += [np.minimum(scatter[i], scatter[j]), np.maximum(scatter[i], scatter[j])]
-    place = means_over(positions(words.sites.shape), words.sites)
-    middle = (place[i] + place[j]) / 2
+    middle = (words.middles[i] + words.middles[j]) / 2
     columns += [middle[:, 0], np.minimum(middle, 1 - middle).min(axis=1)]
     return np.stack(columns, axis=1)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +14,13 @@ from skimage.color import lab2rgb, rgb2hsv
 from napari_gsw.core.codebook import Codebook, shipped
 from napari_gsw.core.diffusion import smoothed_counts, walk
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph import RegionGraph
+from napari_gsw.core.graph import RegionGraph, means_over
 from napari_gsw.core.image import Picture, Pixels
 from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import Sites
+
+Floats = NDArray[np.float64]
 
 # Widths in pixels of the texture filters.
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
@@ -26,8 +30,67 @@ VALUE_WEIGHT = 0.5
 LEAST_VARIANCE = 1e-6
 
 
+class Described(Protocol):
+    """What there is to know about the n sites of an image, however large: histograms of words, channels, and place."""
+
+    @property
+    def settings(self) -> Settings:
+        """Which of all that is wanted."""
+        ...
+
+    @property
+    def rgb(self) -> bool:
+        """Whether the channels are Lab."""
+        ...
+
+    @property
+    def ndim(self) -> int:
+        """Axes of the image's space."""
+        ...
+
+    @property
+    def colour(self) -> sparse.csr_array:
+        """(n, words) of the words that the settings ask for."""
+        ...
+
+    @property
+    def texture(self) -> sparse.csr_array:
+        """(n, words) of texture words."""
+        ...
+
+    @property
+    def photo_colour(self) -> sparse.csr_array:
+        """(n, 120) of the shipped Lab words, whatever the settings ask for; a grey image is a photograph in grey."""
+        ...
+
+    @property
+    def photo_texture(self) -> sparse.csr_array:
+        """(n, 32) of the shipped texture words."""
+        ...
+
+    @property
+    def channels(self) -> Gaussian:
+        """The picture's channels, and where its pixels are if that is to count."""
+        ...
+
+    @property
+    def place(self) -> Gaussian:
+        """Where the pixels are, worth what ``settings.position`` says."""
+        ...
+
+    @property
+    def squares(self) -> Floats:
+        """(n, C) mean square of each channel."""
+        ...
+
+    @property
+    def middles(self) -> Floats:
+        """(n, axes) mean position, from 0 to 1."""
+        ...
+
+
 class SiteWords:
-    """The histograms of words of each site, made when they are asked for and made once.
+    """The sites of an image in memory; each property is made when it is asked for, and once.
 
     Attributes
     ----------
@@ -38,21 +101,26 @@ class SiteWords:
     def __init__(self, picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None = None) -> None:
         self.picture, self.sites, self.settings, self.codebook = picture, sites, settings, codebook
 
+    @property
+    def rgb(self) -> bool:
+        return self.picture.rgb
+
+    @property
+    def ndim(self) -> int:
+        return self.sites.ndim
+
     @cached_property
     def colour(self) -> sparse.csr_array:
-        """(n, words) of the words that the settings ask for."""
         if self.settings.likelihood == "luminance":
             return histogram(luminance_words(self.picture, self.settings.bins), self.sites)
         return histogram(colour_words(self.picture, self.sites, self.settings, self.codebook), self.sites)
 
     @cached_property
     def texture(self) -> sparse.csr_array:
-        """(n, words) of texture words."""
         return histogram(texture_words(self.picture, self.sites, self.settings.texture_words), self.sites)
 
     @cached_property
     def photo_colour(self) -> sparse.csr_array:
-        """(n, 120) of the shipped Lab words, whatever the settings ask for; a grey image is a photograph in grey."""
         s = self.settings
         ours = (s.likelihood, s.colours, self.codebook) == ("words", "lab", None) and s.codebook in ("auto", "shipped")
         if ours and self.picture.rgb:
@@ -66,25 +134,45 @@ class SiteWords:
 
     @cached_property
     def photo_texture(self) -> sparse.csr_array:
-        """(n, 32) of the shipped texture words."""
         count = len(shipped("texture").centres)
         if self.settings.texture_words == count:
             return self.texture
         return histogram(texture_words(self.picture, self.sites, count), self.sites, count)
 
+    @cached_property
+    def channels(self) -> Gaussian:
+        inside = self.sites > 0
+        pixels = self.picture.channels[inside]
+        pixels = pixels[:, telling(pixels.astype(np.float64).var(axis=0))]
+        if self.settings.position > 0:
+            pixels = np.concatenate((pixels, positions(self.sites.shape)[inside]), axis=1)
+        return _gaussian(pixels, self.sites[inside], self.settings)
 
-def likelihoods(words: SiteWords, graph: RegionGraph) -> tuple[Likelihood, ...]:
+    @cached_property
+    def place(self) -> Gaussian:
+        inside = self.sites > 0
+        worth = self.settings.replace(evidence=self.settings.position)
+        return _gaussian(positions(self.sites.shape)[inside], self.sites[inside], worth)
+
+    @cached_property
+    def squares(self) -> Floats:
+        return means_over(np.square(self.picture.channels.astype(np.float64)), self.sites)
+
+    @cached_property
+    def middles(self) -> Floats:
+        return means_over(positions(self.sites.shape), self.sites)
+
+
+def likelihoods(words: Described, graph: RegionGraph) -> tuple[Likelihood, ...]:
     """The blocks of the likelihood that the settings ask for, with one row for each site."""
-    settings, sites = words.settings, words.sites
+    settings = words.settings
     histograms, blocks = [], []
     if settings.likelihood == "gaussian":
-        blocks.append(_channels(words))
+        blocks.append(words.channels)
     else:
         histograms.append((words.colour, settings.phi, settings.evidence))
         if settings.position > 0:
-            inside = sites > 0
-            worth = settings.replace(evidence=settings.position)
-            blocks.append(_gaussian(positions(sites.shape)[inside], sites[inside], worth))
+            blocks.append(words.place)
     if settings.texture_words > 0:
         histograms.append((words.texture, settings.texture_phi, settings.texture_evidence))
     if settings.graph_passes > 0:
@@ -93,16 +181,9 @@ def likelihoods(words: SiteWords, graph: RegionGraph) -> tuple[Likelihood, ...]:
     return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *blocks)
 
 
-def _channels(words: SiteWords) -> Gaussian:
-    """The picture's channels, and where its pixels are if that is to count."""
-    inside = words.sites > 0
-    pixels = words.picture.channels[inside]
-    # A grey picture stored as RGB has two channels of rounding errors, which would count as much as the third.
-    spread = pixels.astype(np.float64).var(axis=0)
-    pixels = pixels[:, spread >= LEAST_VARIANCE * spread.max()]
-    if words.settings.position > 0:
-        pixels = np.concatenate((pixels, positions(words.sites.shape)[inside]), axis=1)
-    return _gaussian(pixels, words.sites[inside], words.settings)
+def telling(variance: Floats) -> NDArray[np.bool_]:
+    """Which channels tell something; a grey picture stored as RGB has two of rounding errors, which would count too."""
+    return np.asarray(variance >= LEAST_VARIANCE * variance.max())
 
 
 def _gaussian(values: Pixels, sites: NDArray[np.int32], settings: Settings) -> Gaussian:
@@ -138,21 +219,31 @@ def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
 
 def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
     """Colour word of each pixel; a codebook of the user's own decides in which colours."""
-    named = settings.codebook
+    book = colour_codebook([picture], [sites > 0], settings, codebook)
+    return book.words(colours(picture, book.space))
+
+
+def colour_codebook(
+    pictures: Sequence[Picture], inside: Sequence[NDArray[np.bool_]], settings: Settings, codebook: Codebook | None
+) -> Codebook:
+    """The words for an image, of which these pictures are parts: given, shipped, or learnt from the pixels `inside`."""
+    rgb, named = pictures[0].rgb, settings.codebook
     if codebook is None and named not in ("auto", "shipped", "image"):
         codebook = Codebook.load(named)
-    space = "channels" if not picture.rgb else settings.colours if codebook is None else codebook.space
-    values = colours(picture, space)
+    space = "channels" if not rgb else settings.colours if codebook is None else codebook.space
     if codebook is None:
-        if named == "shipped" and not picture.rgb:
+        if named == "shipped" and not rgb:
             raise InputError(
                 "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
             )
-        learn = named == "image" or not picture.rgb
-        codebook = Codebook.learn([values[sites > 0]], settings.words, space) if learn else shipped(space)
+        if rgb and named != "image":
+            codebook = shipped(space)
+        else:
+            values = [colours(part, space)[where] for part, where in zip(pictures, inside, strict=True)]
+            codebook = Codebook.learn(_joined(values), settings.words, space)
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
-    return codebook.words(values)
+    return codebook
 
 
 def colours(picture: Picture, space: str) -> Pixels:
@@ -174,10 +265,20 @@ def colours(picture: Picture, space: str) -> Pixels:
 def texture_words(picture: Picture, sites: Sites, count: int) -> NDArray[np.int32]:
     """Texture word of each pixel: shipped words when 32 are asked for in 2D, otherwise learnt from the image."""
     values = texture(picture.luminance)
+    return texture_codebook([values], [sites > 0], count).words(values)
+
+
+def texture_codebook(values: Sequence[Pixels], inside: Sequence[NDArray[np.bool_]], count: int) -> Codebook:
+    """The texture words for an image, of which these filter responses are parts."""
     words = shipped("texture")
-    if count != len(words.centres) or values.ndim != 3:
-        words = Codebook.learn([values[sites > 0]], count, "texture")
-    return words.words(values)
+    if count == len(words.centres) and values[0].ndim == 3:
+        return words
+    return Codebook.learn(_joined([part[where] for part, where in zip(values, inside, strict=True)]), count, "texture")
+
+
+def _joined(parts: Sequence[Pixels]) -> list[Pixels]:
+    """Parts of one image as one array, so that each pixel counts the same."""
+    return [parts[0] if len(parts) == 1 else np.concatenate(parts)]
 
 
 def texture(light: Pixels) -> Pixels:

@@ -7,8 +7,9 @@ becomes CIE Lab, everything else is stretched from its own range to 0..100.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,13 +45,21 @@ class Picture:
         return light
 
 
-def picture(image: ArrayLike, axes: str = "auto") -> Picture:
+class Span(NamedTuple):
+    """The values that become black and white, of each channel; of RGB samples one for all."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> Picture:
     """Check an image and convert it.
 
     Parameters
     ----------
     image : array, 2D or 3D with or without channels, of any integer, boolean or float type and range.
     axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
+    span : of the whole image, where `image` is a part of it; None looks for it.
 
     Examples
     --------
@@ -69,12 +78,20 @@ def picture(image: ArrayLike, axes: str = "auto") -> Picture:
         bad = int(array.size - np.isfinite(array).sum())
         raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them by finite values")
 
-    array = channels_last(array, letters)
-    if "S" in letters and array.shape[-1] in (3, 4):
-        return Picture(_lab(array[..., :3]), True)
-    if "S" in letters and array.shape[-1] == 2:
-        array = array[..., :1]  # grey with alpha
-    return Picture(_stretched(array), False)
+    values, rgb = samples(array, letters)
+    if span is None:
+        span = span_of([values], rgb)
+    return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
+
+
+def samples(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:
+    """(\\*shape, C) what of an array is looked at, without alpha, and whether that is RGB."""
+    values = channels_last(array, letters)
+    if "S" in letters and values.shape[-1] in (3, 4):
+        return values[..., :3], True
+    if "S" in letters and values.shape[-1] == 2:
+        return values[..., :1], False
+    return values, False
 
 
 def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
@@ -112,27 +129,42 @@ def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
     return letters
 
 
-def unit_rgb(rgb: NDArray[np.generic]) -> Pixels:
-    """Samples of any type and range from 0 to 1; those of 8 bits by their type, others at most by their own range."""
+def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Span:
+    """The span of an image, from parts (..., C) that stand for the whole.
+
+    RGB of 8 bits has that of its type, others at most their own range. Any other channel goes from its 0.1 to its 99.9
+    percentile, so that a few hot pixels do not decide.
+    """
+    if rgb:
+        if all(part.dtype == np.uint8 for part in parts):
+            return Span(np.zeros(1), np.full(1, 255.0))
+        low, high = min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
+        return Span(np.array([min(low, 0.0)]), np.array([max(high, 1.0)]))
+    channels = parts[0].shape[-1]
+    ends = np.zeros((2, channels))
+    for c in range(channels):
+        values = np.concatenate([part[..., c].ravel() for part in parts]).astype(np.float64)
+        low, high = np.percentile(values, (0.1, 99.9))
+        ends[:, c] = (low, high) if high > low else (values.min(), values.max())
+    return Span(*ends)
+
+
+def unit_rgb(rgb: NDArray[np.generic], span: Span | None = None) -> Pixels:
+    """Samples of any type and range from 0 to 1."""
     if rgb.dtype == np.uint8:
         return rgb.astype(np.float32) / np.float32(255)
-    values = rgb.astype(np.float64)
-    low, high = min(float(values.min()), 0.0), max(float(values.max()), 1.0)
-    return np.asarray((values - low) / (high - low), dtype=np.float32)
+    (low,), (high,) = span or span_of([rgb], True)
+    return np.asarray(np.clip((rgb.astype(np.float64) - low) / (high - low), 0, 1), dtype=np.float32)
 
 
-def _lab(rgb: NDArray[np.generic]) -> Pixels:
-    return np.ascontiguousarray(rgb2lab(unit_rgb(rgb)), dtype=np.float32)
+def _lab(rgb: NDArray[np.generic], span: Span) -> Pixels:
+    return np.ascontiguousarray(rgb2lab(unit_rgb(rgb, span)), dtype=np.float32)
 
 
-def _stretched(array: NDArray[np.generic]) -> Pixels:
-    """Each channel from its 0.1 and 99.9 percentiles to 0..100, so that a few hot pixels do not decide the range."""
+def _stretched(array: NDArray[np.generic], span: Span) -> Pixels:
+    """Each channel from its span to 0..100."""
     channels = np.empty(array.shape, np.float32)
-    for c in range(array.shape[-1]):
+    for c, (low, high) in enumerate(zip(*span, strict=True)):
         values = array[..., c].astype(np.float64)
-        low, high = np.percentile(values, (0.1, 99.9))
-        if high <= low:
-            low, high = values.min(), values.max()
-        span = high - low
-        channels[..., c] = np.clip((values - low) / span, 0, 1) * 100 if span > 0 else 0
+        channels[..., c] = np.clip((values - low) / (high - low), 0, 1) * 100 if high > low else 0
     return channels

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from napari_gsw.core.cues import SiteSums, first_cues, second_cues
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features import SiteWords
+from napari_gsw.core.features import Described
 from napari_gsw.core.forest import Forest
 from napari_gsw.core.graph import RegionGraph
 
@@ -35,9 +35,9 @@ class BoundaryModel:
     first: Forest
     second: Forest
 
-    def log_odds(self, words: SiteWords, graph: RegionGraph) -> Floats:
+    def log_odds(self, words: Described, graph: RegionGraph) -> Floats:
         """(m,) log odds that the two sites of an edge belong to different segments."""
-        if words.sites.ndim != 2:
+        if words.ndim != 2:
             raise InputError("coupling learnt is for two-dimensional images; choose contrast for a volume")
         if (graph.order != 1).any():
             raise InputError("coupling learnt is for sites that touch; set neighbourhood to 1")

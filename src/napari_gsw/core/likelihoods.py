@@ -139,6 +139,21 @@ class Gaussian(Likelihood):
         return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, KNOWN if shape is None else shape, spread)
 
     @classmethod
+    def from_sums(
+        cls, mass: NDArray[np.integer], sums: Floats, squares: Floats, evidence: float | None = None,
+        kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
+    ) -> Gaussian:  # fmt: skip
+        """From sums over the pixels of each site: mass (n,), sums and squares (n, channels) of the plain values."""
+        total = int(mass.sum())
+        mean = sums.sum(axis=0) / total
+        variance = np.maximum(squares.sum(axis=0) / total - mean**2, 0)
+        heavy = mass[:, np.newaxis]
+        squares = np.maximum(squares - 2 * mean * sums + mean**2 * heavy, 0)
+        sums = sums - mean * heavy
+        return cls(np.asarray(mass, np.int64), sums, squares, variance, evidence, kappa,
+                   KNOWN if shape is None else shape, spread)  # fmt: skip
+
+    @classmethod
     def from_values(cls, values: ArrayLike, **more: float) -> Gaussian:
         """From one observation for each site: values (n, channels)."""
         x = np.asarray(values, dtype=np.float64)

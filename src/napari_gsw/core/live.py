@@ -25,6 +25,7 @@ from napari_gsw.core.matching import matched
 from napari_gsw.core.memory import Memory
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import CHECK_EVERY, chains, site_labels, to_be_judged
+from napari_gsw.core.posterior import site_pixels
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.summary import Summary
 
@@ -113,11 +114,7 @@ class LiveChain:
         n = problem.n
         self.locks: Flags = np.zeros(n, bool) if held is None else held >= 0
         self.painted = self.locks.copy()
-        self.pixels = (
-            np.ones(n)
-            if problem.sites is None
-            else np.bincount(problem.sites.ravel(), minlength=n + 1)[1:].astype(float)
-        )
+        self.pixels = site_pixels(problem)
         labels = self.ensemble.snapshots[0].labels.astype(np.int64)
         given = np.zeros(n, np.int64) if init is None else np.maximum(site_labels(problem, init, "init"), 0)
         if held is not None:

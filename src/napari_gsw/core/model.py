@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core import arrays
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import RegionGraph, adjacency, check_edges
+from napari_gsw.core.lazy import painted
 from napari_gsw.core.likelihoods import DirichletMultinomial, Likelihood, evidence
+from napari_gsw.core.mosaic import Image, Mosaic
 from napari_gsw.core.priors import DirichletProcess, PartitionPrior
 from napari_gsw.core.settings import Settings
 
@@ -33,10 +36,11 @@ class Problem:
     edges : (m, 2) int32 pairs of neighbouring sites.
     beta : (m,) coupling of each edge, of either sign.
     prior : the partition prior.
-    sites : label image 1..n the problem was made from (0 is not a site), or None.
+    sites : label image 1..n the problem was made from (0 is not a site), in memory or as a mosaic of blocks; or None.
     graph : boundary lengths and contrasts of the edges, or None.
     settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
     signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
+    frame : how the image was read, if it was read in blocks, or None.
     """
 
     n: int
@@ -44,10 +48,11 @@ class Problem:
     edges: NDArray[np.int32]
     beta: Floats
     prior: PartitionPrior
-    sites: NDArray[np.int32] | None = None
+    sites: Image | None = None
     graph: RegionGraph | None = None
     settings: Settings | None = None
     signal: NDArray[np.float32] | None = None
+    frame: Any = None
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -105,13 +110,23 @@ class Problem:
         return adjacency(self.n, self.edges, self.beta)
 
     def paint(self, values: ArrayLike, background: float = 0) -> NDArray[np.generic]:
-        """One value for each site -> an image, with `background` where there is no site."""
+        """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""
         if self.sites is None:
             raise InputError("this problem was not made from an image, so there is nothing to paint")
         row = np.asarray(values)
         lookup = np.concatenate((np.array([background], dtype=row.dtype), row))
-        painted: NDArray[np.generic] = lookup[self.sites]
-        return painted
+        if isinstance(self.sites, Mosaic):
+            lazily: NDArray[np.generic] = painted(self.sites, lookup)
+            return lazily
+        in_memory: NDArray[np.generic] = lookup[self.sites]
+        return in_memory
+
+    @property
+    def site_image(self) -> NDArray[np.int32]:
+        """The sites as one array in memory."""
+        if self.sites is None:
+            raise InputError("this problem was not made from an image, so there are no sites to look at")
+        return np.asarray(self.sites)
 
 
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:

@@ -6,6 +6,8 @@ all the rest, outlined pixel by pixel and parted where they are joined by a neck
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
@@ -34,9 +36,8 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
     neck : an object is parted where it is thinner (and darker) than this share of the smaller of the two parts; 0
         leaves what touches together.
     """
-    assert problem.sites is not None
     numbers = np.unique(clusters, return_inverse=True)[1]
-    image = outlined(problem, numbers)
+    image = outlined(problem.site_image, problem.signal, looks(problem, numbers))
     inside = image >= 0
     background = np.bincount(image[inside]).argmax()
     parts = label(inside & (image != background), connectivity=1)
@@ -52,28 +53,47 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
     return number[index].reshape(parts.shape)
 
 
-def outlined(problem: Problem, clusters: NDArray[np.integer]) -> NDArray[np.int64]:
-    """(\\*shape,) cluster of each pixel, -1 where there is no site.
+class Looks(NamedTuple):
+    """What a pixel is compared with to find its cluster.
 
-    A pixel of a site that touches another cluster goes to the one of these clusters whose mean signal is nearest: sites
-    are coarser than the borders of objects.
+    Attributes
+    ----------
+    clusters : (n,) cluster of each site, from 0.
+    near : (n, clusters) whether a site is in a cluster or touches it.
+    mean : (clusters,) signal.
     """
-    sites = problem.sites
-    assert sites is not None
-    image = np.concatenate(([-1], clusters))[sites]
-    if problem.signal is None:
-        return image
+
+    clusters: NDArray[np.integer]
+    near: NDArray[np.bool_]
+    mean: Floats
+
+
+def looks(problem: Problem, clusters: NDArray[np.integer]) -> Looks:
+    """What the clusters, numbered from 0 without gaps, look like."""
     k, n = int(clusters.max()) + 1, problem.n
     near = np.zeros((n, k), bool)
     near[np.arange(n), clusters] = True
     i, j = problem.edges.T
     near[i, clusters[j]] = near[j, clusters[i]] = True
-    inside = image >= 0
-    pixels = np.maximum(np.bincount(image[inside], minlength=k), 1)
-    mean = np.bincount(image[inside], problem.signal[inside], k) / pixels
-    border = np.concatenate(([False], near.sum(axis=1) > 1))[sites]
-    gap = np.abs(problem.signal[border][:, np.newaxis] - mean)
-    gap[~near[sites[border] - 1]] = np.inf
+    if problem.graph is None:
+        return Looks(clusters, near, np.zeros(k))
+    pixels = problem.graph.pixels
+    light = np.bincount(clusters, problem.graph.means[:, 0] * pixels, k)
+    return Looks(clusters, near, np.asarray(light / np.bincount(clusters, pixels, k)))
+
+
+def outlined(sites: Ints, light: NDArray[np.float32] | None, looks: Looks) -> NDArray[np.int64]:
+    """(\\*shape,) cluster of each pixel of an image or of a part of it, -1 where there is no site.
+
+    A pixel of a site that touches another cluster goes to the one of these clusters whose mean signal is nearest: sites
+    are coarser than the borders of objects.
+    """
+    image = np.concatenate(([-1], looks.clusters))[sites]
+    if light is None:
+        return image
+    border = np.concatenate(([False], looks.near.sum(axis=1) > 1))[sites]
+    gap = np.abs(light[border][:, np.newaxis] - looks.mean)
+    gap[~looks.near[sites[border] - 1]] = np.inf
     image[border] = gap.argmin(axis=1)
     return image
 

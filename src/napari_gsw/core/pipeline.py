@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,10 @@ from napari_gsw.core.features import SiteWords, likelihoods
 from napari_gsw.core.graph import region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.jit import is_compiled
+from napari_gsw.core.large import Opened, described, opened
+from napari_gsw.core.lazy import chunk_lengths, is_lazy, levels, read
 from napari_gsw.core.model import Problem
+from napari_gsw.core.mosaic import Mosaic, counted
 from napari_gsw.core.result import Result, Trace, result, trace_of
 from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
 from napari_gsw.core.signal import signal_picture
@@ -37,6 +41,8 @@ from napari_gsw.core.versions import all_versions
 Report = Callable[[str, Snapshot | None], bool | None]
 # Sweeps from one look at the agreement of the chains to the next.
 CHECK_EVERY = 50
+# Bytes that are hashed at a time.
+HASHED = 2**25
 
 
 def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
@@ -75,7 +81,9 @@ def prepare(
 
     Parameters
     ----------
-    image : 2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see ``axes``.
+    image : 2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see ``axes``. A dask or zarr
+        array, a list of them from fine to coarse or an OME-Zarr group is read in blocks, of which only a few are in
+        memory at a time; what is painted from its sites is lazy.
     settings, preset, \\*\\*changes : a Settings object or the name of a preset, and single settings by name.
     sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
     mask : non-zero where the image is to be segmented.
@@ -87,6 +95,8 @@ def prepare(
     chosen = resolve(settings, preset, changes)
     tell = report or (lambda stage, snapshot: None)
     prior = priors.from_settings(chosen)
+    if is_lazy(image):
+        return _prepare_lazy(opened(image, chosen.axes), chosen, prior, sites, mask, beta, codebook, tell)
     objects = chosen.signal == "objects"
     seen = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
     tell("superpixels", None)
@@ -99,6 +109,42 @@ def prepare(
     strengths = couplings(graph, chosen, words) if beta is None else np.asarray(beta, dtype=np.float64)
     light = seen.channels[..., 0] if objects else None
     return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph, chosen, light)
+
+
+def _prepare_lazy(
+    image: Opened,
+    settings: Settings,
+    prior: priors.PartitionPrior,
+    sites: Any,
+    mask: Any,
+    beta: ArrayLike | None,
+    codebook: Codebook | None,
+    tell: Report,
+) -> Problem:
+    grid = image.grid(settings.block_pixels)
+    if len(grid) == 1:
+        sites, mask = (None if a is None else np.asarray(a) for a in (sites, mask))
+        whole = settings.replace(axes=image.axes)
+        made = prepare(image.whole(), whole, sites=sites, mask=mask, beta=beta, codebook=codebook, report=tell)
+        return replace(made, sites=Mosaic.whole(made.site_image), settings=settings)
+
+    def done(blocks: int) -> None:
+        tell(f"block {blocks} of {len(grid)}", None)
+
+    found = described(image, grid, settings, sites, mask, codebook, done)
+    blocks = likelihoods(found.words, found.graph)
+    strengths = couplings(found.graph, settings, found.words) if beta is None else np.asarray(beta, dtype=np.float64)
+    return Problem(
+        found.graph.n,
+        blocks,
+        found.graph.edges,
+        strengths,
+        prior,
+        found.sites,
+        found.graph,
+        settings,
+        frame=found.frame,
+    )
 
 
 def segment(
@@ -264,22 +310,27 @@ def site_labels(problem: Problem, image: ArrayLike, name: str) -> NDArray[np.int
     """Label image -> (n,) the commonest non-zero label under each site, -1 where there is none."""
     sites = problem.sites
     assert sites is not None
-    labels = np.asarray(image)
-    if labels.shape != sites.shape or labels.dtype.kind not in "bui":
+    labels: Any = image if is_lazy(image) else np.asarray(image)
+    if tuple(labels.shape) != sites.shape or labels.dtype.kind not in "bui":
         raise InputError(
             f"{name} must be whole numbers of the image's shape: {sites.shape}, not {labels.shape} ({labels.dtype})"
         )
-    if labels.min() < 0 or labels.max() > np.iinfo(np.int32).max:
-        raise InputError(f"{name} must be numbers in [0, 2147483647], not {labels.min()} to {labels.max()}")
-    painted = (labels > 0) & (sites > 0)
-    found = np.full(problem.n, -1, np.int32)
-    if not painted.any() and labels.any():
+    any_painted = False
+
+    def part(where: tuple[slice, ...]) -> NDArray[np.integer]:
+        nonlocal any_painted
+        here = read(labels, where)
+        if here.min() < 0 or here.max() > np.iinfo(np.int32).max:
+            raise InputError(f"{name} must be numbers in [0, 2147483647], not {here.min()} to {here.max()}")
+        any_painted |= bool(here.any())
+        return here
+
+    site, label, count = counted(sites, problem.n, part)
+    if not len(site) and any_painted:
         raise InputError(f"{name} touch no site: every labelled pixel lies outside the mask or the given sites")
-    if painted.any():
-        both = np.stack((sites[painted] - 1, labels[painted].astype(np.int64)))
-        pairs, count = np.unique(both, axis=1, return_counts=True)
-        order = np.argsort(count, kind="stable")  # the commonest comes last and stays
-        found[pairs[0, order]] = pairs[1, order]
+    found = np.full(problem.n, -1, np.int32)
+    order = np.argsort(count, kind="stable")  # the commonest comes last and stays
+    found[site[order]] = label[order]
     return found
 
 
@@ -287,12 +338,12 @@ def provenance(
     image: ArrayLike, settings: Settings, seed: int, problem: Problem, snapshot: Snapshot, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What made a result: enough to make it again."""
-    array = np.asarray(image)
+    array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
     return {
         "software": "napari-gsw",
         "versions": all_versions(),
         "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)},
-        "given": {name: array_hash(np.asarray(value)) for name, value in given.items()},
+        "given": {name: array_hash(value if is_lazy(value) else np.asarray(value)) for name, value in given.items()},
         "settings": settings.to_dict(),
         "seed": int(seed),
         "sites": problem.n,
@@ -304,10 +355,19 @@ def provenance(
     }
 
 
-def array_hash(array: NDArray[Any]) -> str:
-    """SHA-256 of an array's shape, type and values."""
-    head = f"{array.shape}{array.dtype.str}".encode()
-    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
+def array_hash(array: Any) -> str:
+    """SHA-256 of an array's shape, type and values; the same whether it is in memory or lazy."""
+    shape = tuple(int(n) for n in array.shape)
+    found = hashlib.sha256(f"{shape}{array.dtype.str}".encode())
+    row = max(1, array.dtype.itemsize * int(np.prod(shape[1:])))
+    # Rows of whole chunks, so that a lazy array is not read again and again.
+    thick = chunk_lengths(array)[0] if is_lazy(array) and shape else max(1, HASHED // row)
+    thick *= max(1, HASHED // (row * thick))
+    for start in range(0, shape[0], thick) if shape else ():
+        found.update(np.ascontiguousarray(read(array, (slice(start, start + thick),))).data)
+    if not shape:
+        found.update(np.asarray(array).tobytes())
+    return found.hexdigest()
 
 
 def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.hierarchy import Hierarchy, hierarchy
+from napari_gsw.core.lazy import beside
 from napari_gsw.core.model import Problem
+from napari_gsw.core.mosaic import Mosaic
 from napari_gsw.core.pixel_kernels import raise_faces
 
 Floats = NDArray[np.float64]
@@ -69,9 +71,14 @@ class Faces(NamedTuple):
 
 def site_faces(problem: Problem) -> Faces:
     """The faces between the sites of a problem's image; found once, they make boundary images quickly."""
-    if problem.sites is None or problem.graph is None:
+    return _faces(problem, problem.site_image)
+
+
+def _faces(problem: Problem, sites: NDArray[np.int32]) -> Faces:
+    """The faces in the sites of an image or of a part of it."""
+    if problem.graph is None:
         raise InputError("this problem was not made from an image, so there is no boundary image")
-    sites, n = problem.sites, problem.n
+    n = problem.n
     touching = np.flatnonzero(problem.graph.order == 1)
     ends = problem.edges[touching].astype(np.int64)
     key = ends[:, 0] * n + ends[:, 1]  # sorted, as region_graph leaves it
@@ -87,13 +94,20 @@ def site_faces(problem: Problem) -> Faces:
 
 
 def boundary_probability(problem: Problem, together: Floats, faces: Faces | None = None) -> NDArray[np.float32]:
-    """Image of the probability that a boundary runs through a pixel.
+    """Image of the probability that a boundary runs through a pixel; a lazy one of a mosaic.
 
     A pixel beside another site has the probability that the two sites are in different clusters (the largest, if there
     are several); all others have 0. NaN beside other sites if no sweep has been counted yet.
     """
-    first, second, edge = site_faces(problem) if faces is None else faces
-    assert problem.sites is not None
-    image = np.zeros(problem.sites.shape, np.float32)
-    raise_faces(first, second, edge, (1 - together).astype(np.float32), image.reshape(-1))
-    return image
+    apart = (1 - together).astype(np.float32)
+
+    def image_of(sites: NDArray[np.int32], known: Faces | None = None) -> NDArray[np.float32]:
+        first, second, edge = _faces(problem, sites) if known is None else known
+        image = np.zeros(sites.shape, np.float32)
+        raise_faces(first, second, edge, apart, image.reshape(-1))
+        return image
+
+    if isinstance(problem.sites, Mosaic):
+        lazily: NDArray[np.float32] = beside(problem.sites, image_of, np.float32)
+        return lazily
+    return image_of(problem.site_image, faces)

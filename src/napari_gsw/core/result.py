@@ -80,7 +80,7 @@ class Result:
 
     @property
     def n_regions(self) -> int:
-        return len(np.unique(self.labels[self.labels > 0])) if self.objects else len(np.unique(self.regions))
+        return self.summary.largest if self.objects else len(np.unique(self.regions))
 
     @property
     def objects(self) -> bool:
@@ -125,7 +125,7 @@ class Result:
 def result(summary: Summary, made: Mapping[str, Any]) -> Result:
     """Paint what a summary says of the sites; `made` is the provenance."""
     problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
-    dtype = np.uint16 if shown.max() <= np.iinfo(np.uint16).max else np.uint32
+    dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
     unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
     return Result(
         labels=shown.astype(dtype),

@@ -27,6 +27,13 @@ class Settings(Options):
         "image",
         "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
     )
+    block_pixels: int = knob(
+        2**21,
+        "image",
+        "Lazy images (zarr, dask) of more than eight times as many pixels are worked on in blocks of about so many.",
+        low=2**12,
+        title="Pixels of a block",
+    )
 
     signal: str = knob(
         "colour",
@@ -60,6 +67,17 @@ class Settings(Options):
         optional=True,
         low=1,
         title="Number of sites",
+    )
+    most_sites: int | None = knob(
+        500_000,
+        "superpixels",
+        "Sites of an image at most, where they go by the site size: in a very large image they are larger than that; "
+        "none for no limit.",
+        kind=int,
+        optional=True,
+        low=1,
+        when=("site_count", (None,)),
+        title="Most sites",
     )
     compactness: float = knob(
         10.0,
@@ -556,7 +574,8 @@ class Settings(Options):
 
     def wanted_sites(self, pixels: int) -> int:
         """How many sites so many pixels are to become."""
-        return min(self.site_count or max(1, round(pixels / self.site_size)), pixels)
+        by_size = max(1, round(pixels / self.site_size))
+        return min(self.site_count or min(by_size, self.most_sites or by_size), pixels)
 
 
 def knobs() -> Mapping[str, Knob]:

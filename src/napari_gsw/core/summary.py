@@ -19,7 +19,10 @@ from napari_gsw.core.components import regions_of
 from napari_gsw.core.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
 from napari_gsw.core.diagnostics import Diagnosis, diagnose
 from napari_gsw.core.hierarchy import Hierarchy
+from napari_gsw.core.large_objects import object_mosaic
+from napari_gsw.core.lazy import lazy_copy, painted
 from napari_gsw.core.model import Problem
+from napari_gsw.core.mosaic import Image, Mosaic, counted
 from napari_gsw.core.objects import object_labels
 from napari_gsw.core.posterior import boundary_tree, site_pixels
 from napari_gsw.core.settings import Settings
@@ -126,12 +129,33 @@ class Summary:
         return numbered(parts, self.seeds)
 
     @cached_property
+    def _objects(self) -> Image | None:
+        """Objects pixel by pixel, if that is the view."""
+        if self.settings.view != "objects":
+            return None
+        find = object_labels if self.problem.frame is None else object_mosaic
+        return find(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+
+    @cached_property
     def labels(self) -> NDArray[np.integer]:
         """Label image of the view that the settings ask for."""
-        if self.settings.view == "objects":
-            return object_labels(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+        if isinstance(self._objects, Mosaic):
+            shown = painted(self._objects, np.arange(self.largest + 1, dtype=np.uint32))
+            return cast(NDArray[np.integer], shown)
+        if self._objects is not None:
+            lazily = isinstance(self.problem.sites, Mosaic)
+            return lazy_copy(self._objects, self._objects.shape) if lazily else self._objects
         shown = self.problem.paint(self.regions if self.settings.view == "regions" else self.clusters)
         return cast(NDArray[np.integer], shown)
+
+    @property
+    def largest(self) -> int:
+        """The largest number in the label image."""
+        if isinstance(self._objects, Mosaic):
+            return int(max(table.max() for table in self._objects.numbers))
+        if self._objects is not None:
+            return int(self._objects.max())
+        return int((self.regions if self.settings.view == "regions" else self.clusters).max())
 
     def detailed(self, share: float) -> Numbers:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
@@ -142,11 +166,10 @@ class Summary:
 def site_majority(image: NDArray[np.integer], problem: Problem) -> Numbers:
     """(n,) the commonest number of a label image under each site."""
     assert problem.sites is not None
-    inside = problem.sites > 0
-    pairs, count = np.unique(np.stack((problem.sites[inside] - 1, image[inside])), axis=1, return_counts=True)
+    site, number, count = counted(problem.sites, problem.n, lambda where: np.asarray(image[where]) + 1)
     found = np.zeros(problem.n, np.int64)
     order = np.argsort(count, kind="stable")  # the commonest comes last and stays
-    found[pairs[0, order]] = pairs[1, order]
+    found[site[order]] = number[order] - 1  # 0, the background, is as good as any
     return found
 
 

@@ -83,12 +83,11 @@ def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
     wrong by their uncertainty, of all faces between sites, and of those on boundaries of the result.
     """
     problem = result.problem
-    assert problem.sites is not None
     assert problem.graph is not None
     settings = problem.settings or preset("general")
     people = people_along(result, scene)
     length = problem.graph.length
-    words = SiteWords(picture(scene.image, settings.axes), problem.sites, settings)
+    words = SiteWords(picture(scene.image, settings.axes), problem.site_image, settings)
     learnt = (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
     apart, human = 1 - result.snapshot.together, expit(human_odds(learnt, result.snapshot.together))
     i, j = problem.edges.T
