@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.experiments.jobs import DIED, Manner, run_jobs
+from napari_gsw.jobs import DIED, Failure, Manner, each_job, guarded, run_jobs
 
 
 def squared(value):
@@ -93,6 +94,38 @@ def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
     done = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, Manner(tmp_path, 2, quiet=True))
     assert done.failed == {"job 1": DIED}
     assert list(done.done) == ["job 0", "job 2", "job 3", "job 4"]
+    assert [calls(tmp_path, k) for k in range(5)] == [1, 2, 1, 1, 1]
+
+
+def test_what_may_pass_is_what_the_system_says_and_does_not_last():
+    def outcome(reason):
+        def work(_):
+            raise reason
+
+        return guarded(work, None)
+
+    assert outcome(OSError(errno.EIO, "Input/output error")).again
+    assert not outcome(OSError(errno.ENOSPC, "No space left on device")).again
+    assert not outcome(OSError("broken data stream")).again  # as decoders say it
+    assert not outcome(gsw.InputError("wrong")).again
+    assert outcome(MemoryError()).again
+    assert outcome(ZeroDivisionError("a\nb")) == Failure("a defect of the program: ZeroDivisionError: a b")
+    assert guarded(squared, Failure("before")) == Failure("before")
+
+
+def test_a_journal_tells_how_many_tries_it_took(tmp_path):
+    manner, moods = Manner(tmp_path, quiet=True), [OSError(errno.EIO, "hiccup")]
+
+    def moody(value):
+        if moods:
+            raise moods.pop()
+        return squared(value)
+
+    for _ in range(2):  # done, and then read
+        (told,) = each_job("t", moody, {"a": 3}, {}, manner)
+        assert told == ("a", {"square": 9}, 2)
+    (told,) = each_job("t", moody, {"a": 3}, {}, manner, holds=lambda name, row: row["square"] > 10)
+    assert told.attempts == 1
 
 
 def test_an_output_folder_that_cannot_be_written_is_named(tmp_path):

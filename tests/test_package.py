@@ -21,8 +21,9 @@ ROOT = Path(__file__).parents[1]
 
 def test_importing_the_package_loads_no_screen_no_cluster_and_no_plots():
     script = (
-        "import sys, napari_gsw\n"
-        "heavy = {'napari', 'qtpy', 'PyQt6', 'PySide6', 'PyQt5', 'dask', 'matplotlib', 'magicgui', 'pyqtgraph'}\n"
+        "import sys, napari_gsw, napari_gsw.batch\n"
+        "heavy = {'napari', 'qtpy', 'PyQt6', 'PySide6', 'PyQt5', 'dask', 'distributed', 'matplotlib', 'magicgui',"
+        " 'pyqtgraph'}\n"
         "print(sorted(heavy & {m.partition('.')[0] for m in sys.modules}))"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

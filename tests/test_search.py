@@ -17,8 +17,8 @@ from napari_gsw.core.chain import annealed, exported, redirected, relaxed, resto
 from napari_gsw.core.ensemble import Ensemble, pooled
 from napari_gsw.core.tempering import geometric_ladder, tempered
 from napari_gsw.experiments import search
-from napari_gsw.experiments.jobs import Manner
 from napari_gsw.experiments.pictures import Plan
+from napari_gsw.jobs import Manner
 from problems import planar
 
 KINDS = {

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from napari_gsw.cli import benchmark, evaluation, reproduction, segmentation, window
+from napari_gsw.cli import batching, benchmark, evaluation, reproduction, segmentation, window
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
 
@@ -42,6 +42,6 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (segmentation, evaluation, reproduction, benchmark, window):
+    for command in (segmentation, batching, evaluation, reproduction, benchmark, window):
         command.add_to(commands)
     return top

@@ -73,15 +73,9 @@ def named_image(name: str) -> tuple[Any, str]:
 
 def image_to_segment(name: str, choice: Choice) -> tuple[Any, str]:
     """As :func:`named_image`; lazy only where it is to be worked on in blocks."""
-    from napari_gsw.core.large import opened
-    from napari_gsw.core.lazy import is_lazy
-    from napari_gsw.io import read_image
+    from napari_gsw.sources import image_of
 
-    image, axes = named_image(name)
-    if not is_lazy(image):
-        return image, axes
-    grid = opened(image, choice.settings.axes).grid(choice.settings.block_pixels)
-    return (image, axes) if choice.method == "gsw" and len(grid) > 1 else read_image(name)
+    return named_image(name) if name.startswith(SAMPLE) else image_of(name, choice)
 
 
 def whole_number(text: str) -> int:

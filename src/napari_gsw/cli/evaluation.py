@@ -13,7 +13,7 @@ from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
     from napari_gsw.data_sets import Example
-    from napari_gsw.experiments.jobs import Manner
+    from napari_gsw.jobs import Manner
 
 PARTLY = 3
 
@@ -54,11 +54,15 @@ def add_manner(command: argparse.ArgumentParser) -> None:
 
 def manner_of(given: argparse.Namespace) -> Manner:
     from napari_gsw.core.pipeline import warm_up
-    from napari_gsw.experiments.jobs import Manner
+    from napari_gsw.jobs import Manner
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     warm_up()  # so that the processes find everything compiled
-    return Manner(Path(given.output), given.jobs or cores, given.fresh, given.quiet)
+    return Manner(Path(given.output), given.jobs or cores(), given.fresh, given.quiet)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_evaluate(given: argparse.Namespace) -> int:

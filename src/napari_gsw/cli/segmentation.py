@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
-
 from napari_gsw.cli.choices import add_choices, chosen, image_to_segment
 from napari_gsw.cli.progress import Progress
 from napari_gsw.core.errors import InputError
@@ -50,24 +48,31 @@ def add_to(commands: Any) -> None:
         choices=("tif", "png", "zarr"),
         help="format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)",
     )
-    one.add_argument("--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png")
-    one.add_argument(
+    add_extras(one)
+    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_choices(one)
+
+
+def add_extras(command: argparse.ArgumentParser) -> None:
+    """What else is written beside the labels."""
+    command.add_argument(
+        "--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png"
+    )
+    command.add_argument(
         "--uncertainty",
         action="store_true",
         help="also write entropy.tif, boundary.tif, contour.tif, people.tif, the range of plausible segmentations and "
         "posterior.json with the agreement of the chains",
     )
-    one.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
-    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-    add_choices(one)
+    command.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
 
 
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.lazy import is_lazy
-    from napari_gsw.io import companion, open_labels, output_folder, read_labels, write_chain, write_found
+    from napari_gsw.io import companion, open_labels, output_folder, read_labels
     from napari_gsw.peers.methods import segment
-    from napari_gsw.posterior_files import write_posterior
+    from napari_gsw.result_files import BESIDE, Extras, write_outcome
 
     choice = chosen(given)
     image, axes = image_to_segment(given.image, choice)
@@ -80,17 +85,12 @@ def run_segment(given: argparse.Namespace) -> int:
         if (path := getattr(given, name)) is not None
     }
     folder, name = _targets(given, lazily)
-    ours = [companion(name, other) for other in _beside()]
+    ours = [companion(name, other) for other in BESIDE]
+    extras = Extras(given.save_sites, given.save_plot, given.uncertainty)
     with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
         found = segment(image, choice, given.seed, report=progress.report, **files)
         progress.close()
-        remarks = write_found(found.labels, found.provenance, scratch, name)
-        if found.result is not None:
-            remarks += write_chain(found.result, scratch, name, given.save_sites)
-            if given.uncertainty:
-                write_posterior(image, found.result, scratch, name)
-        if given.save_plot:
-            _plots(image, choice.settings.axes, found, scratch, name)
+        remarks = write_outcome(image, choice.settings.axes, found, scratch, name, extras)
     if not given.quiet:
         print(summary(found, folder / name))
         for remark in remarks:
@@ -98,17 +98,10 @@ def run_segment(given: argparse.Namespace) -> int:
     return 130 if progress.stopped else 0
 
 
-def _beside() -> tuple[str, ...]:
-    """Everything that may stand beside the labels."""
-    from napari_gsw.io import COMPANIONS
-    from napari_gsw.posterior_files import FILES
-
-    return COMPANIONS + FILES
-
-
 def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
     from napari_gsw.io import companion
+    from napari_gsw.result_files import BESIDE
 
     output = Path(given.output)
     kind = output.suffix.lower()
@@ -124,7 +117,7 @@ def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str
     if os.path.isdir(target) and not name.endswith(".zarr"):
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run writes, or clears away as left over from an earlier one.
-    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in _beside())]
+    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in BESIDE)]
     for source in (given.image, given.mask, given.sites, given.seeds, given.init):
         if source is None or not os.path.exists(source):
             continue
@@ -154,13 +147,3 @@ def _part(result: Result) -> str:
 
 def _many(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-def _plots(image: NDArray[Any], axes: str, found: Outcome, folder: Path, labels_name: str) -> None:
-    from napari_gsw import plots
-    from napari_gsw.io import companion
-
-    plots.save_overlay(image, found.labels, folder / companion(labels_name, "overlay.png"), axes)
-    if found.result is not None:
-        plots.save_trace(found.result.traces, folder / companion(labels_name, "trace.png"))
-        plots.save_uncertainty(found.result, folder / companion(labels_name, "uncertainty.png"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -183,8 +183,7 @@ def segment(
     """
     beta, codebook, changes = _own(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
-    if codebook is None and chosen.codebook not in ("auto", "shipped", "image"):
-        codebook = Codebook.load(chosen.codebook)  # here, so that its words are in the provenance
+    codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
     held = None if seeds is None else site_labels(problem, seeds, "seeds")
     if report and not is_compiled(kernels.advance):
@@ -193,8 +192,7 @@ def segment(
     rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
 
     def known() -> Summary:
-        shares = [one.together for one in ensemble.snapshots]
-        return Summary(problem, chosen, pooled(ensemble.snapshots), [np.concatenate(row) for row in rows], shares)
+        return summarized(problem, chosen, ensemble.snapshots, [np.concatenate(row) for row in rows])
 
     for snapshots in ensemble.run(chosen.sweeps, CHECK_EVERY):
         for row, one in zip(rows, snapshots, strict=True):
@@ -203,11 +201,54 @@ def segment(
             break
         if to_be_judged(chosen, snapshots[0].sweep) and known().diagnosis.agree:
             break
-    summary = known()
     given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
-    given["codebook"] = None if codebook is None else codebook.centres
-    made = provenance(image, chosen, seed, problem, summary.snapshot, {k: v for k, v in given.items() if v is not None})
+    return concluded(image, known(), seed, codebook, {k: v for k, v in given.items() if v is not None})
+
+
+class ChainRun(NamedTuple):
+    """What one of several chains has found, as plain arrays that any process can go on with: its state, its trace."""
+
+    state: Mapping[str, NDArray[Any]]
+    trace: NDArray[np.float64]
+
+
+def sampled(problem: Problem, settings: Settings, seed: int, number: int) -> ChainRun:
+    """Run one of the chains of a segmentation, the one of this number, by itself."""
+    alone = chains(problem, settings, seed, numbers=(number,))
+    trace = np.concatenate([one.trace for (one,) in alone.run(settings.sweeps)])
+    return ChainRun(dict(alone.snapshots[0].state), trace)
+
+
+def gathered(problem: Problem, settings: Settings, runs: Sequence[ChainRun]) -> Summary:
+    """What chains that ran by themselves have to say together: the same as if they had run side by side."""
+    snapshots = [run(problem, 0, state=one.state) for one in runs]
+    return summarized(problem, settings, snapshots, [one.trace for one in runs])
+
+
+def can_be_parted(settings: Settings) -> bool:
+    """Whether the chains need nothing of one another: those that end by agreement have to be looked at together."""
+    return settings.chains > 1 and settings.stop != "agreement"
+
+
+def summarized(
+    problem: Problem, settings: Settings, snapshots: Sequence[Snapshot], traces: Sequence[NDArray[np.float64]]
+) -> Summary:
+    """A summary of all chains, from the last snapshot and the trace of each."""
+    return Summary(problem, settings, pooled(snapshots), traces, [one.together for one in snapshots])
+
+
+def concluded(
+    image: ArrayLike, summary: Summary, seed: int, codebook: Codebook | None, given: Mapping[str, Any]
+) -> Result:
+    """The result, with what made it: the image, the settings, the seed, and the arrays that were given besides."""
+    words = {} if codebook is None else {"codebook": codebook.centres}
+    made = provenance(image, summary.settings, seed, summary.problem, summary.snapshot, {**given, **words})
     return result(summary, made)
+
+
+def named_codebook(settings: Settings) -> Codebook | None:
+    """The codebook of the file that the settings name, if they name one."""
+    return None if settings.codebook in ("auto", "shipped", "image") else Codebook.load(settings.codebook)
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:
@@ -221,6 +262,7 @@ def chains(
     seed: int,
     held: NDArray[np.int32] | None = None,
     init: ArrayLike | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> Ensemble:
     """The chains that the settings describe, before their first sweep.
 
@@ -228,6 +270,7 @@ def chains(
     ----------
     held : (n,) seeds of the sites, -1 for none.
     init : label image to start from instead of ``settings.start``.
+    numbers : of the chains that are wanted; None for all.
     """
     given = None if init is None else site_labels(problem, init, "init")
     bonds = bonding.from_settings(problem, settings)
@@ -237,6 +280,8 @@ def chains(
     ladder = geometric_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None
     made = []
     for number, own in enumerate(chain_seeds(seed, settings.chains)):
+        if numbers is not None and number not in numbers:
+            continue
         # Chains that all begin at one cluster would agree before they have looked around.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
         first = start_labels(problem, wide, own) if given is None else given

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.metrics import best_overlap, rand_index, scores
 from napari_gsw.data_sets import Example, Scene
-from napari_gsw.experiments.figures import made_folder, write_csv, write_json
-from napari_gsw.experiments.jobs import Manner, Row, run_jobs
 from napari_gsw.io import put_labels
+from napari_gsw.jobs import Manner, Row, run_jobs
 from napari_gsw.peers.methods import Choice, segment
+from napari_gsw.tables import made_folder, write_csv, write_json
 
 # What is measured of each image, in the order of the tables, with its heading and the digits worth printing.
 MEASURES = {

@@ -12,8 +12,9 @@ from napari_gsw.core.chain import run
 from napari_gsw.core.model import Problem
 from napari_gsw.core.priors import DirichletProcess
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.experiments.pictures import Plan
+from napari_gsw.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.tables import write_csv, write_json
 
 N = 1000
 ALPHAS = (3.0, 5.0)
@@ -85,6 +86,6 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
     figures.tidy(axes, "number of clusters", "probability")
     axes.legend(frameon=False, fontsize=9)
     figures.save(made, manner.folder / "fig1.png")
-    figures.write_csv(manner.folder / "fig1.csv", ("alpha", "clusters", "exact", "simulated"), table)
-    figures.write_json(manner.folder / "fig1.json", summary)
+    write_csv(manner.folder / "fig1.csv", ("alpha", "clusters", "exact", "simulated"), table)
+    write_json(manner.folder / "fig1.json", summary)
     return done

@@ -15,10 +15,11 @@ from napari_gsw.core.priors import DirichletProcess
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import superpixels
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.experiments.paper import CAPTION_CLUSTERS, SITES
 from napari_gsw.experiments.pictures import Plan
+from napari_gsw.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.sample_data import astronaut
+from napari_gsw.tables import write_csv, write_json
 
 ALPHAS = (1.0, 3.0, 5.0)
 BETAS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
@@ -96,7 +97,7 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
     )
     axes.legend(frameon=False)
     figures.save(made, manner.folder / "fig2.png")
-    figures.write_csv(manner.folder / "fig2.csv", ("alpha", "beta", "start", "mean_clusters", "standard_error"), table)
+    write_csv(manner.folder / "fig2.csv", ("alpha", "beta", "start", "mean_clusters", "standard_error"), table)
     summary = {"sites": sites, "edges": edges, "sweeps": sweeps, "seed": plan.seed, "without_coupling": without}
-    figures.write_json(manner.folder / "fig2.json", summary)
+    write_json(manner.folder / "fig2.json", summary)
     return done

@@ -21,9 +21,10 @@ from napari_gsw.core.pipeline import prepare, start_labels
 from napari_gsw.core.settings import Settings, preset
 from napari_gsw.data_sets import Example
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.experiments.pictures import LABELME, Plan, photograph_tiles, spread
 from napari_gsw.io import read_image
+from napari_gsw.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.tables import write_csv, write_json
 
 IMAGES, QUICK_IMAGES = 48, 6
 LAMBDAS = (0.0, 1.0, 5.0, 10.0, 20.0)
@@ -100,8 +101,8 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
     if done.done:
         _draw_traces(done.done, manner)
         _draw_gains(done.done, sweeps, manner)
-        figures.write_json(manner.folder / "fig4.json", summary(done, sweeps, settings, plan.seed))
-        figures.write_csv(manner.folder / "fig4.csv", *_table(done.done))
+        write_json(manner.folder / "fig4.json", summary(done, sweeps, settings, plan.seed))
+        write_csv(manner.folder / "fig4.csv", *_table(done.done))
     return done
 
 

@@ -31,10 +31,11 @@ from napari_gsw.data_sets import Example, Scene
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human
-from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
 from napari_gsw.experiments.table1 import p_value
+from napari_gsw.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.peers.methods import choose, segment
+from napari_gsw.tables import write_json
 
 Floats = NDArray[np.float64]
 
@@ -154,7 +155,7 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
         failed |= {f"{which}/{name}": reason for name, reason in found.failed.items()}
         held_out = "shipped model" if {models[e] for e in some} == {"shipped"} else "held out"
         content["data"][which] = summarised(list(found.done.values()), methods) | {"couplings": held_out}
-    figures.write_json(manner.folder / "quality.json", content)
+    write_json(manner.folder / "quality.json", content)
     (manner.folder / "quality.md").write_text(markdown(content["data"]), encoding="utf-8")
     _draw(content["data"], manner)
     return Rows(done, failed)

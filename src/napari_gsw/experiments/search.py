@@ -24,10 +24,11 @@ from napari_gsw.core.pipeline import prepare, start_labels
 from napari_gsw.core.settings import Settings, preset
 from napari_gsw.core.tempering import Tempered, geometric_ladder, tempered
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.experiments.pictures import Plan, spread
 from napari_gsw.io import read_image
+from napari_gsw.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.sample_data import SAMPLES, sample
+from napari_gsw.tables import write_csv, write_json
 
 # Presets whose posteriors are searched; the others are for photographs or for objects alone.
 SEARCHED = ("general", "paper")
@@ -151,8 +152,8 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
     if done.done:
         _draw(done.done, seconds, manner)
         content = {k: v for k, v in depends.items() if k != "ways"} | {"failed": list(done.failed)}
-        figures.write_json(manner.folder / "search.json", content | summary(done.done, seconds))
-        figures.write_csv(manner.folder / "search.csv", *_table(done.done, seconds))
+        write_json(manner.folder / "search.json", content | summary(done.done, seconds))
+        write_csv(manner.folder / "search.csv", *_table(done.done, seconds))
     return done
 
 

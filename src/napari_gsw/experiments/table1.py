@@ -27,11 +27,12 @@ from napari_gsw.core.settings import preset
 from napari_gsw.data_sets import Example
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human
-from napari_gsw.experiments.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.experiments.paper import TABLE
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
+from napari_gsw.jobs import Manner, Row, Rows, run_jobs
 from napari_gsw.peers import crp
 from napari_gsw.peers.methods import choose, segment
+from napari_gsw.tables import write_csv, write_json
 
 SIZES = (0, 3, 6, 9)
 # The columns of the paper's table, and further methods.
@@ -118,8 +119,8 @@ def reproduce(plan: Plan, manner: Manner) -> Rows:
             failed |= {f"{which}/{name}": reason for name, reason in found.failed.items()}
             parts[part or "table"] = summarised(list(found.done.values()), names)
         content["data"][which] = parts | {"failed": [name for name in failed if name.startswith(f"{which}/")]}
-    figures.write_json(manner.folder / "table1.json", content)
-    figures.write_csv(manner.folder / "table1.csv", *_lines(content["data"]))
+    write_json(manner.folder / "table1.json", content)
+    write_csv(manner.folder / "table1.csv", *_lines(content["data"]))
     (manner.folder / "table1.md").write_text(markdown(content["data"]), encoding="utf-8")
     _draw(content["data"], manner)
     return Rows(done, failed)

@@ -1,0 +1,224 @@
+"""A batch on a Dask cluster: one that is there already, or one of this machine's processes.
+
+Tasks carry paths and bring back rows: the workers read and write the files, so they need the same file system. Dask
+itself gives the tasks of a worker that dies to another one. Nothing but this module knows Dask, and it loads it only
+when a cluster is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from napari_gsw.batch.images import Task, chain_run, gathered_up, in_parts, prepared
+from napari_gsw.batch.order import Way
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.versions import DEPENDENCIES, own_version
+from napari_gsw.jobs import DIED, Engine, Failure, Row, Work, guarded
+
+LOCAL = "local"
+TIMEOUT = 8.0  # seconds to wait for a scheduler
+AHEAD = 1000  # images that the scheduler knows of at a time
+INSTALL = 'pip install "napari-gsw[batch]"'
+
+
+@contextmanager
+def cluster_engine(way: Way) -> Iterator[Engine]:
+    """What does jobs on a cluster, for as long as one is connected with it."""
+    distributed = _package()
+    with ExitStack() as stack:
+        stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))  # what matters we say ourselves
+        address = str(way.scheduler)
+        if address == LOCAL:
+            address = stack.enter_context(_own_cluster(way.jobs, way.dashboard))
+        else:
+            address = _reached(address)
+        client = stack.enter_context(_client(address))
+        _check_versions(client, way.quiet)
+        if way.dashboard:
+            _tell(_dashboard(client))
+        if not way.quiet and not client.nthreads():
+            _tell(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
+        yield partial(_results, client, distributed)
+
+
+def _package() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(f"a scheduler needs Dask, which is missing; try: {INSTALL}") from None
+    return distributed
+
+
+def _tell(remark: str) -> None:
+    print(f"napari-gsw: {remark}", file=sys.stderr)
+
+
+@contextmanager
+def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
+    """A cluster of processes on this machine, one thread each; its address."""
+    with _package().LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
+        dashboard_address=":0" if dashboard else None,
+        silence_logs=logging.CRITICAL,
+        preload=[__name__],
+    ) as cluster:
+        yield str(cluster.scheduler_address)
+
+
+def dask_setup(worker: Any) -> None:
+    """Dask calls this in each process of our own cluster: Ctrl+C is for the one that hands out the work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _reached(scheduler: str) -> str:
+    """The address of a scheduler that answers as one; `scheduler` may also be the file that it has written.
+
+    Dask's own client waits for ever at a port where something else listens, such as that of the dashboard.
+    """
+    from distributed import Security
+    from distributed.comm import connect
+
+    address = scheduler
+    if os.path.isfile(scheduler):
+        try:
+            address = str(json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{scheduler!r} is no scheduler file of Dask; give its address, tcp://HOST:PORT") from None
+
+    async def shake_hands() -> None:
+        arguments = Security().get_connection_args("client")
+        comm = await asyncio.wait_for(connect(address, timeout=TIMEOUT, **arguments), TIMEOUT + 1)
+        await comm.close()
+
+    try:
+        with ThreadPoolExecutor(1) as thread:  # a notebook has a loop of its own in this one
+            thread.submit(lambda: asyncio.run(shake_hands())).result()
+    except ValueError as reason:
+        raise InputError(f"the scheduler's address must be like tcp://HOST:8786, not {scheduler!r}: {reason}") from None
+    except Exception:  # what listens there may answer anything at all
+        raise InputError(
+            f"no Dask scheduler answers at {scheduler!r}; start one with: dask scheduler, and give the address that it "
+            "prints (not that of its dashboard)"
+        ) from None
+    return address
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    try:
+        with warnings.catch_warnings():  # differing versions are told of in one line, by ourselves
+            warnings.simplefilter("ignore")
+            client = _package().Client(address, timeout=TIMEOUT, set_as_default=False)
+    except Exception as reason:
+        raise InputError(f"the Dask scheduler at {address!r} cannot be talked to: {reason}") from None
+    with client:
+        yield client
+
+
+def _check_versions(client: Any, quiet: bool) -> None:
+    """The same package everywhere; other versions of what its numbers depend on are worth a remark."""
+    for name in ("napari-gsw", *DEPENDENCIES):
+        here = own_version() if name == "napari-gsw" else version(name)
+        # A function of the standard library: a worker without our package can call it too.
+        for worker, found in client.run(version, name, on_error="return").items():
+            there = "not installed" if isinstance(found, PackageNotFoundError) else str(found)
+            if there == here:
+                continue
+            if name == "napari-gsw":
+                raise InputError(
+                    f"the worker at {worker} has another napari-gsw ({there}, not {here}); on every machine: {INSTALL}"
+                )
+            if not quiet:
+                _tell(f"the worker at {worker} has {name} {there}, not {here}: labels may differ from those made here")
+
+
+def _dashboard(client: Any) -> str:
+    """Where the dashboard is, or why there is none."""
+    try:
+        client.run_on_scheduler(version, "bokeh")
+        link = client.dashboard_link
+    except Exception:
+        return "there is no dashboard: bokeh is not installed where the scheduler runs; try: pip install bokeh"
+    return f"dashboard: {link}" if link else "there is no dashboard: the scheduler was started without one"
+
+
+def _results(
+    client: Any, distributed: Any, work: Work, jobs: Mapping[str, Task]
+) -> Generator[tuple[str, Row | Failure]]:
+    """The outcome of each job, as they come.
+
+    When there are fewer images than threads to work on them, each chain of an image is a task of its own.
+    """
+    threads = sum(client.nthreads().values())
+    names: dict[Any, str] = {}
+    queue = iter(jobs.items())
+    coming = distributed.as_completed(loop=client.loop)
+
+    def hand_out(count: int) -> None:
+        for name, task in islice(queue, count):
+            submit = _chain_tasks if len(jobs) < threads and in_parts(task) else _image_task
+            future = submit(client, work, task)
+            names[future] = name
+            coming.add(future)
+
+    try:
+        hand_out(AHEAD)
+        for future in coming:
+            outcome = _outcome(future, client)
+            name = names.pop(future)
+            hand_out(1)
+            yield name, outcome
+    finally:
+        if names:
+            with suppress(Exception):  # of a scheduler that is gone
+                client.cancel(list(names))
+
+
+def _image_task(client: Any, work: Work, task: Task) -> Any:
+    return _submitted(client, "segment", work, task)
+
+
+def _chain_tasks(client: Any, work: Work, task: Task) -> Any:
+    """The image in three steps; the last one's outcome is that of all: a failure goes through to the end."""
+    begun = _submitted(client, "prepare", prepared, task)
+    chains = range(task.choice.settings.chains)
+    runs = [_submitted(client, "sample", chain_run, task, begun, number) for number in chains]
+    return _submitted(client, "conclude", gathered_up, task, begun, *runs)
+
+
+def _submitted(client: Any, title: str, work: Callable[..., Any], *values: Any) -> Any:
+    return client.submit(guarded, work, *values, key=f"{title}-{uuid.uuid4().hex}", pure=False)
+
+
+def _outcome(future: Any, client: Any) -> Row | Failure:
+    from distributed.scheduler import KilledWorker
+
+    if future.status == "finished":
+        outcome: Row | Failure = future.result()
+        return outcome
+    if future.status != "error":
+        raise InputError(
+            f"the Dask scheduler at {client.scheduler.address} is gone; start it again and go on with --resume"
+        )
+    reason = future.exception()
+    if isinstance(reason, KilledWorker):
+        return Failure(DIED, True)
+    return Failure(f"a defect of the program: {type(reason).__name__}: {' '.join(str(reason).split())}")

@@ -1,0 +1,54 @@
+"""What became of a batch: ``batch.csv``, a row an image, and ``batch.json``, what made them and the totals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from napari_gsw.batch.order import Order
+from napari_gsw.core.versions import all_versions
+from napari_gsw.jobs import Failure, Row, Told
+from napari_gsw.tables import write_csv, write_json
+
+TABLE, SUMMARY = "batch.csv", "batch.json"
+DONE, FAILED, LEFT = "done", "failed", "left"
+FIGURES = ("regions", "clusters", "sites", "best_log_posterior", "seconds")
+COLUMNS = ("name", "status", *FIGURES, "attempts", "labels", "remarks", "reason")
+
+
+def table(names: Sequence[str], told: Mapping[str, Told]) -> list[Row]:
+    """A row an image with the columns of ``batch.csv``; what is not known is None. Those never reached are `left`."""
+    return [_row(name, told.get(name)) for name in names]
+
+
+def _row(name: str, told: Told | None) -> Row:
+    empty: Row = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "attempts": 0, "remarks": "", "reason": ""}
+    if told is None:
+        return empty
+    if isinstance(told.outcome, Failure):
+        return empty | {"status": FAILED, "attempts": told.attempts, "reason": told.outcome.reason}
+    known = {key: value for key, value in told.outcome.items() if key in COLUMNS}
+    return empty | known | {"status": DONE, "attempts": told.attempts}
+
+
+def write_report(order: Order, rows: Sequence[Row], seconds: float) -> None:
+    """Write both files into the output folder; `seconds` is how long this run took."""
+    write_csv(order.output / TABLE, COLUMNS, [["" if row[c] is None else row[c] for c in COLUMNS] for row in rows])
+    count = Counter(row["status"] for row in rows)
+    content = {
+        "software": "napari-gsw",
+        "versions": all_versions(),
+        "folder": str(order.folder),
+        "settings": order.choice.to_dict(),
+        "seed": int(order.seed),
+        "selection": vars(order.selection),
+        "format": order.format,
+        "extras": vars(order.extras),
+        "images": len(rows),
+        **{status: count[status] for status in (DONE, FAILED, LEFT)},
+        "failures": {row["name"]: row["reason"] for row in rows if row["status"] == FAILED},
+        "regions": sum(row["regions"] or 0 for row in rows),
+        "image_seconds": round(sum(row["seconds"] or 0.0 for row in rows), 3),
+        "run_seconds": round(seconds, 3),
+    }
+    write_json(order.output / SUMMARY, content)
