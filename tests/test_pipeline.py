@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -227,3 +229,29 @@ def test_samples():
 def test_warm_up_compiles_quietly(capsys):
     gsw.warm_up()
     assert capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_in_a_script_is_an_exception_like_any_other(tmp_path):
+    """Numba crashes when it strikes as a kernel returns, so kernels do not run where it strikes."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np, napari_gsw as gsw, threading, os, signal, time\n"
+        "image = np.random.default_rng(0).random((60, 60))\n"
+        "gsw.segment(image, site_size=30, sweeps=2)\n"
+        "def strike():\n"
+        "    for _ in range(3):\n"
+        "        time.sleep(0.2)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=strike).start()\n"
+        "caught = 0\n"
+        "while caught < 3:\n"
+        "    try:\n"
+        "        if caught:\n"
+        "            gsw.run(gsw.prepare(image, site_size=30), 10**6, every=1)\n"
+        "        gsw.segment(image, sweeps=10**6)\n"
+        "    except KeyboardInterrupt:\n"
+        "        caught += 1\n"
+        "print('alive', gsw.segment(image, sweeps=5).n_clusters > 0)\n"
+    )
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert ended.stdout.split()[:2] == ["alive", "True"], ended.stderr[-2000:]

@@ -34,6 +34,7 @@ from napari_gsw.core.cluster_kernels import empty_clusters, gauss_part
 from napari_gsw.core.draws import Draws
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import Problem, check_labels, log_posterior
+from napari_gsw.core.threads import aside
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -252,7 +253,7 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
     while sweeps > 0:
         size = min(size, sweeps)
         began = time.perf_counter()
-        trace = step(chain, size)
+        trace = aside(step, chain, size)
         took = time.perf_counter() - began
         sweeps -= size
         yield snapshot(chain, trace)

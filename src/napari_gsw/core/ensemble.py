@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import TRACE
 from napari_gsw.core.chain import Chain, Snapshot, next_size, snapshot, step
+from napari_gsw.core.threads import aside
 
 # How long a watcher waits for the next snapshot, in seconds.
 INTERVAL = 0.05
@@ -33,8 +34,8 @@ class Ensemble:
     ----------
     chains : the running chains.
     snapshots : the newest snapshot of each.
-    executor : threads to make the sweeps in; None makes those of one chain where it is called, and those of several in
-        threads that come and go.
+    executor : threads to make the sweeps in; None takes one that is kept for one chain, and for several some that come
+        and go.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
@@ -51,7 +52,7 @@ class Ensemble:
         if self.executor is not None:
             traces = list(self.executor.map(step, self.chains, sizes))
         elif len(self.chains) == 1:
-            traces = [step(self.chains[0], size)]
+            traces = [aside(step, self.chains[0], size)]
         else:
             with ThreadPoolExecutor(len(self.chains)) as pool:
                 traces = list(pool.map(step, self.chains, sizes))

@@ -1,0 +1,37 @@
+"""Kernels beside the main thread.
+
+Numba runs Python code while it hands back what a kernel has returned, and does not expect it to fail there. Ctrl+C
+raises its exception in the main thread, wherever that is; in the middle of such a handover the interpreter crashes. So
+what runs for long does so in a thread of its own, and the main one waits where it may be interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """``function(*args, **kwargs)``, in another thread if this is the main one.
+
+    An interrupted call goes on to its end in its thread; whoever holds what it works on should let it go.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*args, **kwargs)
+    return _thread().submit(function, *args, **kwargs).result()
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="napari-gsw")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has the pool, but not its thread
+    os.register_at_fork(after_in_child=_thread.cache_clear)
