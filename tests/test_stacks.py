@@ -222,7 +222,7 @@ def test_the_visible_part_only(panel, qtbot):
     assert labels.data.size < image[..., 0].size / 2
     start = np.round(layer.world_to_data(labels.data_to_world((0, 0)))).astype(int)
     part = image[start[0] : start[0] + labels.data.shape[0], start[1] : start[1] + labels.data.shape[1]]
-    assert same(labels.data, gsw.segment(part, axes="YXS", sweeps=25).labels)
+    assert same(labels.data, gsw.segment(part, axes="YXS", sweeps=25, view="clusters").labels)
 
 
 @pytest.mark.gui
