@@ -1,0 +1,1 @@
+"""Measurements of the package against others and against itself."""
