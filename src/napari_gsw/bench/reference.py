@@ -127,7 +127,7 @@ def _every_count(evidence: Evidence) -> tuple[Floats, NDArray[np.uint64]]:
     if not evidence.tail.any():
         return evidence.table, evidence.table_start
     totals = np.bincount(evidence.word, evidence.times, len(evidence.table_start)).astype(np.int64)
-    tables = []
+    tables: list[Floats] = []
     for total, (sign, base, unit, shift, *_) in zip(totals, evidence.tail, strict=True):
         d = len(tables)
         first, end = int(evidence.table_start[d]), int(evidence.table_end[d])

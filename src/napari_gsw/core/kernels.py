@@ -72,7 +72,8 @@ from napari_gsw.core.jit import jit
 MOST_ANCHORS = 32
 # From where on the series of `far_gain` holds to the last digit.
 FAR = 1024.0
-MOST_COUNT = 2**32 - 1
+# Of the type of a count, which it leaves as it is.
+ONE = np.uint32(1)
 
 # ---------------------------------------------------------------------------------------------------------------
 # One sweep of the generalized Swendsen-Wang sampler
@@ -145,7 +146,7 @@ def weigh(
     slots: int,
     score: Floats,
 ) -> None:
-    """Add log p(y_C u A_k) - log p(y_A_k) of words whose tables are complete to score[k], for every slot k < slots.
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots.
 
     ``group_count[t]`` belongs to ``group_word[t]``. Four words at a time, since reading and writing the scores takes as
     long as looking a word up.
@@ -172,6 +173,30 @@ def weigh(
         for k in range(slots):
             score[k] += table[b + words[d, k]] - table[a + words[d, k]]
         t += 1
+
+
+@jit
+def weigh_clipped(
+    table: Floats,
+    table_start: NDArray[np.uint64],
+    table_end: Counts,
+    words: Counts,
+    group_word: Counts,
+    group_count: Counts,
+    length: int,
+    slots: int,
+    score: Floats,
+) -> None:
+    """The same where tables may end: a count beyond the end is taken for the last that is in the table."""
+    for t in range(length):
+        d = group_word[t]
+        a = table_start[d]
+        count = min(group_count[t], table_end[d] - ONE)
+        last = table_end[d] - ONE - count
+        b = a + count
+        for k in range(slots):
+            m = min(words[d, k], last)
+            score[k] += table[b + m] - table[a + m]
 
 
 @jit
@@ -255,15 +280,23 @@ def visit(
     pull = np.zeros(capacity)  # of these, sum of beta (1 - delta)
     tied = np.zeros(capacity)  # and sum of beta delta
     fresh = whole(0)  # no slot below this one is free
+    # Where tables end: the slots of each word that are near or beyond its table's end, and log x of `far_gain`.
     far = False
     for d in range(table_start.size):
         far = far or tail[d, 0] != 0.0
-    logs = np.zeros((table_start.size if far else 0, capacity))
-    if far:
-        for d in range(table_start.size):
-            if tail[d, 0] != 0.0:
-                for k in range(used[0]):
-                    logs[d, k] = math.log(tail[d, 1] + tail[d, 2] * words[d, k])
+    rows = table_start.size if far else 0
+    logs = np.zeros((rows, capacity))
+    listed = np.zeros((rows, capacity), np.bool_)
+    beyond_count = np.zeros(rows, np.int64)
+    beyond_slot = np.zeros((rows, capacity), np.uint32)
+    for d in range(rows):
+        if tail[d, 0] != 0.0:
+            for k in range(used[0]):
+                logs[d, k] = math.log(tail[d, 1] + tail[d, 2] * words[d, k])
+                if 2 * whole(words[d, k]) >= table_end[d]:
+                    listed[d, k] = True
+                    beyond_slot[d, beyond_count[d]] = k
+                    beyond_count[d] += 1
     for root in range(first, n):
         if parent[root] != root:
             continue
@@ -317,17 +350,8 @@ def visit(
             for t in range(length):
                 group_count[t] = sums[group_word[t]]
                 sums[group_word[t]] = 0
-        short = length
-        if far:  # words whose tables have ended go last
-            short = whole(0)
-            for t in range(length):
-                d = group_word[t]
-                if tail[d, 0] == 0.0:
-                    group_word[t], group_word[short] = group_word[short], d
-                    group_count[t], group_count[short] = group_count[short], group_count[t]
-                    short += 1
         size[old] = left
-        for t in range(short):
+        for t in range(length):
             words[group_word[t], old] -= group_count[t]
         mass = whole(0)
         if channels > 0:
@@ -343,8 +367,7 @@ def visit(
                 i = whole(chain[i])
             for c in range(2 * channels):
                 moments[c, old] = moments[c, old] - group_moments[c] if left > 0 else 0.0
-            inside = mass if tail[pixels, 0] != 0.0 else 0  # what is still counted in the old cluster
-            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]) - inside, nothing)
+            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)
         if left == 0 and old < fresh:
             fresh = old
         while size[fresh] > 0:
@@ -360,7 +383,10 @@ def visit(
             score[fresh] = log_v[k_left + 1] + log_w[members]
             for t in range(around):
                 score[near[t]] += pull[near[t]]
-            weigh(table, table_start, words, group_word, group_count, short, choices, score)
+            if far:
+                weigh_clipped(table, table_start, table_end, words, group_word, group_count, length, choices, score)
+            else:
+                weigh(table, table_start, words, group_word, group_count, length, choices, score)
         else:
             choices = around + 1
             for c in range(around):
@@ -368,37 +394,49 @@ def visit(
                 score[c] = log_v[k_left] + log_w[m + members] - log_w[m] + pull[near[c]]
             near[around] = fresh
             score[around] = log_v[k_left + 1] + log_w[members]
-            for t in range(short):
+            for t in range(length):
                 d = group_word[t]
                 a = table_start[d]
-                b = a + group_count[t]
+                more_d = min(group_count[t], table_end[d] - ONE)
+                last_d = table_end[d] - ONE - more_d
+                b = a + more_d
                 for c in range(choices):
-                    m_c = words[d, near[c]]
+                    m_c = min(words[d, near[c]], last_d)
                     score[c] += table[b + m_c] - table[a + m_c]
-        for t in range(short, length):
-            d = group_word[t]
-            sign, base, unit, end = tail[d, 0], tail[d, 1], tail[d, 2], table_end[d]
-            if tail[d, 4] != 0.0:
-                end = np.uint32(MOST_COUNT)  # more than log Gamma: only as a whole
-            for c in range(choices):
-                k = c if full else whole(near[c])
-                m = whole(words[d, k])
-                way = -1.0 if k == old else 1.0  # its own cluster still has it: what does it lose?
+        if far:  # put right what lies beyond the tables
+            for t in range(length):
+                d = group_word[t]
+                sign, base, unit, end = tail[d, 0], tail[d, 1], tail[d, 2], whole(table_end[d])
+                if sign == 0.0:
+                    continue
                 more = whole(group_count[t])
-                argument, step = base + unit * m, way * unit * more
-                if m >= end and argument >= FAR and abs(step) <= argument * (1 / 256):
-                    score[c] += way * sign * far_gain(argument, step, logs[d, k])
-                else:
-                    m = m - more if k == old else m
-                    at = table_start[d] + np.uint64(m)
-                    if m + more < table_end[d]:
-                        score[c] += table[at + np.uint64(more)] - table[at]
+                kept = min(more, end - 1)
+                at = table_start[d] + np.uint64(end - 1)
+                taken = table[at] - table[at - np.uint64(kept)]
+                smooth = 2 * more < end and tail[d, 4] == 0.0
+                for q in range(beyond_count[d] if full and smooth else choices):
+                    c = whole(beyond_slot[d, q]) if full and smooth else q
+                    k = c if full else whole(near[c])
+                    m = whole(words[d, k])
+                    if m + more < end:
+                        continue
+                    # log x of its own cluster is of before the group was taken out
+                    argument = base + unit * (m + more if k == old else m)
+                    step = -unit * more if k == old else unit * more
+                    if tail[d, 4] == 0.0 and argument >= FAR and abs(step) <= argument * (1 / 256):
+                        rise = sign * far_gain(argument, step, logs[d, k])
+                        score[c] += -rise if k == old else rise
                     else:
                         score[c] += gain(table, table_start, table_end, tail, d, m, more)
+                    if m + kept < end:
+                        at = table_start[d] + np.uint64(m)
+                        score[c] -= table[at + np.uint64(kept)] - table[at]
+                    else:
+                        score[c] -= taken
         if channels > 0:
             for c in range(choices):
                 k = c if full else whole(near[c])
-                total = whole(words[pixels, k]) + (mass - inside if k == old else mass)
+                total = whole(words[pixels, k]) + mass
                 score[c] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
         uniform = rng.random()
         if coldness == 1.0:
@@ -427,15 +465,19 @@ def visit(
 
         # Put it into the one that was drawn.
         size[new] += members
-        for t in range(short):
+        for t in range(length):
             words[group_word[t], new] += group_count[t]
         if new != old:
-            for t in range(short, length):
-                d = group_word[t]
-                words[d, old] -= group_count[t]
-                words[d, new] += group_count[t]
-                logs[d, old] = math.log(tail[d, 1] + tail[d, 2] * words[d, old])
-                logs[d, new] = math.log(tail[d, 1] + tail[d, 2] * words[d, new])
+            if far:
+                for t in range(length):
+                    d = group_word[t]
+                    if tail[d, 0] != 0.0:
+                        logs[d, old] = math.log(tail[d, 1] + tail[d, 2] * words[d, old])
+                        logs[d, new] = math.log(tail[d, 1] + tail[d, 2] * words[d, new])
+                        if 2 * whole(words[d, new]) >= table_end[d] and not listed[d, new]:
+                            listed[d, new] = True
+                            beyond_slot[d, beyond_count[d]] = new
+                            beyond_count[d] += 1
             i = root
             while i >= 0:
                 labels[i] = new
@@ -504,9 +546,7 @@ def allocate(
             b = place[neighbour[u]]
             if b >= 0:
                 score[b] += beta[edge[u]]
-        add_gains(
-            table, table_start, table_end, tail, words, group_word, group_count, distinct, candidates, score
-        )
+        add_gains(table, table_start, table_end, tail, words, group_word, group_count, distinct, candidates, score)
         owner = -1
         if seeds[i] >= 0:
             for b in range(opened):
@@ -748,7 +788,10 @@ def sweep(
     near: float,
     regroups: int,
 ) -> Clusters:
-    """One sweep in place, over all clusters or those next door (see :func:`visit`), and `regroups` whole-cluster moves; returns the clusters, in new arrays if slots ran out."""
+    """One sweep in place, `full` or not (see :func:`visit`), and `regroups` whole-cluster moves.
+
+    Returns the clusters, in new arrays if slots ran out.
+    """
     used = work.slots
     n = labels.size
     if used[0] > 2 * used[1] + 4:
@@ -756,9 +799,7 @@ def sweep(
     x = bond(graph, bonds, labels, work, rng)
     root = whole(0)
     while root < n:
-        root = visit(
-            evidence, graph, tables, bonds, x, coldness, full, seeds, labels, clusters, work, value, rng, root
-        )
+        root = visit(evidence, graph, tables, bonds, x, coldness, full, seeds, labels, clusters, work, value, rng, root)
         if root < n:
             clusters = grown(clusters, 2 * clusters.size.size)
     for _ in range(regroups):

@@ -179,7 +179,6 @@ class Gaussian(Likelihood):
         table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
         return table
 
-
     def pixel_tail(self) -> Floats:
         """The same for any number of pixels, as :func:`napari_gsw.core.cluster_kernels.beyond` reads it."""
         c, s, a = len(self.rate), self.weight, self.shape
@@ -188,7 +187,7 @@ class Gaussian(Likelihood):
 
 
 def _log_gammas(base: float, weight: float, sign: float) -> Floats:
-    """sign (log Gamma(base + weight m) - log Gamma(base)), as :func:`napari_gsw.core.cluster_kernels.beyond` reads it."""
+    """sign (log Gamma(base + weight m) - log Gamma(base)), as the kernels' `beyond` reads it."""
     return np.array([sign, base, weight, -sign * gammaln(base), 0.0, 0.0, 0.0])
 
 
