@@ -60,8 +60,8 @@ def test_without_a_program_it_is_built():
 def test_what_the_reference_cannot_do_is_said(tmp_path, monkeypatch):
     with pytest.raises(gsw.InputError, match="words only"):
         reference.write_problem(tmp_path / "a", planar(n=30, channels=1), 1.0)
+    limited = planar(n=30, prior=gsw.DirichletProcess(1.0).truncated(min_size=2))
     with pytest.raises(gsw.InputError, match="size limits"):
-        limited = planar(n=30, prior=gsw.DirichletProcess(1.0).truncated(min_size=2))
         reference.write_problem(tmp_path / "a", limited, 1.0)
     monkeypatch.setattr(reference, "compiler", lambda: None)
     assert reference.build(tmp_path) is None

@@ -188,7 +188,26 @@ def weigh_clipped(
     score: Floats,
 ) -> None:
     """The same where tables may end: a count beyond the end is taken for the last that is in the table."""
-    for t in range(length):
+    t = 0
+    while t + 4 <= length:
+        d_0, d_1, d_2, d_3 = group_word[t], group_word[t + 1], group_word[t + 2], group_word[t + 3]
+        a_0, a_1, a_2, a_3 = table_start[d_0], table_start[d_1], table_start[d_2], table_start[d_3]
+        c_0, c_1 = min(group_count[t], table_end[d_0] - ONE), min(group_count[t + 1], table_end[d_1] - ONE)
+        c_2, c_3 = min(group_count[t + 2], table_end[d_2] - ONE), min(group_count[t + 3], table_end[d_3] - ONE)
+        z_0, z_1 = table_end[d_0] - ONE - c_0, table_end[d_1] - ONE - c_1
+        z_2, z_3 = table_end[d_2] - ONE - c_2, table_end[d_3] - ONE - c_3
+        b_0, b_1, b_2, b_3 = a_0 + c_0, a_1 + c_1, a_2 + c_2, a_3 + c_3
+        for k in range(slots):
+            m_0, m_1 = min(words[d_0, k], z_0), min(words[d_1, k], z_1)
+            m_2, m_3 = min(words[d_2, k], z_2), min(words[d_3, k], z_3)
+            score[k] += (
+                (table[b_0 + m_0] - table[a_0 + m_0])
+                + (table[b_1 + m_1] - table[a_1 + m_1])
+                + (table[b_2 + m_2] - table[a_2 + m_2])
+                + (table[b_3 + m_3] - table[a_3 + m_3])
+            )
+        t += 4
+    while t < length:
         d = group_word[t]
         a = table_start[d]
         count = min(group_count[t], table_end[d] - ONE)
@@ -197,6 +216,7 @@ def weigh_clipped(
         for k in range(slots):
             m = min(words[d, k], last)
             score[k] += table[b + m] - table[a + m]
+        t += 1
 
 
 @jit
@@ -454,9 +474,9 @@ def visit(
         if new != back:
             stay = back
             if not full:
-                stay = whole(0)
-                while near[stay] != back:
-                    stay += 1
+                for c in range(choices):
+                    if near[c] == back:
+                        stay = c
             value[0] += score[pick] + (tied[new] if seen[new] == root else 0.0)
             value[0] -= score[stay] + (tied[back] if seen[back] == root else 0.0)
         used[1] = k_left + 1 if new == fresh else k_left
