@@ -16,13 +16,12 @@ def jit(function: F) -> F:
     """Compile without the GIL, once per machine: the result is kept on disk where that is possible.
 
     Where neither the package's folder nor the user's cache can be written, numba refuses to cache; the kernel is then
-    compiled at each start instead. No kernel divides by zero, so none looks whether it is about to: the look costs, and
-    the exception that it might raise costs more, since arrays must then be let go of on two ways out.
+    compiled at each start instead.
     """
     try:
-        made = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        made = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:
-        return cast(F, numba.njit(nogil=True, error_model="numpy")(function))
+        return cast(F, numba.njit(nogil=True)(function))
     # Numba keeps what it compiled for as long as the function's own file is unchanged, but the code of functions in
     # other files is compiled into it. With the state of all kernels in the stamp, a change in any file counts.
     file: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
