@@ -12,7 +12,8 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core import bonds, kernels
-from napari_gsw.core.chain import needs_regroups
+from napari_gsw.core.arrays import NO_MOVES
+from napari_gsw.core.chain import needs_regroups, start, step
 from problems import planar
 
 KINDS = {
@@ -233,6 +234,58 @@ def test_a_bond_probability_of_zero_is_gibbs():
     zero = gsw.run(problem, 30, seed=2, bonds=bonds.drawn(problem, 0.0, 0.0))
     assert np.array_equal(zero.trace, gsw.run(problem, 30, seed=2, lam=0.0).trace)
     assert not bonds.drawn(problem, 0.0, 0.0).strength.any()
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.3, 0.1, 0.07])
+def test_a_share_of_the_sweeps_is_full_and_the_first_always(share):
+    full = [kernels.is_full(share, done) for done in range(1000)]
+    assert full[0]
+    assert sum(full) == pytest.approx(1000 * share, abs=1)
+    gaps = np.diff(np.flatnonzero(full))
+    assert set(gaps) <= {int(1 / share), int(np.ceil(1 / share))}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sweeps_over_the_clusters_next_door_keep_the_log_posterior(kind):
+    problem = planar(n=120, words=25, **KINDS[kind])
+    for snap in gsw.sample(problem, sweeps=60, lam=4.0, seed=1, init=np.arange(120) % 6, full_scans=0.2, splits=1):
+        assert snap.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.labels), rel=1e-9)
+        assert snap.n_clusters == snap.trace[-1, 1]
+
+
+def test_in_a_sweep_that_is_not_full_no_site_joins_a_cluster_it_does_not_touch():
+    """Two equal ends of a path mix when every cluster is weighed, and never when only those next door are."""
+    truth = np.arange(30) // 10
+    counts = np.where(truth[:, None] == 1, [0, 40], [40, 0])
+    problem = gsw.Problem.from_counts(counts, [(i, i + 1) for i in range(29)], 0.05, gsw.DirichletProcess(1.0), phi=2.0)
+    for share, mixed in ((0.01, False), (1.0, True)):
+        moves = NO_MOVES._replace(full=share)
+        chain = start(problem, bonds.fixed(problem, 0.0), 0, 0, 0, truth, None, moves=moves)
+        chain.posterior.counted[0] = 1  # the first sweep is always full
+        step(chain, 60)
+        assert bool(set(chain.labels[:10]) & set(chain.labels[20:])) == mixed
+
+
+def test_full_scans_are_part_of_the_state():
+    problem = planar(n=80)
+    whole = gsw.run(problem, 20, seed=1, full_scans=0.3)
+    part = gsw.run(problem, 8, seed=1, full_scans=0.3)
+    assert np.array_equal(gsw.run(problem, 12, state=part.state).trace, whole.trace[8:])
+    assert not np.array_equal(gsw.run(problem, 12, state=part.state, full_scans=1.0).trace, whole.trace[8:])
+    assert np.array_equal(gsw.run(problem, 12, state=part.state, splits=0).trace, whole.trace[8:])
+    plain, early = gsw.run(problem, 20, seed=1), gsw.run(problem, 8, seed=1)
+    old = dict(early.state) | {"splits": early.state["splits"][:4]}  # of before there were sweeps that are not full
+    assert np.array_equal(gsw.run(problem, 12, state=old).trace, plain.trace[8:])
+    for share in (0.0, 1.5, np.nan):
+        with pytest.raises(gsw.InputError, match="full_scans must be a share"):
+            gsw.sample(problem, 1, full_scans=share)
+
+
+@pytest.mark.parametrize("t", [1e-9, 0.2, 0.999, 2.0, 3.5, 40.0])
+def test_bonds_by_bounds_are_bonds_by_the_exponential(t):
+    chance = -np.expm1(-t)
+    uniform = np.concatenate((np.linspace(0, 1, 1000, endpoint=False), chance * (1 + 1e-9 * np.array([-1, 1]))))
+    assert [kernels.bonded(t, u) for u in uniform] == (uniform < chance).tolist()
 
 
 def test_clamped_sites_stay_as_they_were_given():

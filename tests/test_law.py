@@ -8,7 +8,7 @@ import pytest
 import napari_gsw as gsw
 from law import agreement
 from napari_gsw.core import bonds
-from napari_gsw.core.arrays import Moves
+from napari_gsw.core.arrays import NO_MOVES, Moves
 
 PRIORS = {
     "potts": gsw.Potts(3),
@@ -48,11 +48,11 @@ def _distance(problem):
     return "hellinger" if isinstance(problem.likelihoods[0], gsw.DirichletMultinomial) else "euclidean"
 
 
-def small_problem(prior, likelihood, rng, n=None, negative=False):
+def small_problem(prior, likelihood, rng, n=None, negative=False, density=0.35):
     """A random connected graph of 5 to 7 sites with data that leave many partitions probable."""
     n = n or int(rng.integers(5, 8))
     path = [(i, i + 1) for i in range(n - 1)]
-    more = [(i, j) for i in range(n) for j in range(i + 2, n) if rng.random() < 0.35]
+    more = [(i, j) for i in range(n) for j in range(i + 2, n) if rng.random() < density]
     edges = np.array(path + more)
     beta = rng.uniform(-0.4 if negative else 0.1, 0.8, len(edges))
     blocks = []
@@ -223,3 +223,32 @@ def test_prior_without_data_through_the_public_generator():
     for snap in gsw.sample(problem, sweeps=20_000, seed=3, lam=2.0):
         seen[index[tuple(snap.labels)]] += 1
     assert np.abs(seen / seen.sum() - exact).sum() / 2 < 0.03
+
+
+# Half of the sweeps weigh the clusters next door only.
+HALF = NO_MOVES._replace(full=0.5)
+
+
+@pytest.mark.parametrize("sampler", ["lambda-0", "lambda-3", pytest.param("bond-drawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("prior", "likelihood"),
+    [
+        ("dirichlet-process", "words"),
+        ("pitman-yor-both", "mixed"),
+        pytest.param("potts", "gaussian", marks=pytest.mark.slow),
+        pytest.param("table-gaps", "words", marks=pytest.mark.slow),
+    ],
+)
+def test_sweeps_over_the_clusters_next_door_leave_the_posterior_alone(prior, likelihood, sampler):
+    """On a path, where few clusters are next door to a site."""
+    rng = np.random.default_rng([14, list(PRIORS).index(prior)])
+    problem = small_problem(PRIORS[prior], likelihood, rng, n=6, negative=True, density=0.0)
+    check(problem, SAMPLERS[sampler](problem, rng), moves=HALF)
+
+
+def test_sweeps_over_the_clusters_next_door_with_everything_else():
+    """Seeds, split-merge moves and a temperature at once."""
+    rng = np.random.default_rng(15)
+    problem = small_problem(PRIORS["dirichlet-process"], "words", rng, n=7, density=0.0)
+    check(problem, 2.0, moves=HALF, seeds=np.array([4, -1, -1, 9, -1, 4, -1]))
+    check(problem, 2.0, moves=MOVES["all"]._replace(full=0.3), coldness=0.5)

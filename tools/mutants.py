@@ -37,15 +37,15 @@ MUTANTS = (
     Mutant(
         "the factor 1 - delta is forgotten",
         "kernels.py",
-        "pull[labels[j]] += beta[e] - x * strength[e]",
-        "pull[labels[j]] += beta[e]",
+        "pull[k] += beta[e] - x * strength[e]",
+        "pull[k] += beta[e]",
         (LAW, "-k", "dirichlet-process-words and lambda-3"),
     ),
     Mutant(
         "a drawn bond probability is not used in the conditional",
         "kernels.py",
-        "pull[labels[j]] += beta[e] - x * strength[e]",
-        "pull[labels[j]] += beta[e] - strength[e]",
+        "pull[k] += beta[e] - x * strength[e]",
+        "pull[k] += beta[e] - strength[e]",
         (LAW, "-k", "dirichlet-process-words and bond"),
     ),
     Mutant(
@@ -58,8 +58,8 @@ MUTANTS = (
     Mutant(
         "a new cluster is weighed as if there were one fewer",
         "kernels.py",
-        "score[k] = log_v[k_left + 1] + log_w[members]",
-        "score[k] = log_v[k_left] + log_w[members]",
+        "score[fresh] = log_v[k_left + 1] + log_w[members]",
+        "score[fresh] = log_v[k_left] + log_w[members]",
         (LAW, "-k", "dirichlet-process-words and lambda-1"),
     ),
     Mutant(
@@ -91,6 +91,20 @@ MUTANTS = (
         (LAW, "-k", "seeds"),
     ),
     Mutant(
+        "a site joins a neighbour's cluster from one that is not next door, and cannot go back",
+        "kernels.py",
+        "if not full and left > 0 and seen[old] != root:",
+        "if not full and left > 0 and seen[old] != root and around == 0:",
+        (LAW, "-k", "next_door"),
+    ),
+    Mutant(
+        "which sweeps are full looks at the state",
+        "kernels.py",
+        "full = is_full(moves.full, counted[0])",
+        "full = moves.full == 1.0 or used[1] % 2 == 0",
+        (LAW, "-k", "next_door"),
+    ),
+    Mutant(
         "size limits without whole-cluster moves",
         "chain.py",
         "regroups = int(needs_regroups(problem))",
@@ -114,8 +128,8 @@ MUTANTS = (
     Mutant(
         "the histogram's total is left out",
         "likelihoods.py",
-        "tables.append(gammaln(block.phi) - gammaln(block.phi + s * np.arange(totals.sum() + 1)))",
-        "tables.append(np.zeros(int(totals.sum()) + 1))",
+        "_log_gammas(block.phi, s, -1.0)",
+        "_log_gammas(block.phi, s, 0.0)",
         ("tests/test_chain.py", "-k", "keeps_the_log_posterior and words"),
     ),
     Mutant(

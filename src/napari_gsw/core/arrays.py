@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
+# Numbers of the formula for counts beyond a table: see :func:`napari_gsw.core.cluster_kernels.beyond`.
+TAIL = 7
 # What a chain traces after each sweep: log posterior, number of clusters, entropy of their sizes in bits.
 TRACE = 3
 Counts = NDArray[np.uint32]  # unsigned: an index that cannot be negative needs no check for it
@@ -30,6 +32,8 @@ class Evidence(NamedTuple):
     times: Counts  # (nnz,)
     table: Floats  # contribution of a word to the log marginal by its count, the words one after the other
     table_start: NDArray[np.uint64]  # (D,)
+    table_end: Counts  # (D,) the first count of each word that its table does not reach
+    tail: Floats  # (D, TAIL) the contribution of greater counts as a formula; zeros where there are none
     moments: Floats  # (n, 2 C) weighted sums of each channel about its prior mean, then of their squares
     gauss: Floats  # (3 + C,) kappa_0, a_0, weight of a pixel, and b_0 of each channel
     pixels: int  # the word that counts the pixels behind the moments; -1 without channels
@@ -69,12 +73,16 @@ class Cooling(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Moves of whole clusters after each sweep, beside `regroups`: see :mod:`napari_gsw.core.split_kernels`."""
+    """What a sweep looks at, and moves of whole clusters after it, beside `regroups`.
+
+    See :func:`napari_gsw.core.kernels.visit` for `full`, and :mod:`napari_gsw.core.split_kernels` for the others.
+    """
 
     splits: int  # how many
     scans: int  # how often a split is gone over before it is proposed
     near: float  # share of moves (regroups too) whose two anchors are the ends of an edge
     informed: float  # share of moves that draw what to merge by the marginal likelihood
+    full: float = 1.0  # share of sweeps that weigh every cluster; the others weigh only those next door
 
 
 # The temperature of the posterior itself, and no moves of whole clusters.

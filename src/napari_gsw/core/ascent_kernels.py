@@ -58,7 +58,10 @@ def lift_sites(
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
         length = gather(evidence.site_start, evidence.word, evidence.times, i, group_word, group_count, whole(0))
-        add_gains(evidence.table, evidence.table_start, clusters.words, group_word, group_count, length, slots, score)
+        add_gains(
+            evidence.table, evidence.table_start, evidence.table_end, evidence.tail, clusters.words, group_word,
+            group_count, length, slots, score,
+        )  # fmt: skip
         k_left = used[1] if left > 0 else used[1] - 1
         fresh = -1
         own = evidence.moments[i].copy()

@@ -144,6 +144,7 @@ def sample(
     regroups: int | None = None,
     burn_in: int | None = None,
     splits: int | Moves | None = None,
+    full_scans: float | None = None,
     annealing: tuple[float, int] | None = None,
     ladder: ArrayLike | None = None,
     state: Arrays | None = None,
@@ -168,12 +169,15 @@ def sample(
     burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None for 0.
     splits : moves after each sweep that split a cluster or merge two, or a record that also says how; None as the
         problem's settings say.
+    full_scans : share of the sweeps that weigh every cluster; in the others a site weighs only the clusters next door
+        and a new one, which costs by its neighbours and not by the number of clusters. None as the problem's settings
+        say, and 1 without an image.
     annealing : temperature of the first sweep, and number of sweeps over which it falls to 1. The running sums leave
         these sweeps out. None: 1 throughout.
     ladder : inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first.
         See :mod:`napari_gsw.core.tempering`. None for one chain.
     state : arrays of an earlier snapshot of the same problem; `seed`, `init`, `seeds`, `annealing` and `ladder` then
-        come from it, and so do bonds, `regroups`, `burn_in` and `splits` where they are not given.
+        come from it, and so do bonds, `regroups`, `burn_in`, `splits` and `full_scans` where they are not given.
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
     if int(sweeps) != sweeps or sweeps < 0:
@@ -188,6 +192,8 @@ def sample(
         regroups = problem.settings.regroups
     if splits is None and state is None and problem.settings is not None:
         splits = problem.settings.splits
+    if full_scans is None and state is None and problem.settings is not None:
+        full_scans = problem.settings.full_scans
     if regroups is None:
         regroups = int(needs_regroups(problem))
     burn_in = 0 if burn_in is None else burn_in
@@ -196,7 +202,7 @@ def sample(
             raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
     if state is None:
         cooling = TEMPERATE if annealing is None else annealed(*annealing)
-        moves = NO_MOVES if splits is None else split_moves(splits)
+        moves = split_moves(0 if splits is None else splits, full_scans)
         chain = start(problem, made, int(regroups), int(burn_in), int(seed), init, seeds, cooling, moves)
         if ladder is not None:
             from napari_gsw.core.tempering import tempered
@@ -204,8 +210,9 @@ def sample(
             chain = tempered(chain, ladder, int(seed))
     else:
         chain = restored(problem, made, int(regroups), int(burn_in), state)
-        if splits is not None:
-            chain.moves = split_moves(splits)
+        if splits is not None or full_scans is not None:
+            kept = chain.moves.full if full_scans is None else full_scans
+            chain.moves = split_moves(chain.moves if splits is None else splits, kept)
     return _drain(chain, int(sweeps), int(every), interval)
 
 
@@ -222,8 +229,11 @@ def annealed(temperature: float, sweeps: int) -> Cooling:
     return Cooling(1.0, float(temperature), int(sweeps))
 
 
-def split_moves(splits: int | Moves) -> Moves:
-    """So many split-merge moves after each sweep, half of them informed; or the record itself, checked."""
+def split_moves(splits: int | Moves, full_scans: float | None = None) -> Moves:
+    """So many split-merge moves after each sweep, half of them informed; or the record itself, checked.
+
+    `full_scans` is the share of sweeps that weigh every cluster; None leaves it as it is, 1 in a new record.
+    """
     moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED) if splits else NO_MOVES
     for name, number in (("splits", moves.splits), ("scans", moves.scans)):
         if isinstance(number, bool) or int(number) != number or number < 0:
@@ -231,7 +241,10 @@ def split_moves(splits: int | Moves) -> Moves:
     for name, share in (("near", moves.near), ("informed", moves.informed)):
         if not 0 <= share <= 1:
             raise InputError(f"{name} must be a share in [0, 1], not {share!r}")
-    return Moves(int(moves.splits), int(moves.scans), float(moves.near), float(moves.informed))
+    full = moves.full if full_scans is None else full_scans
+    if not 0 < full <= 1:
+        raise InputError(f"full_scans must be a share in (0, 1], not {full!r}")
+    return Moves(int(moves.splits), int(moves.scans), float(moves.near), float(moves.informed), float(full))
 
 
 def _bonds(problem: Problem, lam: ArrayLike | None, state: Arrays | None) -> Bonds:
@@ -373,10 +386,10 @@ def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state:
             f"not {own[0]}, {own[1]} and {own[2]}"
         )
     rng = generator(words)
-    # A state of an earlier version knows neither temperatures nor moves nor draws.
+    # A state of an earlier version knows neither temperatures nor moves nor draws, or only full sweeps.
     coldness, hot, sweeps = (float(x) for x in state.get("cooling", np.array(TEMPERATE)))
-    splits, scans, near, informed = (float(x) for x in state.get("splits", np.array(NO_MOVES)))
-    cooling, moves = Cooling(coldness, hot, int(sweeps)), Moves(int(splits), int(scans), near, informed)
+    splits, scans, near, informed, *full = (float(x) for x in state.get("splits", np.array(NO_MOVES)))
+    cooling, moves = Cooling(coldness, hot, int(sweeps)), Moves(int(splits), int(scans), near, informed, *full)
     chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size, cooling, moves)
     chain.clusters.moments[:, : gauss.size] = moments
     chain.clusters.gauss[: gauss.size] = gauss

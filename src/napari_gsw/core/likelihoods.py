@@ -17,13 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
-from napari_gsw.core.arrays import Evidence
+from napari_gsw.core.arrays import TAIL, Evidence
 from napari_gsw.core.errors import InputError
 
 Floats = NDArray[np.float64]
 
-# The tables have an entry for every count, so counts have to end somewhere.
+# Counts are 32-bit numbers, and so are their sums.
 MOST_COUNTS = 2**31 - 1
+# Entries of the table of a word: half a megabyte. What a word needs is an entry for every pixel it has, which a large
+# picture has too many of; greater counts are so large that Stirling's series does as well as a table.
+MOST_ENTRIES = 2**16
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
 # long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
 KNOWN = 1e9
@@ -183,13 +186,24 @@ class Gaussian(Likelihood):
         each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(each))
 
-    def pixel_table(self) -> Floats:
+    def pixel_table(self, entries: int) -> Floats:
         """The part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ... of them."""
-        half = self.weight * np.arange(int(self.mass.sum()) + 1) / 2
+        half = self.weight * np.arange(entries) / 2
         one = gammaln(self.shape + half) - gammaln(self.shape) - np.log1p(2 * half / self.kappa) / 2
         one -= half * np.log(2 * np.pi)
         table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
         return table
+
+    def pixel_tail(self) -> Floats:
+        """The same for any number of pixels, as :func:`napari_gsw.core.cluster_kernels.beyond` reads it."""
+        c, s, a = len(self.rate), self.weight, self.shape
+        slope = -s / 2 * (c * np.log(2 * np.pi) + np.log(self.rate).sum())
+        return np.array([c, a, s / 2, -c * gammaln(a), -c / 2, s / self.kappa, slope])
+
+
+def _log_gammas(base: float, weight: float, sign: float) -> Floats:
+    """sign (log Gamma(base + weight m) - log Gamma(base)), as the kernels' `beyond` reads it."""
+    return np.array([sign, base, weight, -sign * gammaln(base), 0.0, 0.0, 0.0])
 
 
 def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:
@@ -225,6 +239,7 @@ def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     """
     rows: list[sparse.csr_array] = []
     tables: list[Floats] = []
+    tails: list[Floats] = []
     moments, gauss, pixels = np.zeros((n, 0)), np.ones(3), -1
     for block in blocks:
         if block.n != n:
@@ -233,14 +248,19 @@ def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
             s, pi = block.weight, block.concentration
             totals = np.asarray(block.counts.sum(axis=0)).ravel()
             rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
-            tables += [gammaln(p + s * np.arange(t + 1)) - gammaln(p) for p, t in zip(pi, totals, strict=True)]
-            tables.append(gammaln(block.phi) - gammaln(block.phi + s * np.arange(totals.sum() + 1)))
+            formulas = [_log_gammas(p, s, 1.0) for p in pi] + [_log_gammas(block.phi, s, -1.0)]
+            for formula, most in zip(formulas, [*totals, totals.sum()], strict=True):
+                m = np.arange(min(int(most) + 1, MOST_ENTRIES))
+                tables.append(formula[0] * (gammaln(formula[1] + s * m) - gammaln(formula[1])))
+                tails.append(formula if most >= MOST_ENTRIES else np.zeros(TAIL))
         elif isinstance(block, Gaussian):
             if pixels >= 0:
                 raise InputError("a problem takes one block of continuous channels; put all channels into it")
             pixels = len(tables)
             rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
-            tables.append(block.pixel_table())
+            most = int(block.mass.sum())
+            tables.append(block.pixel_table(min(most + 1, MOST_ENTRIES)))
+            tails.append(block.pixel_tail() if most >= MOST_ENTRIES else np.zeros(TAIL))
             moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
             gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
     counts = (
@@ -254,6 +274,8 @@ def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
         times=counts.data.astype(np.uint32),
         table=np.concatenate(tables) if tables else np.zeros(0),
         table_start=start.astype(np.uint64),
+        table_end=np.array([len(t) for t in tables], np.uint32),
+        tail=np.array(tails, np.float64).reshape(len(tables), TAIL),
         moments=np.ascontiguousarray(moments),
         gauss=gauss,
         pixels=pixels,

@@ -51,6 +51,7 @@ MOVES = (
     "bond_cap",
     "regroups",
     "splits",
+    "full_scans",
     "sweeps",
     "stop",
     "burn_in",
@@ -209,7 +210,7 @@ class LiveChain:
         bonds = bonding.from_settings(self.problem, settings)
         for chain in self.ensemble.chains:
             chain.bonds = bonds
-            chain.moves = split_moves(settings.splits)
+            chain.moves = split_moves(settings.splits, settings.full_scans)
             if settings.regroups is not None:
                 chain.regroups = settings.regroups
         self.settings, self._summary = settings, None

@@ -278,6 +278,7 @@ def chains(
     burn_in = int(settings.burn_in * settings.sweeps)
     cooling = annealed(settings.hot, burn_in) if settings.hot > 1 else TEMPERATE
     ladder = geometric_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None
+    whole = split_moves(settings.splits, settings.full_scans)
     made = []
     for number, own in enumerate(chain_seeds(seed, settings.chains)):
         if numbers is not None and number not in numbers:
@@ -285,7 +286,7 @@ def chains(
         # Chains that all begin at one cluster would agree before they have looked around.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
         first = start_labels(problem, wide, own) if given is None else given
-        chain = start_chain(problem, bonds, moves, burn_in, own, first, held, cooling, split_moves(settings.splits))
+        chain = start_chain(problem, bonds, moves, burn_in, own, first, held, cooling, whole)
         made.append(chain if ladder is None else tempered(chain, ladder, own))
     return Ensemble(made)
 

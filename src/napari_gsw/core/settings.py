@@ -447,6 +447,16 @@ class Settings(Options):
         low=0,
         title="Split-merge moves",
     )
+    full_scans: float = knob(
+        1.0,
+        "sampler",
+        "Share of the sweeps in which a site weighs every cluster; in the others only those of its neighbours and a "
+        "new one, which is faster where there are many clusters.",
+        low=0.0,
+        high=1.0,
+        open_low=True,
+        title="Full scans",
+    )
     hot: float = knob(
         1.0,
         "sampler",

@@ -47,6 +47,7 @@ from napari_gsw.core.cluster_kernels import (
     clear_slot,
     copy_slot,
     draw,
+    gain,
     gauss_part,
     grown,
     log_marginal,
@@ -55,7 +56,7 @@ from napari_gsw.core.cluster_kernels import (
     whole,
 )
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import coldness_at, note, sweep
+from napari_gsw.core.kernels import coldness_at, is_full, note, sweep
 
 
 @jit
@@ -87,7 +88,7 @@ def divide(
     probability of the last scan; ``work.place`` and ``work.blocks`` tell where all is then.
     """
     site_start, word, count = evidence.site_start, evidence.word, evidence.times
-    table, table_start = evidence.table, evidence.table_start
+    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     blocks, place, order = work.blocks, work.place, work.order
@@ -121,9 +122,9 @@ def divide(
             lean = pull[1] - pull[0] + increment(log_w, size[1]) - increment(log_w, size[0])
             for u in range(site_start[i], site_start[i + 1]):
                 d = word[u]
-                m_0 = table_start[d] + words[d, 0]
-                m_1 = table_start[d] + words[d, 1]
-                lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
+                more = whole(count[u])
+                lean += gain(table, table_start, table_end, tail, d, whole(words[d, 1]), more)
+                lean -= gain(table, table_start, table_end, tail, d, whole(words[d, 0]), more)
             if channels > 0:
                 more = whole(0)
                 for u in range(site_start[i], site_start[i + 1]):
@@ -194,7 +195,8 @@ def attractions(
     for free slots, for `own` and for other seeds; ``score[-1]`` is that of block 1 if it holds anything. Returns the
     logarithm of the sum of the weights.
     """
-    table, table_start, gauss, pixels = evidence.table, evidence.table_start, evidence.gauss, evidence.pixels
+    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
+    gauss, pixels = evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     place, blocks = work.place, work.blocks
     slots = score.size - 1
@@ -223,13 +225,11 @@ def attractions(
         score[k] = 0.0
     for t in range(length):
         d = group_word[t]
-        count = group_count[d]
+        count = whole(group_count[d])
         for k in range(slots):
             if k != own:  # the tables end where all sites are counted once
-                m_k = table_start[d] + words[d, k]
-                score[k] += table[m_k + count] - table[m_k]
-        m_1 = table_start[d] + blocks.words[d, 1]
-        score[slots] += table[m_1 + count] - table[m_1]
+                score[k] += gain(table, table_start, table_end, tail, d, whole(words[d, k]), count)
+        score[slots] += gain(table, table_start, table_end, tail, d, whole(blocks.words[d, 1]), count)
     moments = blocks.moments[:, 0].copy()
     members = blocks.size[0]
     top = -math.inf
@@ -426,9 +426,11 @@ def advance(
     value, used, counted = posterior.value, work.slots, posterior.counted
     for t in range(trace.shape[0]):
         coldness = coldness_at(cooling, counted[0])
+        full = is_full(moves.full, counted[0])
         clusters = sweep(
-            evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, moves.near, regroups
-        )
+            evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, full, moves.near,
+            regroups,
+        )  # fmt: skip
         for _ in range(moves.splits):
             if used[0] == clusters.size.size:
                 clusters = grown(clusters, 2 * clusters.size.size)

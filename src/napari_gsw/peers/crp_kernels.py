@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from napari_gsw.core.arrays import Clusters, Evidence, Floats, Graph, Ints, Longs, Posterior
-from napari_gsw.core.cluster_kernels import draw, gather, gauss_part, grown, whole
+from napari_gsw.core.cluster_kernels import draw, gain, gather, gauss_part, grown, whole
 from napari_gsw.core.jit import jit
 from napari_gsw.core.kernels import compact, note
 
@@ -98,7 +98,7 @@ def relink(
     to go on from when slots have run out (n: all done).
     """
     site_start, word, count = evidence.site_start, evidence.word, evidence.times
-    table, table_start = evidence.table, evidence.table_start
+    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
     start, neighbour, edge, log_f = graph.start, graph.neighbour, graph.edge, graph.beta
     size, words, moments, cached = clusters.size, clusters.words, clusters.moments, clusters.gauss
@@ -115,7 +115,7 @@ def relink(
         most = max(most, start[i + 1] - start[i])
     wanted = np.zeros(capacity, np.int64)  # regions that may be chosen
     noted = np.zeros(capacity, np.int64)  # the stamp of the last site that they were noted for
-    gain = np.zeros(capacity)  # log p(y_A u R) - log p(y_R) of each
+    fit = np.zeros(capacity)  # log p(y_A u R) - log p(y_R) of each
     score = np.zeros(most + capacity + 1)
     weight = np.zeros(most + capacity + 1)
     within = np.zeros(most + 1)
@@ -172,21 +172,18 @@ def relink(
                     wanted[candidates] = k
                     candidates += 1
         for c in range(candidates):
-            gain[wanted[c]] = 0.0
+            fit[wanted[c]] = 0.0
         for t in range(length):
             d = group_word[t]
-            base = table_start[d]
-            more = group_count[d]
+            more = whole(group_count[d])
             for c in range(candidates):
-                m = base + words[d, wanted[c]]
-                score[c] = table[m + more] - table[m]
-            for c in range(candidates):
-                gain[wanted[c]] += score[c]
+                m = whole(words[d, wanted[c]])
+                fit[wanted[c]] += gain(table, table_start, table_end, tail, d, m, more)
         if channels > 0:
             for c in range(candidates):
                 k = wanted[c]
                 total = whole(words[pixels, k] + group_count[pixels])
-                gain[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
+                fit[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
 
         # Weigh every link outside, and every region for a table of its own.
         options = whole(0)
@@ -203,7 +200,7 @@ def relink(
                 top = max(top, f)
                 score[options] = -math.inf
             else:
-                score[options] = f + gain[labels[j]]
+                score[options] = f + fit[labels[j]]
                 if j == old_link:
                     old_score = score[options]
             options += 1
@@ -214,9 +211,9 @@ def relink(
         log_all = math.log(gamma + used[2])
         for k in range(slots):
             if regional and size[k] > 0:
-                score[options + k] = log_within + math.log(whole(tables[k])) - log_all + gain[k]
+                score[options + k] = log_within + math.log(whole(tables[k])) - log_all + fit[k]
             elif k == fresh:
-                score[options + k] = log_within + gain[k] + (log_gamma - log_all if regional else 0.0)
+                score[options + k] = log_within + fit[k] + (log_gamma - log_all if regional else 0.0)
             else:
                 score[options + k] = -math.inf
         if whole_table:
