@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +25,11 @@ Floats = NDArray[np.float64]
 
 # Counts are 32-bit numbers, and so are their sums.
 MOST_COUNTS = 2**31 - 1
-# Entries of the table of a word: half a megabyte. What a word needs is an entry for every pixel it has, which a large
-# picture has too many of; greater counts are so large that Stirling's series does as well as a table.
-MOST_ENTRIES = 2**16
+# Entries of the table of a word, and of all tables: at most 8 and 512 megabytes. What a word needs is an entry for
+# every pixel it has, which a large picture has too many of; greater counts are so large that Stirling's series does as
+# well as a table, though not as fast.
+MOST_ENTRIES = 2**20
+ALL_ENTRIES = 2**26
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
 # long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
 KNOWN = 1e9
@@ -232,14 +235,21 @@ def membership(labels: NDArray[np.integer]) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(k), np.int64), (k, np.arange(len(k)))))
 
 
+def _log_gamma_table(formula: Floats, s: float, length: int) -> Floats:
+    """What a word with counts 0, 1, ... adds to the log marginal, see :func:`_log_gammas`."""
+    table: Floats = formula[0] * (gammaln(formula[1] + s * np.arange(length)) - gammaln(formula[1]))
+    return table
+
+
 def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     """All blocks as the tables and sparse rows that the sampler reads.
 
     A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
     """
     rows: list[sparse.csr_array] = []
-    tables: list[Floats] = []
-    tails: list[Floats] = []
+    needs: list[int] = []  # of each word, the greatest count
+    fills: list[Callable[[int], Floats]] = []  # its table, of so many entries
+    formulas: list[Floats] = []  # and what holds beyond
     moments, gauss, pixels = np.zeros((n, 0)), np.ones(3), -1
     for block in blocks:
         if block.n != n:
@@ -248,34 +258,41 @@ def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
             s, pi = block.weight, block.concentration
             totals = np.asarray(block.counts.sum(axis=0)).ravel()
             rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
-            formulas = [_log_gammas(p, s, 1.0) for p in pi] + [_log_gammas(block.phi, s, -1.0)]
-            for formula, most in zip(formulas, [*totals, totals.sum()], strict=True):
-                m = np.arange(min(int(most) + 1, MOST_ENTRIES))
-                tables.append(formula[0] * (gammaln(formula[1] + s * m) - gammaln(formula[1])))
-                tails.append(formula if most >= MOST_ENTRIES else np.zeros(TAIL))
+            needs += [int(most) for most in (*totals, totals.sum())]
+            own = [_log_gammas(p, s, 1.0) for p in pi] + [_log_gammas(block.phi, s, -1.0)]
+            formulas += own
+            fills += [partial(_log_gamma_table, formula, s) for formula in own]
         elif isinstance(block, Gaussian):
             if pixels >= 0:
                 raise InputError("a problem takes one block of continuous channels; put all channels into it")
-            pixels = len(tables)
+            pixels = len(needs)
             rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
-            most = int(block.mass.sum())
-            tables.append(block.pixel_table(min(most + 1, MOST_ENTRIES)))
-            tails.append(block.pixel_tail() if most >= MOST_ENTRIES else np.zeros(TAIL))
+            needs.append(int(block.mass.sum()))
+            formulas.append(block.pixel_tail())
+            fills.append(block.pixel_table)
             moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
             gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
     counts = (
         sparse.csr_array(sparse.hstack(rows, format="csr")) if rows else sparse.csr_array(np.zeros((n, 0), np.int64))
     )
     counts.sort_indices()
-    start = np.cumsum([0] + [len(t) for t in tables])[:-1]
+    most = MOST_ENTRIES
+    while sum(min(need + 1, most) for need in needs) > ALL_ENTRIES:
+        most //= 2
+    ends = np.array([min(need + 1, most) for need in needs], np.int64)
+    start = np.cumsum(ends) - ends
+    table = np.empty(int(ends.sum()))
+    for first, length, fill in zip(start, ends, fills, strict=True):
+        table[first : first + length] = fill(int(length))
+    beyond = [formula if need >= most else np.zeros(TAIL) for formula, need in zip(formulas, needs, strict=True)]
     return Evidence(
         site_start=counts.indptr.astype(np.int64),
         word=counts.indices.astype(np.uint32),
         times=counts.data.astype(np.uint32),
-        table=np.concatenate(tables) if tables else np.zeros(0),
+        table=table,
         table_start=start.astype(np.uint64),
-        table_end=np.array([len(t) for t in tables], np.uint32),
-        tail=np.array(tails, np.float64).reshape(len(tables), TAIL),
+        table_end=ends.astype(np.uint32),
+        tail=np.array(beyond, np.float64).reshape(len(needs), TAIL),
         moments=np.ascontiguousarray(moments),
         gauss=gauss,
         pixels=pixels,
