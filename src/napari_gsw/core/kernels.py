@@ -54,10 +54,12 @@ from napari_gsw.core.arrays import (
     Work,
 )
 from napari_gsw.core.cluster_kernels import (
+    LEAST_RIVAL,
     add_gains,
     clear_slot,
     copy_slot,
     draw,
+    draw_after,
     gain,
     gather,
     gauss_part,
@@ -460,9 +462,9 @@ def visit(
                 score[c] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
         uniform = rng.random()
         if coldness == 1.0:
-            pick, rivals = leader(score, choices)  # most often it is alone
-            if rivals > 1:
-                pick = draw(score, weight, choices, uniform)
+            pick, gap = leader(score, choices)  # most sites know where they belong: it is drawn without more ado
+            if gap <= LEAST_RIVAL and uniform * (1.0 + (choices - 1) * math.exp(-gap)) >= 1.0:
+                pick = draw_after(score, weight, choices, uniform, pick)
         else:
             for c in range(choices):
                 k = c if full else whole(near[c])
