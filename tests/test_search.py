@@ -58,7 +58,7 @@ def test_the_temperature_falls_geometrically_and_stays_at_one():
 
 def test_a_hot_chain_is_lower_and_a_cold_one_higher():
     problem = planar(n=100)
-    mean = [step(begun(problem, cooling=TEMPERATE._replace(coldness=b)), 300)[100:, 0].mean() for b in (0.3, 1.0, 3.0)]
+    mean = [step(begun(problem, cooling=TEMPERATE._replace(coldness=b)), 900)[600:, 0].mean() for b in (0.3, 1.0, 3.0)]
     assert mean[0] < mean[1] < mean[2]
 
 
