@@ -292,5 +292,8 @@ def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
     table_end, tail = evidence.table_end, evidence.tail
     result = clusters.gauss[k]
     for d in range(words.shape[0]):
-        result += entry(table, table_start, table_end, tail, spot(d), whole(words[d, k])) - table[table_start[d]]
+        if words[d, k] < table_end[d]:
+            result += table[table_start[d] + words[d, k]] - table[table_start[d]]
+        else:
+            result += beyond(tail, spot(d), whole(words[d, k])) - table[table_start[d]]
     return float(result)

@@ -122,9 +122,14 @@ def divide(
             lean = pull[1] - pull[0] + increment(log_w, size[1]) - increment(log_w, size[0])
             for u in range(site_start[i], site_start[i + 1]):
                 d = word[u]
-                more = whole(count[u])
-                lean += gain(table, table_start, table_end, tail, d, whole(words[d, 1]), more)
-                lean -= gain(table, table_start, table_end, tail, d, whole(words[d, 0]), more)
+                if tail[d, 0] == 0.0:  # a call for each word would take longer than all the rest
+                    m_0 = table_start[d] + words[d, 0]
+                    m_1 = table_start[d] + words[d, 1]
+                    lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
+                else:
+                    more = whole(count[u])
+                    lean += gain(table, table_start, table_end, tail, d, whole(words[d, 1]), more)
+                    lean -= gain(table, table_start, table_end, tail, d, whole(words[d, 0]), more)
             if channels > 0:
                 more = whole(0)
                 for u in range(site_start[i], site_start[i + 1]):
@@ -225,11 +230,19 @@ def attractions(
         score[k] = 0.0
     for t in range(length):
         d = group_word[t]
-        count = whole(group_count[d])
-        for k in range(slots):
-            if k != own:  # the tables end where all sites are counted once
-                score[k] += gain(table, table_start, table_end, tail, d, whole(words[d, k]), count)
-        score[slots] += gain(table, table_start, table_end, tail, d, whole(blocks.words[d, 1]), count)
+        count = group_count[d]
+        if tail[d, 0] == 0.0:
+            for k in range(slots):
+                if k != own:  # the tables end where all sites are counted once
+                    m_k = table_start[d] + words[d, k]
+                    score[k] += table[m_k + count] - table[m_k]
+            m_1 = table_start[d] + blocks.words[d, 1]
+            score[slots] += table[m_1 + count] - table[m_1]
+        else:
+            for k in range(slots):
+                if k != own:
+                    score[k] += gain(table, table_start, table_end, tail, d, whole(words[d, k]), whole(count))
+            score[slots] += gain(table, table_start, table_end, tail, d, whole(blocks.words[d, 1]), whole(count))
     moments = blocks.moments[:, 0].copy()
     members = blocks.size[0]
     top = -math.inf

@@ -175,10 +175,15 @@ def relink(
             fit[wanted[c]] = 0.0
         for t in range(length):
             d = group_word[t]
-            more = whole(group_count[d])
-            for c in range(candidates):
-                m = whole(words[d, wanted[c]])
-                fit[wanted[c]] += gain(table, table_start, table_end, tail, d, m, more)
+            extra = group_count[d]
+            if tail[d, 0] == 0.0:  # a call for each word would take longer than all the rest
+                for c in range(candidates):
+                    at = table_start[d] + words[d, wanted[c]]
+                    fit[wanted[c]] += table[at + extra] - table[at]
+            else:
+                for c in range(candidates):
+                    m = whole(words[d, wanted[c]])
+                    fit[wanted[c]] += gain(table, table_start, table_end, tail, d, m, whole(extra))
         if channels > 0:
             for c in range(candidates):
                 k = wanted[c]
