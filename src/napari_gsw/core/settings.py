@@ -621,7 +621,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         **_PHOTOGRAPH,
         coupling="learnt",
         beta=2.5,
-        offset=1.4,
+        offset=1.6,
         evidence=3.0,
         texture_evidence=3.0,
         splits=1,
