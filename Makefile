@@ -6,7 +6,7 @@ QT ?= pyqt6
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit slow timing bench pyside6 mutants docs clean
+.PHONY: help demo test lint unit slow large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -15,6 +15,7 @@ help:
 	@echo 'make timing  how responsive the window is while a chain runs on a large image'
 	@echo 'make bench   speed and memory, and whether a ratio is worse than recorded (BENCH_ARGS=--quick: a minute)'
 	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
+	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (ten minutes, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make docs    write docs/settings.md again from the declaration of the settings'
@@ -38,10 +39,13 @@ lint: $(VENV)/.ready
 
 unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m 'not timing and not slow' $(PYTEST_ARGS)
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
 
 slow: $(VENV)/.ready
 	$(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
+
+large: $(VENV)/.ready
+	$(RUN)/python -m pytest -m large -s tests/test_whole_slide.py
 
 # By themselves: what measures time wants the machine for itself.
 timing: $(VENV)/.ready
