@@ -104,7 +104,7 @@ def test_simulation_of_the_prior_without_coupling(alpha, expected):
     problem = gsw.Problem.from_counts(
         np.ones((1099, 1), int), [(i, i + 1) for i in range(1098)], 0.0, gsw.DirichletProcess(alpha)
     )
-    trace = gsw.simulate_prior(problem, sweeps=6000, burn_in=300, seed=1)
+    trace = gsw.simulate_prior(problem, sweeps=9000, burn_in=300, seed=1)
     means = trace.n_clusters.reshape(30, -1).mean(axis=1)
     error = means.std(ddof=1) / np.sqrt(30)
     assert error < 0.35

@@ -25,8 +25,8 @@ ALPHAS = (1.0, 3.0, 5.0)
 BETAS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 QUICK_BETAS = (0.0, 0.01, 0.02, 0.05, 0.1)
 SWEEPS, QUICK_SWEEPS = 12_000, 1_000
-# SLIC makes 1,102 sites of this many pixels of the astronaut.
-SITE_SIZE = 209
+# SLIC makes 1,110 sites of this many pixels of the astronaut.
+SITE_SIZE = 219
 BATCHES = 20
 
 
