@@ -275,6 +275,7 @@ def test_an_earlier_result_is_replaced_only_by_a_whole_one(image, tmp_path, monk
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_more_labels_than_uint16_holds_are_written_as_uint32(tmp_path, capsys):
     """260 x 260 singletons that stay singletons: 67,600 clusters."""
     sites = np.arange(1, 260 * 260 + 1, dtype=np.uint32).reshape(260, 260)

@@ -65,7 +65,7 @@ def test_expected_loss_is_the_mean(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(s, marks=pytest.mark.slow) for s in range(10, 30))])
 def test_enumeration_finds_nothing_better(loss, seed):
     """Draws without any structure are the hardest. A limit on the clusters puts walls between partitions, so that the
     search sometimes ends a little above the best; without a limit it must find it."""

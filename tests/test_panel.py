@@ -404,7 +404,7 @@ def test_bad_data_is_one_sentence(panel, qtbot):
 
 
 def test_every_setting_has_a_control_with_its_help(panel):
-    """All but the axes, which the head of the panel asks for, and the blocks of a large image, which are for scripts."""
+    """All but the axes, which the head of the panel asks for, and the blocks of a large image, for scripts alone."""
     assert set(panel.form.controls) == set(knobs()) - {"axes", "block_pixels"}
     for name, control in panel.form.controls.items():
         assert knobs()[name].help in control.toolTip()
