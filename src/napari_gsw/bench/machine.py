@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
+from napari_gsw.core.threads import cores as cores
 from napari_gsw.core.versions import all_versions
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_name() -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_gsw.cli.choices import add_choices, chosen, natural_number
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.threads import cores as cores
 
 if TYPE_CHECKING:
     from napari_gsw.data_sets import Example
@@ -58,11 +58,6 @@ def manner_of(given: argparse.Namespace) -> Manner:
 
     warm_up()  # so that the processes find everything compiled
     return Manner(Path(given.output), given.jobs or cores(), given.fresh, given.quiet)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_evaluate(given: argparse.Namespace) -> int:

@@ -126,12 +126,6 @@ def beyond(tail: Floats, d: int, m: int) -> float:
 
 
 @jit
-def entry(table: Floats, table_start: NDArray[np.uint64], table_end: Counts, tail: Floats, d: int, m: int) -> float:
-    """Contribution of count m of word d to the log marginal, by the table as far as it reaches."""
-    return float(table[table_start[d] + np.uint64(m)] if m < table_end[d] else beyond(tail, d, m))
-
-
-@jit
 def gain(
     table: Floats, table_start: NDArray[np.uint64], table_end: Counts, tail: Floats, d: int, m: int, more: int
 ) -> float:

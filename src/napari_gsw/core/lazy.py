@@ -5,7 +5,6 @@ Dask is needed for what comes back (a lazy label image) and imported when it doe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.grid import Slices
 from napari_gsw.core.mosaic import Mosaic
+from napari_gsw.core.threads import cores
 
 T = TypeVar("T")
 # A dask array; the package is not imported for its name.
@@ -100,10 +100,10 @@ def workers() -> Iterator[tuple[Executor, int]]:
     if client is not None:
         yield client.get_executor(), 2 * max(1, sum(client.nthreads().values()))
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    pool = ThreadPoolExecutor(cores)
+    count = cores()
+    pool = ThreadPoolExecutor(count)
     try:
-        yield pool, cores
+        yield pool, count
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
