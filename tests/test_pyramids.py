@@ -97,6 +97,9 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
         other = seg.layers.regions if name == "regions" else seg.layers.clouds[name]
         assert other.multiscale
         assert np.asarray(other.data[0]).shape == sites.shape
+    panel.viewer.cursor.position = (100, 120)
+    assert panel.region.text().startswith(f"Region {shown[100, 120]}: {(shown == shown[100, 120]).sum():,} pixels")
+    panel.viewer.cursor.position = (-50, 120)  # outside: what was said stays
     # It is the result of the same call in Python, and can be exported as one format alone.
     lazy = da.from_array(image, chunks=(64, 64, 3))
     found = gsw.segment(lazy, sweeps=20, block_pixels=2**12)

@@ -12,6 +12,14 @@ Columns = dict[str, NDArray[Any]]
 KNOWN = ("index", "pixels", "area", "share", "sites", "stability", "neighbours", "locked")
 
 
+def number_under(layer: Any, position: Any) -> int:
+    """The label at a position of the world, 0 where there is none."""
+    value = layer.get_value(position, world=True)
+    if layer.multiscale and value is not None:
+        _, value = value  # (level that is shown, label)
+    return int(value or 0)
+
+
 def describe(table: Columns, number: int, unit: str = "") -> str:
     """A sentence about one region, or nothing if there is no such number."""
     found = np.flatnonzero(table["index"] == number)

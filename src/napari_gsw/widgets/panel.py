@@ -30,7 +30,7 @@ from napari_gsw.widgets.docked import Docked
 from napari_gsw.widgets.export_section import ExportSection
 from napari_gsw.widgets.form import SettingsForm, preset_tip
 from napari_gsw.widgets.image_chooser import ImageChooser
-from napari_gsw.widgets.inspection import describe
+from napari_gsw.widgets.inspection import describe, number_under
 from napari_gsw.widgets.layer_combo import LayerCombo, bare
 from napari_gsw.widgets.progress import Progress
 from napari_gsw.widgets.section import Section
@@ -424,11 +424,11 @@ class SegmentationPanel(Docked):
         if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
             return
         layer = seg.layers.labels
-        number = layer.get_value(self.viewer.cursor.position, world=True)
+        number = number_under(layer, self.viewer.cursor.position)
         if number:
             unit = f"{layer.units[-1]:~}" if str(layer.units[-1]) != "pixel" else ""
             power = "²" if seg.plan.source.depth == 2 else "³"
-            text = describe(frame.table, int(number), f"{unit}{power}" if unit else "")
+            text = describe(frame.table, number, f"{unit}{power}" if unit else "")
             if text:
                 self.region.setText(text)
 
