@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core import bonds, kernels
+from napari_gsw.core import bonds, kernels, sweep_kernels
 from napari_gsw.core.arrays import NO_MOVES
 from napari_gsw.core.chain import needs_regroups, start, step
 from problems import planar
@@ -285,7 +285,7 @@ def test_full_scans_are_part_of_the_state():
 def test_bonds_by_bounds_are_bonds_by_the_exponential(t):
     chance = -np.expm1(-t)
     uniform = np.concatenate((np.linspace(0, 1, 1000, endpoint=False), chance * (1 + 1e-9 * np.array([-1, 1]))))
-    assert [kernels.bonded(t, u) for u in uniform] == (uniform < chance).tolist()
+    assert [sweep_kernels.bonded(t, u) for u in uniform] == (uniform < chance).tolist()
 
 
 def test_clamped_sites_stay_as_they_were_given():

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core import kernels, likelihoods
+from napari_gsw.core import likelihoods, sweep_kernels
 from napari_gsw.core.ascent import polished
 from napari_gsw.core.cluster_kernels import beyond, log_gamma
 from napari_gsw.peers import crp
@@ -43,7 +43,7 @@ def test_log_gamma_is_that_of_scipy():
 def test_a_gain_beyond_the_table_is_exact_to_its_own_last_digits(x, share):
     """Where the difference of two values of log Gamma has lost six of them."""
     step = max(-400, min(400, int(share * x / 256) or int(math.copysign(1, share))))
-    found = kernels.far_gain(float(x), float(step), math.log(x))
+    found = sweep_kernels.far_gain(float(x), float(step), math.log(x))
     exact = exact_difference(x, step)
     assert abs(Decimal(found) - exact) < Decimal("6e-16") * abs(exact)
 

@@ -3,7 +3,7 @@
 //     c++ -O3 -march=native -std=c++17 reference.cpp -o reference
 //     ./reference PROBLEM BURN_IN SWEEPS REPEATS SEED
 //
-// The same algorithm as core/kernels.py with a fixed delta, for histograms of words: bonds on edges within clusters, a
+// The same algorithm as core/sweep_kernels.py with a fixed delta, for histograms of words: bonds on edges within clusters, a
 // union-find forest, the words of a spin cluster gathered, every cluster and a new one weighed with tables of log Gamma,
 // one drawn, the log posterior kept step by step, the best state kept, and for every edge the sweeps in which its ends
 // were together. PROBLEM is the file that reference.py writes: a header of eight 64-bit integers, then the arrays.

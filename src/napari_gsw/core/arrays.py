@@ -75,7 +75,7 @@ class Cooling(NamedTuple):
 class Moves(NamedTuple):
     """What a sweep looks at, and moves of whole clusters after it, beside `regroups`.
 
-    See :func:`napari_gsw.core.kernels.visit` for `full`, and :mod:`napari_gsw.core.split_kernels` for the others.
+    See :func:`napari_gsw.core.sweep_kernels.visit` for `full`, and :mod:`napari_gsw.core.split_kernels` for the others.
     """
 
     splits: int  # how many

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core import bonds as bonding
-from napari_gsw.core import kernels, split_kernels
+from napari_gsw.core import kernels, regroup_kernels, split_kernels
 from napari_gsw.core.arrays import (
     NO_MOVES,
     TEMPERATE,
@@ -468,7 +468,7 @@ def _assembled(
     clusters = counted_clusters(problem, labels, used)
     parent, head, links, place, order = (np.zeros(n, np.int32) for _ in range(5))
     slots = np.array([used, int((clusters.size > 0).sum())])
-    blocks = empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, kernels.MOST_ANCHORS))
+    blocks = empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, regroup_kernels.MOST_ANCHORS))
     work = Work(slots, parent, head, links, place, order, blocks)
     return Chain(
         problem, bonds, seeds, regroups, max(burn_in, cooling.sweeps), labels, clusters, work, posterior, rng, Draws(n),

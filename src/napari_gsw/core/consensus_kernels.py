@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.cluster_kernels import whole
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import whole
 
 # One site in so many is visited between full rounds.
 EASY = 8

@@ -16,8 +16,8 @@ import heapq
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.cluster_kernels import whole
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import whole
 
 
 @jit

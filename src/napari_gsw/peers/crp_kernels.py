@@ -2,8 +2,8 @@
 
 Every site holds a link to a neighbour or to itself. Sites that links join, whichever way they point, sit at one table;
 in the region-level process (rdd-CRP) tables are dealt to regions by a Chinese restaurant process of their own, in the
-plain one (dd-CRP) each table is a region. A region is a cluster of :mod:`napari_gsw.core.kernels`, kept in the same
-slots and scored with the same tables.
+plain one (dd-CRP) each table is a region. A region is a cluster of :mod:`napari_gsw.core.sweep_kernels`, kept in the
+same slots and scored with the same tables.
 
 Strategy
 --------
