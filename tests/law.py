@@ -12,6 +12,7 @@ from napari_gsw.core.arrays import NO_MOVES, TEMPERATE, Bonds, Moves
 from napari_gsw.core.chain import Chain, start, step
 from napari_gsw.core.cluster_kernels import grown
 from napari_gsw.core.jit import jit
+from napari_gsw.core.tempering import NEVER
 
 BATCHES = 100
 
@@ -41,12 +42,13 @@ def posterior(
 
 @jit
 def _codes(
-    evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups, burn_in,
-    sweeping, sweeps,
+    evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves, regroups,
+    burn_in, sweeping, sweeps,
 ):  # fmt: skip
     """The partition after each sweep, as a number in base n; without sweeping, after its split-merge moves alone.
 
-    `burn_in` is an argument since numba would compile the kernels once more for a literal.
+    `burn_in` is an argument since numba would compile the kernels once more for a literal; it never ends, so that no
+    draws are kept.
     """
     codes = np.zeros(sweeps, np.int64)
     trace = np.zeros((1, 3))
@@ -54,13 +56,13 @@ def _codes(
     for t in range(sweeps):
         if sweeping and moves.splits == 0:
             clusters = kernels.advance(
-                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups,
-                burn_in, trace,
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves,
+                regroups, burn_in, trace,
             )  # fmt: skip
         elif sweeping:
             clusters = split_kernels.advance(
-                evidence, graph, tables, made, seeds, labels, clusters, work, kept, rng, cooling, moves, regroups,
-                burn_in, trace,
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves,
+                regroups, burn_in, trace,
             )  # fmt: skip
         else:
             for _ in range(moves.splits):
@@ -111,7 +113,7 @@ def agreement(
     chain = start(problem, made, regroups, 0, seed, None, seeds, cooling, moves)
     codes = _codes(
         problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
-        chain.work, chain.posterior, chain.rng, cooling, moves, regroups, 0, sweeping, sweeps,
+        chain.work, chain.posterior, chain.draws.table, chain.rng, cooling, moves, regroups, NEVER, sweeping, sweeps,
     )  # fmt: skip
     return compared(codes, rows, exact)
 

@@ -8,6 +8,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core import draws as module
 from napari_gsw.core.draws import Draws
+from napari_gsw.core.kernels import keep
 from problems import planar
 
 
@@ -21,12 +22,25 @@ def test_draws_are_the_states_of_their_sweeps(burn_in):
         np.testing.assert_array_equal(row, states[sweep])
 
 
+def advanced(kept, sweep, burn_in, sweeps):
+    """Sweeps whose draws hold their own number instead of a partition; returns the number of the last."""
+    end = sweep + sweeps
+    while sweep < end:
+        size = kept.ahead(sweep, burn_in, end - sweep)
+        assert 1 <= size <= end - sweep
+        for _ in range(size):
+            sweep += 1
+            before = len(kept.kept)
+            keep(kept.table, np.zeros(kept.table.rows.shape[1], np.int32), sweep - burn_in)
+            kept.table.rows[before : len(kept.kept)] = sweep
+    return sweep
+
+
 def test_full_draws_thin_and_stay_evenly_spread(monkeypatch):
     monkeypatch.setattr(module, "MOST_DRAWS", 10)
     kept, sweep, burn_in = Draws(3), 0, 4
-    for _ in range(95):
-        sweep += kept.due(sweep, burn_in)
-        kept.keep(np.full(3, sweep, np.int32))
+    for wanted in [1, 7, 300, 2, 1, 40, 1] * 5:
+        sweep = advanced(kept, sweep, burn_in, wanted)
     gaps = np.diff(kept.kept[:, 0])
     assert len(kept.kept) <= 10
     assert set(gaps) == {kept.gap}
@@ -36,8 +50,8 @@ def test_full_draws_thin_and_stay_evenly_spread(monkeypatch):
 def test_draws_that_someone_holds_never_change(monkeypatch):
     monkeypatch.setattr(module, "MOST_DRAWS", 10)
     kept, held = Draws(2), []
-    for t in range(1, 60):
-        kept.keep(np.full(2, t, np.int32))
+    for sweep in range(60):
+        advanced(kept, sweep, 0, 1)
         held.append((kept.kept, kept.kept.copy()))
     for view, copy in held:
         np.testing.assert_array_equal(view, copy)

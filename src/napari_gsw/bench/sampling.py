@@ -14,6 +14,8 @@ from napari_gsw.core.ensemble import Ensemble
 
 # Sites that are visited in one turn on the clock: some milliseconds, so that a turn is seldom interrupted.
 VISITS = 10_000
+# For threads, how often as many.
+LEGS = 50
 CLUSTERS, LAM = 12, 10.0
 
 
@@ -88,7 +90,8 @@ def threads(count: int, seconds: float, n: int = 10_000) -> Section:
     """One chain against `count` of them on threads, by the class that runs them in the product."""
     data = planted(n, CLUSTERS)
     teams = {c: Ensemble([settled(data, LAM, seed) for seed in range(c)]) for c in (1, count)}
-    sweeps = max(2, 2 * VISITS // n)
+    # Several legs of the product's own length: a leg of a few sweeps would measure how threads are woken up.
+    sweeps = max(2, LEGS * VISITS // n)
     runs = {str(c): _draining(team, sweeps) for c, team in teams.items()}
     best = fastest({name: lambda run=run: next(run) for name, run in runs.items()}, seconds)  # type: ignore[misc]
     rate = {c: sweeps / best[str(c)] for c in teams}

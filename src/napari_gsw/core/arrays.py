@@ -111,6 +111,13 @@ class Work(NamedTuple):
     blocks: Clusters  # MOST_ANCHORS columns at most
 
 
+class Kept(NamedTuple):
+    """Partitions that a chain keeps, with room for more: see :class:`napari_gsw.core.draws.Draws`."""
+
+    rows: Ints  # (room, n)
+    taken: Longs  # (2,) rows that are written, sweeps from one to the next
+
+
 class Posterior(NamedTuple):
     """What a chain keeps of the states it has seen."""
 

@@ -117,10 +117,14 @@ class Chain:
         """As many sweeps as `trace` has rows, which become what is traced of them."""
         p = self.problem
         advance = split_kernels.advance if self.moves.splits else kernels.advance
-        self.clusters = advance(
-            p.evidence, p.adjacency, p.tables, self.bonds, self.seeds, self.labels, self.clusters, self.work,
-            self.posterior, self.rng, self.cooling, self.moves, self.regroups, self.burn_in, trace,
-        )  # fmt: skip
+        while len(trace):
+            size = self.draws.ahead(int(self.posterior.counted[0]), self.burn_in, len(trace))
+            self.clusters = advance(
+                p.evidence, p.adjacency, p.tables, self.bonds, self.seeds, self.labels, self.clusters, self.work,
+                self.posterior, self.draws.table, self.rng, self.cooling, self.moves, self.regroups, self.burn_in,
+                trace[:size],
+            )  # fmt: skip
+            trace = trace[size:]
 
     def arrays(self) -> Arrays:
         """What this kind of chain has to keep beside what every chain has."""
@@ -322,14 +326,7 @@ def start(
 def step(chain: Chain, sweeps: int) -> Floats:
     """Advance a chain; returns what is traced after each sweep, shape (sweeps, 3): see :class:`Snapshot`."""
     trace = np.empty((sweeps, TRACE))
-    done = 0
-    while done < sweeps:
-        due = chain.draws.due(int(chain.posterior.counted[0]), chain.burn_in)
-        size = min(due, sweeps - done)
-        chain.advance(trace[done : done + size])
-        done += size
-        if size == due:
-            chain.draws.keep(kernels.canonical(chain.labels))
+    chain.advance(trace)
     return trace
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int32]
+from napari_gsw.core.arrays import Ints, Kept
 
 # A consensus hardly changes with more draws than this, and they must fit into the memory beside the problem.
 MOST_DRAWS = 200
@@ -29,37 +28,46 @@ class Draws:
     def __init__(self, n: int, kept: Ints | None = None, gap: int = 1) -> None:
         # An even number: the draw that finds no room is then the one that thinning would drop.
         self._room = max(LEAST_DRAWS, min(MOST_DRAWS, MOST_BYTES // (4 * n) // 2 * 2))
-        self.gap = gap
-        self._count = 0 if kept is None else len(kept)
-        self._rows = np.empty((min(self._room, max(LEAST_DRAWS, self._count)), n), np.int32)
+        count = 0 if kept is None else len(kept)
+        rows = np.empty((min(self._room, max(LEAST_DRAWS, count)), n), np.int32)
         if kept is not None:
-            self._rows[: self._count] = kept
+            rows[:count] = kept
+        self.table = Kept(rows, np.array([count, gap], np.int64))
+
+    @property
+    def gap(self) -> int:
+        """Sweeps from one draw to the next."""
+        return int(self.table.taken[1])
 
     @property
     def kept(self) -> Ints:
         """(d, n) the draws, read-only."""
-        view = self._rows[: self._count]
+        view = self.table.rows[: self.table.taken[0]]
         view.setflags(write=False)
         return view
 
-    def due(self, sweep: int, burn_in: int) -> int:
-        """Sweeps from `sweep` on until the next draw is to be kept, at least 1."""
-        since = sweep - burn_in
+    def ahead(self, sweep: int, burn_in: int, sweeps: int) -> int:
+        """Make room; returns how many of the next `sweeps` sweeps can be made before there is none again, at least 1.
+
+        `sweep` of them are done. The rows are written where the sweeps are made, in
+        :func:`napari_gsw.core.kernels.keep`.
+        """
+        if self._due(sweep - burn_in) > sweeps:
+            return sweeps
+        rows, taken = self.table
+        if taken[0] == self._room:
+            # The last of each pair stays, so that all kept sweeps are multiples of the new gap.
+            self._move(rows[1::2], len(rows), 2 * self.gap)
+        elif taken[0] == len(rows):
+            self._move(rows, min(self._room, 2 * len(rows)), self.gap)
+        rows, taken = self.table
+        return min(sweeps, self._due(sweep - burn_in) + (len(rows) - int(taken[0]) - 1) * self.gap)
+
+    def _due(self, since: int) -> int:
+        """Sweeps until the next draw, at least 1, so many sweeps after the burn-in."""
         return self.gap - (since % self.gap if since >= 0 else since)
 
-    def keep(self, labels: Ints) -> None:
-        """Take over a partition."""
-        if self._count == self._room:
-            # The last of each pair stays, so that all kept sweeps are multiples of the new gap.
-            thinned = self._rows[1 : self._count : 2]
-            self._rows = np.empty_like(self._rows)
-            self._count = len(thinned)
-            self._rows[: self._count] = thinned
-            self.gap *= 2
-            return
-        if self._count == len(self._rows):
-            longer = np.empty((min(self._room, 2 * self._count), self._rows.shape[1]), np.int32)
-            longer[: self._count] = self._rows
-            self._rows = longer
-        self._rows[self._count] = labels
-        self._count += 1
+    def _move(self, kept: Ints, room: int, gap: int) -> None:
+        rows = np.empty((room, kept.shape[1]), np.int32)
+        rows[: len(kept)] = kept
+        self.table = Kept(rows, np.array([len(kept), gap], np.int64))

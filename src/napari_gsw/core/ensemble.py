@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property
 
 import numpy as np
 
@@ -34,30 +35,26 @@ class Ensemble:
     ----------
     chains : the running chains.
     snapshots : the newest snapshot of each.
-    executor : threads to make the sweeps in; None takes one that is kept for one chain, and for several some that come
-        and go.
+    executor : threads to make the sweeps in; None takes the ensemble's own, one for each chain.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self.chains = list(chains)
-        self.snapshots = self._look([np.empty((0, TRACE))] * len(self.chains))
         self.executor: Executor | None = None
         self._size = 1
+        self.refresh()
 
     def advance(self, most: int) -> tuple[Snapshot, ...]:
         """About an interval's worth of sweeps in every chain, `most` at most."""
         size = min(self._size, most)
         began = time.perf_counter()
-        sizes = [size] * len(self.chains)
-        if self.executor is not None:
-            traces = list(self.executor.map(step, self.chains, sizes))
-        elif len(self.chains) == 1:
-            traces = [aside(step, self.chains[0], size)]
+        if self.executor is None and len(self.chains) == 1:
+            found = [aside(_advanced, self.chains[0], size)]
         else:
-            with ThreadPoolExecutor(len(self.chains)) as pool:
-                traces = list(pool.map(step, self.chains, sizes))
+            threads = self.executor or self._threads
+            found = list(threads.map(_advanced, self.chains, [size] * len(self.chains)))
+        self.snapshots = tuple(found)
         self._size = next_size(size, time.perf_counter() - began, INTERVAL)
-        self.snapshots = self._look(traces)
         return self.snapshots
 
     def run(self, sweeps: int, every: int | None = None) -> Iterator[tuple[Snapshot, ...]]:
@@ -74,10 +71,17 @@ class Ensemble:
 
     def refresh(self) -> None:
         """Look at the chains again, after one of them has been changed from outside."""
-        self.snapshots = self._look([np.empty((0, TRACE))] * len(self.chains))
+        self.snapshots = tuple(snapshot(chain, np.empty((0, TRACE))) for chain in self.chains)
 
-    def _look(self, traces: Sequence[np.ndarray[tuple[int, int], np.dtype[np.float64]]]) -> tuple[Snapshot, ...]:
-        return tuple(snapshot(chain, trace) for chain, trace in zip(self.chains, traces, strict=True))
+    @cached_property
+    def _threads(self) -> Executor:
+        """Threads that end when the ensemble is let go. New ones at every step would cost a few per cent of it."""
+        return ThreadPoolExecutor(len(self.chains), thread_name_prefix="napari-gsw")
+
+
+def _advanced(chain: Chain, sweeps: int) -> Snapshot:
+    """The snapshot is taken where the sweeps are made, so that no chain waits for that of another."""
+    return snapshot(chain, step(chain, sweeps))
 
 
 def pooled(snapshots: Sequence[Snapshot]) -> Snapshot:

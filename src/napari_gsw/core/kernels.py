@@ -14,6 +14,7 @@ from napari_gsw.core.arrays import (
     Floats,
     Graph,
     Ints,
+    Kept,
     Longs,
     Moves,
     Posterior,
@@ -105,6 +106,38 @@ def note(
 
 
 @jit
+def renumber(labels: Ints, result: Ints) -> None:
+    """Labels become 0, 1, ... in the order of their first site: equal partitions become equal arrays."""
+    most = 0
+    for i in range(labels.size):
+        most = max(most, labels[i])
+    number = np.full(most + 1, -1, np.int32)
+    count = 0
+    for i in range(labels.size):
+        if number[labels[i]] < 0:
+            number[labels[i]] = count
+            count += 1
+        result[i] = number[labels[i]]
+
+
+@jit
+def canonical(labels: Ints) -> Ints:
+    """The same partition, renumbered."""
+    result = np.empty(labels.size, np.int32)
+    renumber(labels, result)
+    return result
+
+
+@jit
+def keep(draws: Kept, labels: Ints, since: int) -> None:
+    """Keep the partition if the number of sweeps since the burn-in is one at which a draw is due."""
+    rows, taken = draws.rows, draws.taken
+    if since > 0 and since % taken[1] == 0:
+        renumber(labels, rows[taken[0]])
+        taken[0] += 1
+
+
+@jit
 def sweep(
     evidence: Evidence,
     graph: Graph,
@@ -154,6 +187,7 @@ def advance(
     clusters: Clusters,
     work: Work,
     posterior: Posterior,
+    draws: Kept,
     rng: np.random.Generator,
     cooling: Cooling,
     moves: Moves,
@@ -162,7 +196,8 @@ def advance(
     trace: Floats,
 ) -> Clusters:
     """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior, number of clusters and the entropy of
-    their sizes after sweep t. Of `moves` only what concerns the sweeps and `regroups` is heeded.
+    their sizes after sweep t. Of `moves` only what concerns the sweeps and `regroups` is heeded; `draws` has room for
+    as many partitions as are due.
 
     Returns the clusters, in new arrays if they ran out of slots.
     """
@@ -175,21 +210,5 @@ def advance(
             regroups,
         )  # fmt: skip
         note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
+        keep(draws, labels, counted[0] - burn_in)
     return clusters
-
-
-@jit
-def canonical(labels: Ints) -> Ints:
-    """Renumber labels 0, 1, ... in the order of their first site: equal partitions become equal arrays."""
-    most = 0
-    for i in range(labels.size):
-        most = max(most, labels[i])
-    number = np.full(most + 1, -1, np.int32)
-    result = np.empty(labels.size, np.int32)
-    count = 0
-    for i in range(labels.size):
-        if number[labels[i]] < 0:
-            number[labels[i]] = count
-            count += 1
-        result[i] = number[labels[i]]
-    return result

@@ -38,6 +38,7 @@ from napari_gsw.core.arrays import (
     Floats,
     Graph,
     Ints,
+    Kept,
     Moves,
     Posterior,
     Tables,
@@ -56,7 +57,7 @@ from napari_gsw.core.cluster_kernels import (
     whole,
 )
 from napari_gsw.core.jit import jit
-from napari_gsw.core.kernels import coldness_at, is_full, note, sweep
+from napari_gsw.core.kernels import coldness_at, is_full, keep, note, sweep
 
 
 @jit
@@ -428,6 +429,7 @@ def advance(
     clusters: Clusters,
     work: Work,
     posterior: Posterior,
+    draws: Kept,
     rng: np.random.Generator,
     cooling: Cooling,
     moves: Moves,
@@ -449,4 +451,5 @@ def advance(
                 clusters = grown(clusters, 2 * clusters.size.size)
             value[0] += split_or_merge(evidence, graph, tables, seeds, labels, clusters, work, moves, coldness, rng)
         note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
+        keep(draws, labels, counted[0] - burn_in)
     return clusters

@@ -25,6 +25,7 @@ from napari_gsw.core import kernels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.live import LiveChain, Show
+from napari_gsw.core.threads import cores
 from napari_gsw.widgets.part import Labels, Part, count_numbers
 from napari_gsw.widgets.source import Position
 
@@ -185,7 +186,7 @@ class Run:
     def _guarded(self) -> Iterator[None]:
         """Nothing may leave the worker by itself: napari swallows a RuntimeError and prints the others."""
         # Sweeps in threads of their own, which step back when the screen needs the processor.
-        with ThreadPoolExecutor(os.cpu_count(), "gsw", step_back) as self._threads:
+        with ThreadPoolExecutor(cores(), "gsw", step_back) as self._threads:
             try:
                 yield from self._work()
             except Stopped:
