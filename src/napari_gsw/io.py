@@ -52,7 +52,7 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
             return np.load(file, allow_pickle=False), "auto"
         with _silent("tifffile"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            array = np.asarray(iio.imread(file))
+            array = _decoded(file.read_bytes(), file.suffix)
         if array.size == 0:
             raise ValueError("it holds no pixel")
     except InputError:
@@ -63,6 +63,17 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     if array.ndim == 3 and array.shape[-1] == 2:
         array = array[..., 0]  # grey with alpha
     return array, "auto"
+
+
+def _decoded(content: bytes, suffix: str) -> NDArray[Any]:
+    """A picture from the content of its file; given a name, decoders that fail leave the file open."""
+    hint: dict[str, Any] = {"extension": suffix} if suffix else {}
+    try:
+        return np.asarray(iio.imread(content, **hint))
+    except OSError as reason:
+        if "backend" in str(reason):  # says nothing to who has not read imageio's manual
+            raise ValueError("it is damaged, or in a format that no reader here knows") from None
+        raise
 
 
 @contextmanager
