@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -506,8 +507,12 @@ def cluster():
     pytest.importorskip("distributed")
     from napari_gsw.batch.cluster import _own_cluster
 
-    with _own_cluster(2, dashboard=False) as address:
-        yield address
+    with socket.socket() as other:
+        with suppress(OSError):  # where Dask's dashboard would be, unless somebody has it already
+            other.bind(("", 8787))
+            other.listen()
+        with _own_cluster(2, dashboard=False) as address:
+            yield address
 
 
 def on(cluster, **more):

@@ -76,7 +76,8 @@ def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
         threads_per_worker=1,
         processes=True,
         memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
-        dashboard_address=":0" if dashboard else None,
+        # Any free port: even without a dashboard the scheduler would take Dask's own, which another one may have.
+        dashboard_address=":0" if dashboard else "127.0.0.1:0",
         silence_logs=logging.CRITICAL,
         preload=[__name__],
     ) as cluster:
