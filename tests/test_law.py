@@ -10,6 +10,8 @@ from law import agreement
 from napari_gsw.core import bonds
 from napari_gsw.core.arrays import NO_MOVES, Moves
 
+# Of each comparison, and of one that lies outside by chance or not.
+SWEEPS, MORE_SWEEPS = 100_000, 800_000
 PRIORS = {
     "potts": gsw.Potts(3),
     "finite-dirichlet": gsw.FiniteDirichlet(4, 0.25),
@@ -69,20 +71,20 @@ def small_problem(prior, likelihood, rng, n=None, negative=False, density=0.35):
 
 
 def agrees(found):
-    """Total variation and pairs within Monte-Carlo error, and no partition missed that 20 visits were expected of."""
+    """Total variation and pairs within Monte-Carlo error, and no partition missed that ten visits were expected of."""
     inside = found.total_variation < 2.5 * found.noise + 1e-4 and found.pair_z < 5.0
     return found.stray == 0 and found.missed < 1e-4 and inside
 
 
-def check(problem, made, **more):
-    """200,000 sweeps must agree with the enumerated posterior.
+def check(problem, made, sweeps=SWEEPS, **more):
+    """So many sweeps must agree with the enumerated posterior.
 
-    Among hundreds of comparisons a few lie outside by chance, so these are run again from another seed and four times
-    as long: a chain that is right then passes, and a bias stands out twice as clearly.
+    Among hundreds of comparisons a few lie outside by chance, so these are run again from another seed and much longer:
+    a chain that is right then passes, and a bias stands out more clearly.
     """
-    found = agreement(problem, made, **more)
+    found = agreement(problem, made, sweeps=sweeps, **more)
     if not agrees(found):
-        found = agreement(problem, made, sweeps=800_000, seed=1, **more)
+        found = agreement(problem, made, sweeps=MORE_SWEEPS, seed=1, **more)
     assert agrees(found), found
     return found
 
@@ -94,15 +96,16 @@ def every_triple():
             for k, sampler in enumerate(SAMPLERS):
                 name = f"{prior}-{likelihood}-{sampler}"
                 slow = (i + j + k) % len(LIKELIHOODS) != 0
-                yield pytest.param(prior, likelihood, sampler, id=name, marks=pytest.mark.slow if slow else ())
+                yield pytest.param(prior, likelihood, sampler, SWEEPS, id=name, marks=pytest.mark.slow if slow else ())
+                yield pytest.param(prior, likelihood, sampler, 4 * SWEEPS, id=f"{name}-long", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("prior", "likelihood", "sampler"), every_triple())
-def test_chain_samples_the_posterior(prior, likelihood, sampler):
+@pytest.mark.parametrize(("prior", "likelihood", "sampler", "sweeps"), every_triple())
+def test_chain_samples_the_posterior(prior, likelihood, sampler, sweeps):
     key = [list(PRIORS).index(prior), LIKELIHOODS.index(likelihood), list(SAMPLERS).index(sampler)]
     rng = np.random.default_rng(key)
     problem = small_problem(PRIORS[prior], likelihood, rng)
-    check(problem, SAMPLERS[sampler](problem, rng))
+    check(problem, SAMPLERS[sampler](problem, rng), sweeps)
 
 
 @pytest.mark.parametrize("sampler", ["lambda-0", "lambda-3"])

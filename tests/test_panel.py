@@ -221,9 +221,12 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
         if not any(b.isEnabled() for b in buttons):
             wait_for(qtbot, lambda: any(b.isEnabled() for b in buttons))
     assert len(pressed) == 5, {b.text(): n for b, n in pressed.items()}
-    if panel.stop_button.isEnabled():
-        click(qtbot, panel.stop_button)
-    wait_for(qtbot, lambda: panel.session.run is None)
+
+    def over():
+        panel.stop()  # also a run that waited for a picture to be finished and has begun only now
+        return panel.session.run is None and panel.session.state != "running"
+
+    wait_for(qtbot, over)
     assert len(panel.viewer.layers) <= 3
     assert len(panel.findChildren(type(panel.progress.bar))) == children
     wait_for(qtbot, lambda: threading.active_count() <= threads + 1, 20)
