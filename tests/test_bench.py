@@ -272,7 +272,7 @@ def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
 
 
 def test_cpp_says_when_there_is_no_compiler(monkeypatch):
-    monkeypatch.setattr(rivals, "_reference", lambda: types.SimpleNamespace(compiler=lambda: None))
+    monkeypatch.setattr(rivals.reference, "compiler", lambda: None)
     section = rivals.cpp((3,), (0.0,), 0.01, 40)
     assert section.rows == [["no compiler", None, None, None]]
     assert section.ratios == {}
@@ -285,8 +285,8 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
         asked.append((problem.n, lam, len(init), program))
         return types.SimpleNamespace(sweeps_per_second=next(speeds))
 
-    reference = types.SimpleNamespace(compiler=lambda: "c++", build=lambda folder: "built", speed=speed)
-    monkeypatch.setattr(rivals, "_reference", lambda: reference)
+    fake = types.SimpleNamespace(compiler=lambda: "c++", build=lambda folder: "built", speed=speed)
+    monkeypatch.setattr(rivals, "reference", fake)
     section = rivals.cpp((3,), (10.0,), 0.01, 40)
     ((name, ours, theirs, ratio),) = section.rows
     assert asked == [(40, 10.0, 40, "built")] * 5
@@ -295,8 +295,7 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
 
 
 def test_cpp_is_measured_where_there_is_a_compiler():
-    reference = pytest.importorskip("napari_gsw.bench.reference")
-    if reference.compiler() is None:
+    if rivals.reference.compiler() is None:
         pytest.skip("no compiler")
     ((name, ours, theirs, ratio),) = rivals.cpp((3,), (10.0,), 0.01, 40).rows
     assert name == "3 clusters, lambda 10"

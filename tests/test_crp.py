@@ -13,7 +13,7 @@ from law import compared, partitions
 from napari_gsw.core import kernels
 from napari_gsw.core.jit import jit
 from napari_gsw.core.metrics import rand_index
-from napari_gsw.core.settings import preset
+from napari_gsw.core.presets import preset
 from napari_gsw.peers import crp, crp_kernels
 from napari_gsw.peers.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of
 from problems import planar

@@ -14,7 +14,7 @@ import yaml
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS
+from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
 
 ROOT = Path(__file__).parents[1]
 

@@ -64,5 +64,7 @@ def test_what_the_reference_cannot_do_is_said(tmp_path, monkeypatch):
     with pytest.raises(gsw.InputError, match="size limits"):
         reference.write_problem(tmp_path / "a", limited, 1.0)
     monkeypatch.setattr(reference, "compiler", lambda: None)
-    assert reference.build(tmp_path) is None
-    assert reference.speed(small(), 1.0) is None
+    with pytest.raises(gsw.InputError, match="no C\\+\\+ compiler"):
+        reference.build(tmp_path)
+    with pytest.raises(gsw.InputError, match="no C\\+\\+ compiler"):
+        reference.speed(small(), 1.0)

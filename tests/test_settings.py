@@ -7,7 +7,8 @@ import json
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.settings import PRESETS, SECTIONS, knobs
+from napari_gsw.core.presets import PRESETS
+from napari_gsw.core.settings import SECTIONS, knobs
 from napari_gsw.sample_data import mosaic
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, default_words, knobs
+from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
+from napari_gsw.core.settings import SECTIONS, knobs
 
 
 def main() -> None:

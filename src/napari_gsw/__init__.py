@@ -11,9 +11,10 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian
 from napari_gsw.core.model import Problem, log_posterior
 from napari_gsw.core.pipeline import prepare, segment, simulate_prior, warm_up
+from napari_gsw.core.presets import PRESETS, preset
 from napari_gsw.core.priors import DirichletProcess, FiniteDirichlet, PitmanYor, Potts, TablePrior
 from napari_gsw.core.result import Result
-from napari_gsw.core.settings import PRESETS, Settings, preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import own_version
 
 __version__ = own_version()

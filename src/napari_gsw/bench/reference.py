@@ -56,11 +56,11 @@ def compiler() -> str | None:
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
-def build(folder: str | Path) -> Path | None:
-    """Compile the sampler into a folder; returns the program, or None where there is no compiler."""
+def build(folder: str | Path) -> Path:
+    """Compile the sampler into a folder; returns the program."""
     found = compiler()
     if found is None:
-        return None
+        raise InputError("there is no C++ compiler; install one, or name it in the environment variable CXX")
     program = Path(folder) / "reference"
     made = subprocess.run([found, *FLAGS, str(SOURCE), "-o", str(program)], capture_output=True, text=True)
     if made.returncode:
@@ -100,8 +100,8 @@ def speed(
     repeats: int = 1,
     seed: int = 0,
     program: Path | None = None,
-) -> Measured | None:
-    """Run the C++ sampler on a problem; None where there is no compiler.
+) -> Measured:
+    """Run the C++ sampler on a problem.
 
     Parameters
     ----------
@@ -111,8 +111,6 @@ def speed(
     """
     with tempfile.TemporaryDirectory() as folder:
         program = build(folder) if program is None else program
-        if program is None:
-            return None
         path = Path(folder) / "problem"
         write_problem(path, problem, lam, init)
         asked = [str(program), str(path), str(burn_in), str(sweeps), str(repeats), str(seed)]

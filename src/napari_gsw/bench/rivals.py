@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Sequence
-from typing import Any
 
+from napari_gsw.bench import reference
 from napari_gsw.bench.clock import LEAST_TURNS, fastest, working_clock
 from napari_gsw.bench.oracle import Oracle
 from napari_gsw.bench.problems import planted
@@ -37,10 +36,8 @@ def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float
     """Sweeps per second of both; without a compiler a line that says so."""
     title = f"against C++, {n:,} sites, both from the truth"
     columns = ["", "sweeps/s", "C++ sweeps/s", "ours / C++"]
-    reference = _reference()
-    if reference is None or reference.compiler() is None:
-        why = "no C++ program" if reference is None else "no compiler"
-        return Section(title, columns, [[why, None, None, None]])
+    if reference.compiler() is None:
+        return Section(title, columns, [["no compiler", None, None, None]])
     rows: list[list[Cell]] = []
     ratios = {}
     share = seconds / len(cluster_numbers) / len(lambdas) / ROUNDS
@@ -55,17 +52,11 @@ def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float
                     took = min(took, fastest({"ours": ours.turn}, share / 2)["ours"])
                     # In as many repetitions as we have turns: the shortest of them counts, as it does of ours.
                     repeats = max(LEAST_TURNS, int(share / 2 / took))
-                    asked = dict(init=data.truth, repeats=repeats, program=program)
-                    measured = reference.speed(ours.chain.problem, lam, ours.sweeps, **asked)
+                    measured = reference.speed(
+                        ours.chain.problem, lam, ours.sweeps, init=data.truth, repeats=repeats, program=program
+                    )
                     theirs = max(theirs, measured.sweeps_per_second)
                 name, rate = f"{clusters} clusters, lambda {lam:g}", ours.sweeps / took
                 rows.append([name, rate, theirs, rate / theirs])
                 ratios[f"ours / C++, {name}"] = Ratio(rate / theirs, "high", 0.25)
     return Section(title, columns, rows, ratios)
-
-
-def _reference() -> Any:
-    try:
-        return importlib.import_module("napari_gsw.bench.reference")
-    except ImportError:
-        return None

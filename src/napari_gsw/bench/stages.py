@@ -17,7 +17,8 @@ from napari_gsw.core.graph import region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import CHECK_EVERY, chains
-from napari_gsw.core.settings import Settings, preset
+from napari_gsw.core.presets import preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import superpixels
 
 PRESET, SWEEPS = "general", 300

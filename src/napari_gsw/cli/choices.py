@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, SECTIONS, default_words, knobs
+from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
+from napari_gsw.core.settings import SECTIONS, knobs
 
 if TYPE_CHECKING:
     from napari_gsw.peers.methods import Choice

@@ -28,8 +28,9 @@ from napari_gsw.core.large import Opened, described, opened
 from napari_gsw.core.lazy import chunk_lengths, is_lazy, levels, read
 from napari_gsw.core.model import Problem
 from napari_gsw.core.mosaic import Mosaic, counted
+from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.result import Result, Trace, result, trace_of
-from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.signal import signal_picture
 from napari_gsw.core.summary import Summary
 from napari_gsw.core.superpixels import given_sites, superpixels

@@ -29,7 +29,8 @@ from napari_gsw.core.forest import Forest
 from napari_gsw.core.graph import RegionGraph, region_graph
 from napari_gsw.core.image import picture
 from napari_gsw.core.learnt import BoundaryModel
-from napari_gsw.core.settings import Settings, preset
+from napari_gsw.core.presets import preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.superpixels import superpixels
 from napari_gsw.data_sets import Example, bsds
 

@@ -18,7 +18,8 @@ from napari_gsw.core import bonds
 from napari_gsw.core.chain import start, step
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import prepare, start_labels
-from napari_gsw.core.settings import Settings, preset
+from napari_gsw.core.presets import preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.data_sets import Example
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import LABELME, Plan, photograph_tiles, spread

@@ -25,8 +25,8 @@ from napari_gsw.core.features import SiteWords
 from napari_gsw.core.image import picture
 from napari_gsw.core.learnt import BoundaryModel, photo_model
 from napari_gsw.core.posterior import site_faces
+from napari_gsw.core.presets import preset
 from napari_gsw.core.result import Result
-from napari_gsw.core.settings import preset
 from napari_gsw.data_sets import Example, Scene
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all

@@ -21,7 +21,8 @@ from napari_gsw.core.chain import Chain, annealed, needs_regroups, split_moves, 
 from napari_gsw.core.ensemble import chain_seeds
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import prepare, start_labels
-from napari_gsw.core.settings import Settings, preset
+from napari_gsw.core.presets import preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.tempering import Tempered, geometric_ladder, tempered
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import Plan, spread

@@ -23,7 +23,7 @@ from napari_gsw.core import priors
 from napari_gsw.core.chain import step
 from napari_gsw.core.model import Problem
 from napari_gsw.core.pipeline import chains, prepare
-from napari_gsw.core.settings import preset
+from napari_gsw.core.presets import preset
 from napari_gsw.data_sets import Example
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human

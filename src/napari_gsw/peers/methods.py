@@ -17,8 +17,9 @@ from napari_gsw.core import pipeline
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.knobs import Options
 from napari_gsw.core.pipeline import Report
+from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.result import Result
-from napari_gsw.core.settings import DEFAULT_PRESET, Settings, preset
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import all_versions
 from napari_gsw.peers import crp
 from napari_gsw.peers.felzenszwalb import Felzenszwalb, felzenszwalb

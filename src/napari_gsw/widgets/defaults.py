@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS
+from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
 
 PLUGIN = "napari-gsw"
 # What holds where napari does not know the plugin's preferences; a test compares it with the manifest.

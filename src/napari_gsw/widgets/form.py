@@ -7,8 +7,9 @@ from typing import Any
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFormLayout, QWidget
 
+from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, preset
 from napari_gsw.core.priors import from_settings
-from napari_gsw.core.settings import DEFAULT_PRESET, PRESETS, Settings, knobs, preset
+from napari_gsw.core.settings import Settings, knobs
 from napari_gsw.widgets.controls import Control, spoken, title
 from napari_gsw.widgets.section import Section
 

@@ -23,7 +23,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.settings import PRESETS
+from napari_gsw.core.presets import PRESETS
 from napari_gsw.widgets.defaults import preference
 from napari_gsw.widgets.display import STATES, Display
 from napari_gsw.widgets.docked import Docked

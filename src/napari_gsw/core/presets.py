@@ -1,0 +1,97 @@
+"""Presets: what a user picks by what the image is, each a line of differences from the defaults of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.settings import Settings
+
+# What the two presets for photographs have in common.
+_PHOTOGRAPH: Mapping[str, Any] = dict(
+    site_size=150,
+    texture_words=32,
+    graph_passes=8,
+    alpha=1.0,
+    sampler="swendsen-wang",
+    bond_cap=2.0,
+    consensus="vi",
+    view="regions",
+    min_region=300,
+)
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "general": dict(
+        **_PHOTOGRAPH,
+        coupling="contrast",
+        beta=4.0,
+        contrast_scale=4.0,
+        colour_scale=4.0,
+        evidence=6.5,
+        texture_evidence=5.0,
+        hot=2.0,
+        sweeps=300,
+    ),
+    "photo": dict(
+        **_PHOTOGRAPH,
+        coupling="learnt",
+        beta=2.5,
+        offset=1.6,
+        evidence=3.0,
+        texture_evidence=3.0,
+        splits=1,
+        sweeps=200,
+    ),
+    "microscopy": dict(
+        signal="objects",
+        superpixels="watershed",
+        site_size=30,
+        likelihood="gaussian",
+        evidence=4.0,
+        gauss_shape=None,
+        gauss_spread=0.2,
+        prior="finite-dirichlet",
+        K=2,
+        alpha=1.0,
+        coupling="contrast",
+        beta=2.0,
+        contrast_scale=20.0,
+        sampler="bond-drawn",
+        bond=0.5,
+        start="random",
+        start_clusters=2,
+        sweeps=50,
+        view="objects",
+        min_region=16,
+        neck=0.85,
+    ),
+    "paper": dict(site_count=1000, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
+}
+DEFAULT_PRESET = "general"
+
+
+def preset(name: str, **changes: Any) -> Settings:
+    """The settings of a preset, with some of them changed.
+
+    >>> preset("paper", alpha=1.0).alpha
+    1.0
+    """
+    if name not in PRESETS:
+        raise InputError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
+    return Settings().replace(**PRESETS[name]).replace(**changes)
+
+
+def default_words(name: str) -> str:
+    """The value of a setting in the preset that is used when none is named, and in those that differ from it.
+
+    >>> default_words("evidence")
+    '6.5 (photo 3, microscopy 4, paper 8)'
+    """
+    values = {p: c.get(name, getattr(Settings(), name)) for p, c in PRESETS.items()}
+    default = values[DEFAULT_PRESET]
+    others = [f"{p} {_word(v)}" for p, v in values.items() if v != default]
+    return _word(default) + (f" ({', '.join(others)})" if others else "")
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
