@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from hands import click, wait_done
+from hands import click, wait_done, wait_for
 from napari_gsw.core.grid import grid_of
 from napari_gsw.core.mosaic import Mosaic, Packed
 from napari_gsw.io import read_image
@@ -59,6 +59,9 @@ def test_levels_are_painted_where_they_are_looked_at():
         assert np.array_equal(levels[1][key], picture[..., ::2, ::2][key])
     assert levels[0].count() == 39
     assert levels[0].any()
+    whole = np.asarray(levels[1])  # as napari keeps the coarsest level
+    levels[1].values = values[::-1].copy()
+    assert np.array_equal(whole, values[::-1][sites][None, None, ::2, ::2])
     levels[0].values = np.zeros_like(values)
     assert not levels[0].any()
 
@@ -108,6 +111,17 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], found.labels.compute())
     with pytest.raises(gsw.InputError, match="OME-Zarr"):
         write_all(seg, Path(tmp_path), "labels.tif")
+    # From afar, the coarsest level: napari keeps it, and must see the newest state all the same.
+    panel.viewer.camera.zoom = 0.2
+    wait_for(qtbot, lambda: layer.data_level == len(layer.data) - 1)
+    for state in ("best", "current"):
+        panel.session.set_show(state)
+        wait_for(qtbot, lambda: panel.session.run is None)
+        numbers = panel.session.frame.numbers[sites - 1]
+        seen = [[layer.get_value((y, x))[1] for x in range(0, 260, 20)] for y in range(0, 260, 20)]
+        assert np.array_equal(seen, numbers[::20, ::20])
+    panel.session.reset()
+    assert layer.get_value((100, 120))[1] == 0
 
 
 def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot, everything_is_large):

@@ -131,7 +131,7 @@ class ResultLayers:
     def _write(self, layer: Layer, position: Position, image: Picture) -> None:
         """In place: the layer keeps its look, and nothing is sliced that is not on the screen."""
         if isinstance(image, Painted):
-            if layer.data[0].sites is not image.sites:
+            if layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
                 layer.data = self._data(position, image)
                 return
             for level in layer.data:

@@ -1,7 +1,8 @@
 """Pictures of a segmentation that is too large to be painted whole: what is on the screen is painted when napari asks.
 
 A layer holds a level of the sites and a value for each of them. A new state of the chain is a new row of values; the
-picture itself is never made, only the part and the level of it that are looked at.
+picture itself is never made, only the part and the level of it that are looked at. But a level that napari has asked
+for as a whole is painted and, with every new state, painted over: it keeps the array of the coarsest one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from napari_gsw.core.mosaic import Mosaic
 
 # The coarsest level has at most so many pixels along each axis.
 COARSEST = 1024
+# A level of more pixels is painted anew whenever it is asked for as a whole, which napari does not do.
+MOST_PAINTED = 2**22
 
 
 class Painted:
@@ -23,12 +26,26 @@ class Painted:
     Attributes
     ----------
     sites : the sites of this level.
-    values : (n + 1,) value of each site; entry 0 for pixels without one. It may be exchanged at any time.
+    values : (n + 1,) value of each site; entry 0 for pixels without one. It may be exchanged at any time for one of the
+        same type.
     lead : axes of length 1 before those of the sites, as the layer has them.
     """
 
     def __init__(self, sites: Mosaic, values: NDArray[Any], lead: int = 0) -> None:
-        self.sites, self.values, self.lead = sites, values, lead
+        self.sites, self.lead = sites, lead
+        self._values = values
+        self._numbers: NDArray[np.int32] | None = None  # the sites, and their picture, once it has been asked for
+        self._picture: NDArray[Any] | None = None
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self._values
+
+    @values.setter
+    def values(self, values: NDArray[Any]) -> None:
+        self._values = values
+        if self._picture is not None and self._numbers is not None:
+            np.take(values, self._numbers, out=self._picture, mode="clip")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,7 +80,12 @@ class Painted:
         return np.asarray(inner)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[...], dtype=dtype)
+        if self.size > MOST_PAINTED:
+            return np.asarray(self[...], dtype=dtype)
+        if self._picture is None:
+            self._numbers = np.asarray(self.sites[...]).reshape(self.shape)
+            self._picture = self._values[self._numbers]
+        return np.array(self._picture, dtype=dtype, copy=copy)
 
     def any(self) -> bool:
         """Whether a site has a value other than 0."""
