@@ -96,7 +96,7 @@ def test_one_chain_is_compared_with_itself():
     one[0, :, 0] += np.linspace(0, 10, 1000)
     drifting = diagnose(one)
     assert not drifting.agree
-    assert drifting.sentence.startswith("one chain: not yet: run on (log posterior: R-hat")
+    assert drifting.sentence.startswith("one chain, not yet: run on (log posterior: R-hat")
 
 
 def test_equal_constants_agree():

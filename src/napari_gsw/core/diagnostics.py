@@ -180,7 +180,7 @@ def _doubt(name: str, found: Mixing, r_hat: float, ess: float) -> str:
 
 def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, doubts: list[str]) -> str:
     if doubts:
-        return f"{'one chain: ' if chains == 1 else ''}not yet: run on ({'; '.join(doubts)})"
+        return f"{'one chain, ' if chains == 1 else ''}not yet: run on ({'; '.join(doubts)})"
     worst = max(found.r_hat for found in mixing.values())
     least = min(found.ess for found in mixing.values())
     figures = f"R-hat {worst:.2f}, {least:.0f} effective samples"

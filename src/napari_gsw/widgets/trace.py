@@ -11,13 +11,15 @@ import pyqtgraph as pg
 from napari.utils.theme import get_theme
 from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, QSize, Qt, Signal
-from qtpy.QtGui import QImage
+from qtpy.QtGui import QFontMetrics, QImage
 
 from napari_gsw.core.arrays import TRACE
 
 # Colours that read on a dark and on a light background, one for each chain, round and round.
 LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948", "#ff9da7")
 BEST = "#f28e2b"
+# Room for the numbers and the name of an axis, in pixels.
+LEAST_MARGIN = 64
 # How near, in pixels, a click has to stay to its press: a longer way is a pan.
 STILL = 4
 
@@ -51,11 +53,10 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.lower.setXLink(self.upper)
         self.ci.layout.setRowStretchFactor(0, 2)
         self.ci.layout.setRowStretchFactor(1, 1)
-        self.ci.setContentsMargins(0, 4, 8, 0)
+        self.ci.setContentsMargins(0, 4, 8, 5)  # the name of an axis hangs over its edge
         self.plots = (self.upper, self.lower)
         for plot, name in zip(self.plots, ("log posterior", "clusters"), strict=True):
             plot.setLabel("left", name)
-            plot.getAxis("left").setWidth(64)
             plot.setMenuEnabled(False)
             plot.hideButtons()
             plot.setDownsampling(auto=True, mode="peak")
@@ -63,6 +64,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
             plot.getViewBox().sigRangeChangedManually.connect(self._zoomed)
         self.upper.getAxis("bottom").setStyle(showValues=False)
         self.lower.setLabel("bottom", "sweep")
+        self._make_room(0.0)
         self._values: list[Any] = []
         self._counts: list[Any] = []
         self.best = self.upper.plot(pen=None, symbol="o", symbolSize=7, symbolBrush=BEST, symbolPen=None)
@@ -145,6 +147,15 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.upper.setXRange(0, length, padding=0.01)
         self.upper.setYRange(float(late.min()) - room, float(late.max()) + room, padding=0)
         self.lower.setYRange(max(0.0, float(count.min()) - 1), float(count.max()) + 1, padding=0)
+        self._make_room(float(late.min()) - room)
+
+    def _make_room(self, lowest: float) -> None:
+        """As much beside both plots as the longest number and the name of the axis need; the plots stay in line."""
+        letters = QFontMetrics(self.font())
+        width = max(LEAST_MARGIN, letters.horizontalAdvance(f"{lowest:.0f}") + 2 * letters.height())
+        for plot in self.plots:
+            plot.getAxis("left").setWidth(width)
+        self.lower.getAxis("bottom").setHeight(2.4 * letters.height())
 
     def show_cursor(self, sweep: int | None) -> None:
         """Mark the sweep that is being looked at, or none."""
