@@ -21,8 +21,9 @@ from napari_gsw.core.settings import Settings
 
 Floats = NDArray[np.float64]
 
-# Fitted to the presets general and photo on the 100 training images of the Berkeley data set, with log odds from models
-# that had not seen the image; a boundary counts as a person's within 0.75 % of the image's diagonal.
+# Fitted by experiments/calibration.py to the presets general and photo on the 100 training images of the Berkeley data
+# set, with log odds from models that had not seen the image; a boundary counts as a person's within 0.75 % of the
+# image's diagonal.
 INTERCEPT, LEARNT, POSTERIOR = 0.147, 0.609, 0.024
 # A share of 100 sweeps is not known better than this.
 SUREST = 0.99
@@ -36,8 +37,12 @@ def human_odds(log_odds: Floats, together: Floats) -> Floats:
     log_odds : (m,) of a :class:`napari_gsw.core.learnt.BoundaryModel`.
     together : (m,) probability of the posterior that the two ends share a cluster.
     """
-    apart = np.clip(1 - together, 1 - SUREST, SUREST)
-    return np.asarray(INTERCEPT + LEARNT * log_odds + POSTERIOR * logit(apart))
+    return np.asarray(INTERCEPT + LEARNT * log_odds + POSTERIOR * posterior_odds(together))
+
+
+def posterior_odds(together: Floats) -> Floats:
+    """(m,) log odds of the posterior that the two ends of an edge are apart."""
+    return np.asarray(logit(np.clip(1 - together, 1 - SUREST, SUREST)))
 
 
 def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None = None) -> NDArray[np.float32]:

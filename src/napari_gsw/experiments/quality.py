@@ -84,11 +84,9 @@ def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
     """
     problem = result.problem
     assert problem.graph is not None
-    settings = problem.settings or preset("general")
     people = people_along(result, scene)
     length = problem.graph.length
-    words = SiteWords(picture(scene.image, settings.axes), problem.site_image, settings)
-    learnt = (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
+    learnt = learnt_odds(result, scene, model)
     apart, human = 1 - result.snapshot.together, expit(human_odds(learnt, result.snapshot.together))
     i, j = problem.edges.T
     drawn = result.regions[i] != result.regions[j]
@@ -100,6 +98,15 @@ def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
         "errors": _by_score(unsure, wrong, length),
         "drawn": _by_score(1 - human[drawn], wrong[drawn], length[drawn]),
     }
+
+
+def learnt_odds(result: Result, scene: Scene, model: str) -> Floats:
+    """(m,) log odds of a human boundary along every edge, by a model in a file or the ``shipped`` one."""
+    problem = result.problem
+    assert problem.graph is not None
+    settings = problem.settings or preset("general")
+    words = SiteWords(picture(scene.image, settings.axes), problem.site_image, settings)
+    return (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
 
 
 def people_along(result: Result, scene: Scene) -> Floats:
