@@ -78,6 +78,7 @@ def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
         memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
         # Any free port: even without a dashboard the scheduler would take Dask's own, which another one may have.
         dashboard_address=":0" if dashboard else "127.0.0.1:0",
+        scheduler_kwargs={} if dashboard else {"dashboard": False},
         silence_logs=logging.CRITICAL,
         preload=[__name__],
     ) as cluster:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cached_property
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -35,13 +35,14 @@ class Ensemble:
     ----------
     chains : the running chains.
     snapshots : the newest snapshot of each.
-    executor : threads to make the sweeps in; None takes the ensemble's own, one for each chain.
+    executor : threads to make the sweeps in; None takes the ensemble's own, one for each chain of several.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self.chains = list(chains)
         self.executor: Executor | None = None
         self._size = 1
+        self._pool: tuple[int, Executor] | None = None
         self.refresh()
 
     def advance(self, most: int) -> tuple[Snapshot, ...]:
@@ -51,8 +52,7 @@ class Ensemble:
         if self.executor is None and len(self.chains) == 1:
             found = [aside(_advanced, self.chains[0], size)]
         else:
-            threads = self.executor or self._threads
-            found = list(threads.map(_advanced, self.chains, [size] * len(self.chains)))
+            found = self._side_by_side(self.executor or self._threads(), size)
         self.snapshots = tuple(found)
         self._size = next_size(size, time.perf_counter() - began, INTERVAL)
         return self.snapshots
@@ -73,10 +73,20 @@ class Ensemble:
         """Look at the chains again, after one of them has been changed from outside."""
         self.snapshots = tuple(snapshot(chain, np.empty((0, TRACE))) for chain in self.chains)
 
-    @cached_property
+    def _side_by_side(self, threads: Executor, size: int) -> list[Snapshot]:
+        futures = [threads.submit(_advanced, chain, size) for chain in self.chains]
+        try:
+            return [future.result() for future in futures]
+        finally:  # no chain is left running when another fails or the user loses patience: two threads must never meet
+            for future in futures:
+                future.cancel()
+            wait(futures)
+
     def _threads(self) -> Executor:
         """Threads that end when the ensemble is let go. New ones at every step would cost a few per cent of it."""
-        return ThreadPoolExecutor(len(self.chains), thread_name_prefix="napari-gsw")
+        if self._pool is None or self._pool[0] != os.getpid():  # a forked process has the pool, but not its threads
+            self._pool = os.getpid(), ThreadPoolExecutor(len(self.chains), thread_name_prefix="napari-gsw")
+        return self._pool[1]
 
 
 def _advanced(chain: Chain, sweeps: int) -> Snapshot:

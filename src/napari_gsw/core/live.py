@@ -189,7 +189,7 @@ class LiveChain:
         self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
         for c, snapshot in enumerate(self.ensemble.snapshots):
             if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
-                longer = np.empty((2 * snapshot.sweep, TRACE))
+                longer = np.full((2 * snapshot.sweep, TRACE), np.nan)
                 longer[: len(self._rows[c])] = self._rows[c]
                 self._rows[c] = longer
             self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace

@@ -1,8 +1,8 @@
 """Pictures of a segmentation that is too large to be painted whole: what is on the screen is painted when napari asks.
 
 A layer holds a level of the sites and a value for each of them. A new state of the chain is a new row of values; the
-picture itself is never made, only the part and the level of it that are looked at. But a level that napari has asked
-for as a whole is painted and, with every new state, painted over: it keeps the array of the coarsest one.
+picture itself is never made, only the part and the level of it that are looked at. But napari asks for the coarsest
+level of two axes once and keeps the array; so that one is painted as a whole, and over with every new state.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from napari_gsw.core.mosaic import Mosaic
 
 # The coarsest level has at most so many pixels along each axis.
 COARSEST = 1024
-# A level of more pixels is painted anew whenever it is asked for as a whole, which napari does not do.
-MOST_PAINTED = 2**22
 
 
 class Painted:
@@ -29,10 +27,11 @@ class Painted:
     values : (n + 1,) value of each site; entry 0 for pixels without one. It may be exchanged at any time for one of the
         same type.
     lead : axes of length 1 before those of the sites, as the layer has them.
+    kept : whether the array that it is taken for as a whole is always the same one, and shows every new state.
     """
 
-    def __init__(self, sites: Mosaic, values: NDArray[Any], lead: int = 0) -> None:
-        self.sites, self.lead = sites, lead
+    def __init__(self, sites: Mosaic, values: NDArray[Any], lead: int = 0, kept: bool = False) -> None:
+        self.sites, self.lead, self.kept = sites, lead, kept
         self._values = values
         self._numbers: NDArray[np.int32] | None = None  # the sites, and their picture, once it has been asked for
         self._picture: NDArray[Any] | None = None
@@ -43,6 +42,8 @@ class Painted:
 
     @values.setter
     def values(self, values: NDArray[Any]) -> None:
+        if values.dtype != self._values.dtype:
+            raise ValueError(f"values of type {self._values.dtype} cannot become {values.dtype}; make another picture")
         self._values = values
         if self._picture is not None and self._numbers is not None:
             np.take(values, self._numbers, out=self._picture, mode="clip")
@@ -80,12 +81,15 @@ class Painted:
         return np.asarray(inner)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if self.size > MOST_PAINTED:
+        if not self.kept:
             return np.asarray(self[...], dtype=dtype)
         if self._picture is None:
             self._numbers = np.asarray(self.sites[...]).reshape(self.shape)
-            self._picture = self._values[self._numbers]
-        return np.array(self._picture, dtype=dtype, copy=copy)
+            self._picture = np.empty(self.shape, self.dtype)
+            self.values = self._values  # the newest, in whatever thread it was exchanged
+        view = self._picture.view()
+        view.setflags(write=False)
+        return np.array(view, dtype=dtype, copy=copy)
 
     def any(self) -> bool:
         """Whether a site has a value other than 0."""
@@ -98,7 +102,7 @@ class Painted:
 
 def pyramid(image: Painted, levels: list[Mosaic], lead: int) -> list[Painted]:
     """The image at every level, as a multiscale layer takes it."""
-    return [Painted(level, image.values, lead) for level in levels]
+    return [Painted(level, image.values, lead, kept=level is levels[-1]) for level in levels]
 
 
 def levels_of(sites: Mosaic) -> list[Mosaic]:

@@ -152,7 +152,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     def _make_room(self, lowest: float) -> None:
         """As much beside both plots as the longest number and the name of the axis need; the plots stay in line."""
         letters = QFontMetrics(self.font())
-        width = max(LEAST_MARGIN, letters.horizontalAdvance(f"{lowest:.0f}") + 2 * letters.height())
+        longest = max(letters.horizontalAdvance(text) for text in (f"{lowest:.0f}", f"{lowest:g}"))
+        width = max(LEAST_MARGIN, longest + 2 * letters.height())
         for plot in self.plots:
             plot.getAxis("left").setWidth(width)
         self.lower.getAxis("bottom").setHeight(2.4 * letters.height())
