@@ -443,8 +443,9 @@ class Session(QObject):  # type: ignore[misc]
             self.show, self._auto_best = "consensus" if agreed else "best", True
             for position in list(seg.parts) if seg is not None else []:
                 self.order(position, lambda live: None)
-        if seg is not None and seg.layers.labels is not None and seg.layers.labels in self.viewer.layers:
-            seg.layers.labels.refresh(extent=False, highlight=False)  # with its thumbnail, which a run leaves alone
+        for layer in (seg.layers.labels, seg.layers.regions) if seg is not None else ():
+            if layer is not None and layer in self.viewer.layers:
+                layer.refresh(extent=False, highlight=False)  # with its thumbnail, which a run leaves alone
         self.state_changed.emit()
 
     def _failed(self, reason: Exception) -> None:
