@@ -63,11 +63,11 @@ MUTANTS = (
         (LAW, "-k", "dirichlet-process-words and lambda-1"),
     ),
     Mutant(
-        "a remnant below the smallest size is let go",
+        "a cluster's present size is not taken out of its weight",
         "sweep_kernels.py",
-        "if held or (left > 0 and log_w[left] == -math.inf):",
-        "if held:",
-        ("tests/test_chain.py", "-k", "size_limits"),
+        "log_w[m + members] - log_w[m] if m > 0 else",
+        "log_w[m + members] if m > 0 else",
+        (LAW, "-k", "dirichlet-process-words and lambda-0"),
     ),
     Mutant(
         "seeds move with their spin cluster",
@@ -220,6 +220,8 @@ def caught(mutant: Mutant) -> bool:
         options = ["-q", "-x", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "--rootdir", folder]
         options += ["-o", f"pythonpath={tests}"]
         selected = [str(Path(folder) / t) if t.startswith("tests/") else t for t in mutant.tests]
+        if "-k" in selected:  # a bug that needs the long runs is not caught
+            selected[-1] = f"({selected[-1]}) and not long"
         run = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *selected],
             env=os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},

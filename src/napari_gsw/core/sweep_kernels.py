@@ -321,7 +321,7 @@ def visit(
         old = whole(labels[root])
         left = size[old] - members
         if held or (left > 0 and log_w[left] == -math.inf):
-            continue  # a seed, or a remnant too small to stand: every other cluster is impossible
+            continue  # a seed, or a remnant too small to stand: its own cluster's weight would be infinite
 
         # The clusters next door.
         around = 0
