@@ -20,6 +20,8 @@ LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc
 BEST = "#f28e2b"
 # Room for the numbers and the name of an axis, in pixels.
 LEAST_MARGIN = 64
+# Up to how many clusters between the fewest and the most each number has its tick.
+FEW_CLUSTERS = 3
 # How near, in pixels, a click has to stay to its press: a longer way is a pan.
 STILL = 4
 
@@ -147,6 +149,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.upper.setXRange(0, length, padding=0.01)
         self.upper.setYRange(float(late.min()) - room, float(late.max()) + room, padding=0)
         self.lower.setYRange(max(0.0, float(count.min()) - 1), float(count.max()) + 1, padding=0)
+        few = float(np.ptp(count)) <= FEW_CLUSTERS  # there are no half clusters
+        self.lower.getAxis("left").setTickSpacing(*((1, 1) if few else ()))
         self._make_room(float(late.min()) - room)
 
     def _make_room(self, lowest: float) -> None:
