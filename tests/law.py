@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 import napari_gsw as gsw
-from napari_gsw.core import bonds, kernels, split_kernels
 from napari_gsw.core.arrays import NO_MOVES, TEMPERATE, Bonds, Moves
-from napari_gsw.core.chain import Chain, start, step
-from napari_gsw.core.cluster_kernels import grown
 from napari_gsw.core.jit import jit
-from napari_gsw.core.tempering import NEVER
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.core.sampler.chain import Chain, start, step
+from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
+from napari_gsw.core.sampler.moves.cluster_kernels import grown
+from napari_gsw.core.sampler.tempering import NEVER
 
 BATCHES = 100
 

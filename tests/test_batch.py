@@ -27,9 +27,9 @@ from napari_gsw.batch import Extras, Order, Selection, Way, images, run_batch, r
 from napari_gsw.batch.report import COLUMNS
 from napari_gsw.batch.selection import places, results, selected
 from napari_gsw.cli import main
-from napari_gsw.io import read_labels
-from napari_gsw.jobs import JOURNALS
-from napari_gsw.peers.methods import choose
+from napari_gsw.files.labels import read_labels
+from napari_gsw.jobs.run import JOURNALS
+from napari_gsw.methods.registry import choose
 
 PICTURE = astronaut()
 FAST = dict(sweeps=10, site_size=60)
@@ -159,7 +159,7 @@ def test_formats_extras_and_other_methods(folder, tmp_path):
 
 
 def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
-    from napari_gsw.label_files import zarr_package
+    from napari_gsw.files.label_formats import zarr_package
 
     (tmp_path / "images").mkdir()
     array = zarr_package().open_array(
@@ -228,7 +228,7 @@ def test_names_never_meet():
 
 
 def test_images_are_found_and_nothing_else(some, tmp_path):
-    from napari_gsw.label_files import zarr_package
+    from napari_gsw.files.label_formats import zarr_package
 
     (some / "sub" / "deep").mkdir(parents=True)
     iio.imwrite(some / "sub" / "b.png", PICTURE[:30, :30])
@@ -332,7 +332,7 @@ def test_unreadable_files_are_named_once_and_the_rest_is_finished(some, alone, t
 
 def failing(monkeypatch, number, times, name="b"):
     """The writer of traces complains as the system does, of one image and so often."""
-    from napari_gsw import io
+    from napari_gsw.files import labels as io
 
     real, left = io.write_trace, [times]
 

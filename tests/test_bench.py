@@ -19,8 +19,8 @@ from napari_gsw.bench.problems import blocks, planted, triangulated
 from napari_gsw.bench.report import Ratio, Report, Section
 from napari_gsw.cli import main
 from napari_gsw.cli.benchmark import SECTION_NAMES
-from napari_gsw.core.bonds import fixed
-from napari_gsw.core.kernels import canonical
+from napari_gsw.core.sampler.bonds import fixed
+from napari_gsw.core.sampler.chain_kernels import canonical
 
 TINY = plan.Scale(
     sites=(40, 80), clusters=(3, 5), lambdas=(0.0, 10.0), rival_clusters=(3,), rival_lambdas=(10.0,), n=40,

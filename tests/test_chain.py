@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core import bonds, kernels, sweep_kernels
 from napari_gsw.core.arrays import NO_MOVES
-from napari_gsw.core.chain import needs_regroups, start, step
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.core.sampler.chain import needs_regroups, start, step
+from napari_gsw.core.sampler.moves import sweep_kernels
 from problems import planar
 
 KINDS = {

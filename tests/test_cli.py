@@ -118,7 +118,7 @@ def test_no_input_is_cleared_away_or_written_over_under_another_name(tmp_path, c
 
 @pytest.mark.parametrize("ending", [".ome.tif", ".npy", ".zarr"])
 def test_labels_in_other_formats(image, tmp_path, ending):
-    from napari_gsw.io import read_labels
+    from napari_gsw.files.labels import read_labels
 
     assert run("segment", image, "-o", tmp_path / "plain", "-q", "--sweeps", 3) == 0
     assert run("segment", image, "-o", tmp_path / f"mine{ending}", "-q", "--sweeps", 3) == 0
@@ -260,7 +260,7 @@ def test_nothing_is_left_when_writing_fails(image, tmp_path, monkeypatch, capsys
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("napari_gsw.io.write_trace", full_disk)
+    monkeypatch.setattr("napari_gsw.files.labels.write_trace", full_disk)
     assert run("segment", image, "-o", tmp_path / "out", "--sweeps", 2, "-q") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -270,7 +270,9 @@ def test_an_earlier_result_is_replaced_only_by_a_whole_one(image, tmp_path, monk
     out = tmp_path / "out"
     assert run("segment", image, "-o", out, "--sweeps", 2, "-q") == 0
     before = {p.name: p.read_bytes() for p in out.iterdir()}
-    monkeypatch.setattr("napari_gsw.io.write_trace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(
+        "napari_gsw.files.labels.write_trace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+    )
     assert run("segment", image, "-o", out, "--sweeps", 3, "-q") == 2
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hands import click
-from napari_gsw.core import metrics
 from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import mosaic, mosaic_3d
 
 pytest.importorskip("napari")
@@ -59,7 +59,7 @@ def endless(monkeypatch):
             report("counting sheep")
             time.sleep(0.01)
 
-    monkeypatch.setattr("napari_gsw.widgets.comparison_worker.scores", measure)
+    monkeypatch.setattr("napari_gsw.widgets.comparison.comparison_worker.scores", measure)
 
 
 def tick(qtbot, panel, name):
@@ -307,7 +307,7 @@ def test_an_error_in_the_worker_is_shown_and_the_button_comes_back(pair, qtbot, 
         raise kind("the disk is on fire\nand more")
 
     with monkeypatch.context() as patch:
-        patch.setattr("napari_gsw.widgets.comparison_worker.disagreement", broken)
+        patch.setattr("napari_gsw.widgets.comparison.comparison_worker.disagreement", broken)
         before = len(notification_manager.records)
         compare(qtbot, pair)
     assert "the disk is on fire" in pair.status.text()
@@ -327,7 +327,7 @@ def test_the_figures_are_not_computed_on_the_gui_thread(pair, qtbot, monkeypatch
         threads.append(threading.current_thread())
         return metrics.scores(*args, **options)
 
-    monkeypatch.setattr("napari_gsw.widgets.comparison_worker.scores", measure)
+    monkeypatch.setattr("napari_gsw.widgets.comparison.comparison_worker.scores", measure)
     compare(qtbot, pair)
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()

@@ -7,8 +7,8 @@ import pytest
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.components import regions_of
-from napari_gsw.core.image import picture
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.posterior.regions import regions_of
 from problems import planar
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from law import partitions
-from napari_gsw.core import consensus as module
-from napari_gsw.core.consensus import consensus, credible_ball, distance, expected_loss
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.metrics import rand_index, variation_of_information
+from napari_gsw.core.posterior import consensus as module
+from napari_gsw.core.posterior.consensus import consensus, credible_ball, distance, expected_loss
+from napari_gsw.evaluation.partition_scores import rand_index, variation_of_information
 
 LOSSES = ("vi", "binder")
 

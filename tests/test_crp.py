@@ -10,12 +10,12 @@ import pytest
 
 import napari_gsw as gsw
 from law import compared, partitions
-from napari_gsw.core import kernels
 from napari_gsw.core.jit import jit
-from napari_gsw.core.metrics import rand_index
 from napari_gsw.core.presets import preset
-from napari_gsw.peers import crp, crp_kernels
-from napari_gsw.peers.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of
+from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.evaluation.partition_scores import rand_index
+from napari_gsw.methods import crp, crp_kernels
+from napari_gsw.methods.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of
 from problems import planar
 from test_law import agrees
 

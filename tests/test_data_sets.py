@@ -13,8 +13,8 @@ import tifffile
 from scipy.io import savemat
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.metrics import scores
-from napari_gsw.data_sets import Example, bsds, labelled_folder, labelme
+from napari_gsw.evaluation.data_sets import Example, bsds, labelled_folder, labelme
+from napari_gsw.evaluation.partition_scores import scores
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RNG = np.random.default_rng(0)
@@ -268,7 +268,7 @@ def test_an_image_that_is_too_large(tmp_path, monkeypatch):
         raise MemoryError
 
     labelled(tmp_path, PHOTOGRAPH, FIRST, "a.png")
-    monkeypatch.setattr("napari_gsw.data_sets.picture", full)
+    monkeypatch.setattr("napari_gsw.evaluation.data_sets.picture", full)
     assert "too large" in refused(labelled_folder(tmp_path), tmp_path / "images/a.png")
 
 
@@ -349,7 +349,7 @@ def test_remarks_of_a_decoder_do_not_leak(tmp_path, monkeypatch):
         warnings.warn("something about the file", stacklevel=1)
         return {"groundTruth": 3}
 
-    monkeypatch.setattr("napari_gsw.data_sets.loadmat", chatty)
+    monkeypatch.setattr("napari_gsw.evaluation.data_sets.loadmat", chatty)
     (example,) = bsds(tmp_path, "train")
     assert "no cell groundTruth" in message(example.read)
 

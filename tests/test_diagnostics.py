@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from napari_gsw.core.diagnostics import QUANTITIES, diagnose
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.posterior.diagnostics import QUANTITIES, diagnose
 
 
 def autoregressive(rng, chains, sweeps, rho):
@@ -200,7 +200,7 @@ def test_input_errors():
 
 
 def test_importing_it_does_not_import_arviz():
-    code = "import sys, napari_gsw.core.diagnostics; sys.exit('arviz_stats' in sys.modules)"
+    code = "import sys, napari_gsw.core.posterior.diagnostics; sys.exit('arviz_stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

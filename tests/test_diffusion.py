@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.diffusion import COUNTS, smoothed_counts, walk
-from napari_gsw.core.spectrum import embedding
+from napari_gsw.core.graph.random_walk import COUNTS, smoothed_counts, walk
+from napari_gsw.core.graph.spectral import embedding
 
 RNG = np.random.default_rng(5)
 

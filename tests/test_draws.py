@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core import draws as module
-from napari_gsw.core.draws import Draws
-from napari_gsw.core.kernels import keep
+from napari_gsw.core.sampler import draws as module
+from napari_gsw.core.sampler.chain_kernels import keep
+from napari_gsw.core.sampler.draws import Draws
 from problems import planar
 
 

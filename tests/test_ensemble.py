@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from napari_gsw.core import ensemble
-from napari_gsw.core.bonds import fixed
-from napari_gsw.core.chain import start
-from napari_gsw.core.ensemble import Ensemble
+from napari_gsw.core.sampler import ensemble
+from napari_gsw.core.sampler.bonds import fixed
+from napari_gsw.core.sampler.chain import start
+from napari_gsw.core.sampler.ensemble import Ensemble
 from problems import planar
 
 

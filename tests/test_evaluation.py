@@ -18,10 +18,16 @@ from scipy.io import savemat
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.cli.choices import METHOD_NAMES
-from napari_gsw.core.metrics import adjusted_rand, covering, probabilistic_rand, rand_index, variation_of_information
-from napari_gsw.data_sets import labelled_folder
-from napari_gsw.experiments.evaluation import MEASURES, Task, measures, scored, typical_human
-from napari_gsw.peers.methods import METHODS, choose, segment
+from napari_gsw.evaluation.data_sets import labelled_folder
+from napari_gsw.evaluation.evaluate import MEASURES, Task, measures, scored, typical_human
+from napari_gsw.evaluation.partition_scores import (
+    adjusted_rand,
+    covering,
+    probabilistic_rand,
+    rand_index,
+    variation_of_information,
+)
+from napari_gsw.methods.registry import METHODS, choose, segment
 from napari_gsw.sample_data import random_mosaic
 
 PROMISED = (
@@ -193,7 +199,7 @@ def test_the_typical_human_is_the_one_in_the_middle():
 
 
 def test_pixels_without_a_polygon_do_not_count():
-    from napari_gsw.data_sets import Scene
+    from napari_gsw.evaluation.data_sets import Scene
 
     truth = np.repeat([1, 2, 0], 4)[None]
     found = np.repeat([5, 6, 7], 4)[None]

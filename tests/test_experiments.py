@@ -10,11 +10,11 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.priors import cluster_distribution
+from napari_gsw.core.model.priors import cluster_distribution
+from napari_gsw.evaluation.evaluate import MEASURES
 from napari_gsw.experiments import fig1, fig2, fig4, table1
-from napari_gsw.experiments.evaluation import MEASURES
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, photograph_tiles, spread
-from napari_gsw.jobs import Manner
+from napari_gsw.jobs.run import Manner
 
 
 @pytest.mark.parametrize("alpha", [0.3, 3.0, 5.0])

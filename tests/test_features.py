@@ -7,11 +7,11 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.codebook import Codebook, shipped
-from napari_gsw.core.features import SiteWords, colours, histogram, likelihoods, luminance_words, texture
-from napari_gsw.core.graph import region_graph
-from napari_gsw.core.image import picture
-from napari_gsw.core.superpixels import superpixels
+from napari_gsw.core.evidence.codebook import Codebook, shipped
+from napari_gsw.core.evidence.site_features import SiteWords, colours, histogram, likelihoods, luminance_words, texture
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.sample_data import mosaic
 
 RNG = np.random.default_rng(0)

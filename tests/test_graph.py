@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.couplings import couplings
-from napari_gsw.core.features import SiteWords
-from napari_gsw.core.graph import adjacency, region_graph
-from napari_gsw.core.image import picture
-from napari_gsw.core.superpixels import given_sites
+from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.graph.couplings import couplings
+from napari_gsw.core.graph.region_graph import adjacency, region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import given_sites
 
 RNG = np.random.default_rng(4)
 

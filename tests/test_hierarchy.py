@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.hierarchy import hierarchy
+from napari_gsw.core.graph.merge_tree import hierarchy
 
 
 def slow(n, edges, apart, length):

@@ -8,7 +8,7 @@ from skimage.color import rgb2lab
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.image import picture
+from napari_gsw.core.image.picture import picture
 
 RNG = np.random.default_rng(0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.jobs import DIED, Failure, Manner, each_job, guarded, run_jobs
+from napari_gsw.jobs.run import DIED, Failure, Manner, each_job, guarded, run_jobs
 
 
 def squared(value):

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_gsw import label_files
 from napari_gsw.core.errors import InputError
-from napari_gsw.io import companion, read_image, read_labels, write_labels
-from napari_gsw.layer_writer import layer_axes, write_labels_layer
+from napari_gsw.files import label_formats as label_files
+from napari_gsw.files.labels import companion, read_image, read_labels, write_labels
+from napari_gsw.files.napari_writer import layer_axes, write_labels_layer
 
 ENDINGS = (".tif", ".tiff", ".ome.tif", ".ome.tiff", ".png", ".npy", ".zarr", ".ome.zarr")
 MADE = {"software": "napari-gsw", "seed": 3, "settings": {"alpha": 1.5, "note": "<µm> & {braces}"}}

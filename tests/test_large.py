@@ -7,13 +7,13 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.grid import Grid, grid_of, tiles
-from napari_gsw.core.large import opened
-from napari_gsw.core.lazy import is_lazy, mapped
-from napari_gsw.core.mosaic import Mosaic, Packed
-from napari_gsw.core.pipeline import array_hash
-from napari_gsw.core.superpixels import connected
-from napari_gsw.io import read_image
+from napari_gsw.core.image.block_grid import Grid, grid_of, tiles
+from napari_gsw.core.image.lazy import is_lazy, mapped
+from napari_gsw.core.model.block_assembly import opened
+from napari_gsw.core.pipeline.segment import array_hash
+from napari_gsw.core.sites.mosaic import Mosaic, Packed
+from napari_gsw.core.sites.superpixels import connected
+from napari_gsw.files.labels import read_image
 
 da = pytest.importorskip("dask.array")
 zarr = pytest.importorskip("zarr")
@@ -248,7 +248,7 @@ def test_a_segmentation_in_blocks():
     # Lazily or at once, the boundary image is the same.
     import dataclasses
 
-    from napari_gsw.core.posterior import boundary_probability
+    from napari_gsw.core.posterior.uncertainty import boundary_probability
 
     at_once = dataclasses.replace(found.problem, sites=found.problem.site_image)
     together = found.snapshot.together
@@ -377,7 +377,7 @@ def test_very_large_images_have_larger_sites():
 
 
 def test_too_many_sites_for_learnt_couplings_say_what_to_do(monkeypatch):
-    monkeypatch.setattr("napari_gsw.core.large.MOST_LEARNT", 50)
+    monkeypatch.setattr("napari_gsw.core.model.block_assembly.MOST_LEARNT", 50)
     with pytest.raises(gsw.InputError, match="preset general"):
         gsw.prepare(stored(scene((200, 200)), (50, 50, 3)), preset="photo", **SMALL)
 

@@ -7,8 +7,8 @@ import pytest
 
 import napari_gsw as gsw
 from law import agreement
-from napari_gsw.core import bonds
 from napari_gsw.core.arrays import NO_MOVES, Moves
+from napari_gsw.core.sampler import bonds
 
 # Of each comparison, and of one that lies outside by chance or not.
 SWEEPS, MORE_SWEEPS = 100_000, 800_000

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.cues import SiteSums, chi2, first_cues, second_cues
-from napari_gsw.core.features import SiteWords
-from napari_gsw.core.forest import Forest
-from napari_gsw.core.graph import region_graph
-from napari_gsw.core.image import picture
-from napari_gsw.core.learnt import BoundaryModel, photo_model
-from napari_gsw.core.superpixels import superpixels
+from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.graph.boundary_cues import SiteSums, chi2, first_cues, second_cues
+from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
+from napari_gsw.core.graph.decision_forest import Forest
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import superpixels
 
 RNG = np.random.default_rng(3)
 

@@ -8,7 +8,7 @@ from scipy import integrate, sparse, stats
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.likelihoods import evidence
+from napari_gsw.core.evidence.likelihoods import evidence
 
 
 def test_dirichlet_multinomial_is_a_product_of_predictive_probabilities():

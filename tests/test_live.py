@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.chain import redirected, relaxed
-from napari_gsw.core.ensemble import Ensemble, chain_seeds, pooled
-from napari_gsw.core.live import LiveChain
-from napari_gsw.core.memory import Memory
-from napari_gsw.core.metrics import variation_of_information
-from napari_gsw.core.pipeline import chains
-from napari_gsw.core.posterior import boundary_probability
-from napari_gsw.core.regions import region_table, site_means
+from napari_gsw.core.pipeline.history import Memory
+from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.posterior.region_table import region_table, site_means
+from napari_gsw.core.posterior.uncertainty import boundary_probability
+from napari_gsw.core.sampler.chain import redirected, relaxed
+from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
+from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
 
 
@@ -196,8 +196,8 @@ def test_a_freed_site_is_drawn_from_its_law(problem):
 
 
 def _chain(problem, labels):
-    from napari_gsw.core import bonds
-    from napari_gsw.core.chain import start
+    from napari_gsw.core.sampler import bonds
+    from napari_gsw.core.sampler.chain import start
 
     return start(problem, bonds.fixed(problem, 1.0), 0, 0, 7, labels, None)
 
@@ -373,7 +373,7 @@ def test_boundary_image_against_slow_obvious_code(problem):
 
 @pytest.mark.parametrize("view", ["clusters", "regions"])
 def test_a_corrected_segmentation_is_exported_in_its_view_with_the_users_numbers(problem, image, view):
-    from napari_gsw.widgets.part import Part
+    from napari_gsw.widgets.session.array_run import Part
 
     chain = drain(live(problem, view=view))
     part = Part(chain, image, "YXS", problem.graph.means)

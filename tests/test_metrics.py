@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from napari_gsw.core import metrics
 from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation import partition_scores as metrics
 
 RNG = np.random.default_rng(0)
 A = RNG.integers(0, 4, (6, 7))

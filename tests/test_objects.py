@@ -8,9 +8,9 @@ from skimage.draw import disk
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.metrics import adjusted_rand
-from napari_gsw.core.objects import looks, object_labels, outlined, parted
-from napari_gsw.core.signal import signal_picture
+from napari_gsw.core.image.object_signal import signal_picture
+from napari_gsw.core.posterior.objects import looks, object_labels, outlined, parted
+from napari_gsw.evaluation.partition_scores import adjusted_rand
 
 CENTRES = [(25, 25), (25, 80), (30, 130), (80, 30), (80, 44), (90, 100), (120, 150)]  # two of them touch
 

@@ -9,7 +9,7 @@ import pytest
 
 import napari_gsw as gsw
 from hands import click, drag, press_key, wait_done, wait_for, wait_sweeps
-from napari_gsw.core.metrics import variation_of_information
+from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")

@@ -14,8 +14,8 @@ import tifffile
 
 import napari_gsw as gsw
 from hands import click, press_key, wait_done, wait_for, wait_sweeps
-from napari_gsw.core import metrics
 from napari_gsw.core.settings import SECTIONS, knobs
+from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import mosaic, mosaic_3d
 
 pytest.importorskip("napari")
@@ -330,14 +330,14 @@ def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot,
         raise kind("the disk is on fire")
 
     if when == "preparing":
-        monkeypatch.setattr("napari_gsw.widgets.segmentation.prepare", broken)
+        monkeypatch.setattr("napari_gsw.widgets.session.plan.prepare", broken)
     panel.viewer.add_image(small())
     endless(panel)
     before = len(notification_manager.records)
     click(qtbot, panel.run_button)
     if when == "running":
         wait_sweeps(qtbot, panel)
-        monkeypatch.setattr("napari_gsw.core.live.LiveChain.advance", broken)
+        monkeypatch.setattr("napari_gsw.core.pipeline.live_chain.LiveChain.advance", broken)
     wait_for(qtbot, lambda: panel.session.run is None)
     assert panel.run_button.isEnabled()
     assert not panel.stop_button.isEnabled()
@@ -622,12 +622,12 @@ def test_a_superpixel_layer_of_ones_own(panel, qtbot):
 def test_preferences_set_the_panel_up(make_napari_viewer, monkeypatch, qtbot):
     from napari.settings import get_plugin_settings
 
-    from napari_gsw.widgets.defaults import FALLBACK, PLUGIN, preference
+    from napari_gsw.widgets.kit.preferences import FALLBACK, PLUGIN, preference
 
     known = get_plugin_settings(PLUGIN).segmentation
     declared = {name: getattr(value, "value", value) for name, value in known.model_dump().items()}
     assert declared == FALLBACK
-    monkeypatch.setattr("napari_gsw.widgets.panel.preference", lambda name: {**FALLBACK, "preset": "paper"}[name])
+    monkeypatch.setattr("napari_gsw.widgets.panel.panel.preference", lambda name: {**FALLBACK, "preset": "paper"}[name])
     viewer = make_napari_viewer(show=True)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     assert panel.form.settings() == gsw.preset("paper")

@@ -14,15 +14,15 @@ from skimage.color import rgb2lab
 from skimage.data import astronaut
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image import picture
+from napari_gsw.core.image.picture import picture
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.superpixels import superpixels
-from napari_gsw.peers import cuts
-from napari_gsw.peers.felzenszwalb import Felzenszwalb, felzenszwalb
-from napari_gsw.peers.mean_shift import FINEST, MeanShift, _levels, mean_shift
-from napari_gsw.peers.merging import fused, pixels, without_small
-from napari_gsw.peers.normalized_cut import NormalizedCut, normalized_cut
-from napari_gsw.peers.photographs import numbered
+from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.methods import cuts
+from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
+from napari_gsw.methods.mean_shift import FINEST, MeanShift, _levels, mean_shift
+from napari_gsw.methods.merging import fused, pixels, without_small
+from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
+from napari_gsw.methods.photographs import numbered
 
 # Each with options for small pictures, and which pixels count as neighbours of each other in its regions.
 METHODS = {
@@ -298,7 +298,7 @@ def test_a_seed_gives_one_normalized_cut(monkeypatch):
         drawn.append(rng.random())
         return np.zeros(n, np.int64)
 
-    monkeypatch.setattr("napari_gsw.peers.normalized_cut.parts", parts)
+    monkeypatch.setattr("napari_gsw.methods.normalized_cut.parts", parts)
     for seed in (5, 5, 6):
         normalized_cut(PHOTO, options, seed=seed)
     assert drawn[0] == drawn[1] != drawn[2]

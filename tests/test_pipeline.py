@@ -11,8 +11,8 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core import metrics
-from napari_gsw.core.posterior import boundary_probability, site_entropy
+from napari_gsw.core.posterior.uncertainty import boundary_probability, site_entropy
+from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import SAMPLES, sample
 
 IMAGE = astronaut()[60:180, 150:300]

@@ -10,18 +10,18 @@ from skimage.data import astronaut
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core import features
-from napari_gsw.core.codebook import different_rows, moved_to_means
-from napari_gsw.core.cue_kernels import differences, surroundings
-from napari_gsw.core.cues import chi2
-from napari_gsw.core.diffusion import walked
-from napari_gsw.core.features import histogram, texture
-from napari_gsw.core.graph import means_over
-from napari_gsw.core.graph_kernels import joined, parts
-from napari_gsw.core.image import picture
-from napari_gsw.core.slic_kernels import clustered
-from napari_gsw.core.superpixels import connected, superpixels
-from napari_gsw.core.word_kernels import nearest
+from napari_gsw.core.evidence import site_features as features
+from napari_gsw.core.evidence.codebook import different_rows, moved_to_means
+from napari_gsw.core.evidence.site_features import histogram, texture
+from napari_gsw.core.evidence.word_kernels import nearest
+from napari_gsw.core.graph.boundary_cue_kernels import differences, surroundings
+from napari_gsw.core.graph.boundary_cues import chi2
+from napari_gsw.core.graph.random_walk import walked
+from napari_gsw.core.graph.region_graph import means_over
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.face_kernels import joined, parts
+from napari_gsw.core.sites.slic_kernels import clustered
+from napari_gsw.core.sites.superpixels import connected, superpixels
 
 RNG = np.random.default_rng(11)
 
@@ -71,7 +71,7 @@ def test_lab_of_every_type_is_that_of_scikit_image(dtype):
 
 
 def test_colours_do_not_depend_on_how_many_are_converted_at_once(monkeypatch):
-    from napari_gsw.core import image
+    from napari_gsw.core.image import picture as image
 
     rgb = astronaut()[:30, :40]
     whole = picture(rgb).channels

@@ -10,7 +10,7 @@ from scipy.special import gamma
 
 import napari_gsw as gsw
 from law import partitions
-from napari_gsw.core.priors import cluster_distribution
+from napari_gsw.core.model.priors import cluster_distribution
 
 PRIORS = {
     "potts": gsw.Potts(4),

@@ -9,9 +9,9 @@ import pytest
 
 import napari_gsw as gsw
 from hands import click, wait_done, wait_for
-from napari_gsw.core.grid import grid_of
-from napari_gsw.core.mosaic import Mosaic, Packed
-from napari_gsw.io import read_image
+from napari_gsw.core.image.block_grid import grid_of
+from napari_gsw.core.sites.mosaic import Mosaic, Packed
+from napari_gsw.files.labels import read_image
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -34,7 +34,7 @@ def add(viewer, image, lazily, name="slide"):
 @pytest.fixture
 def everything_is_large(monkeypatch, panel):
     """Small images go the way of large ones, in small blocks."""
-    monkeypatch.setattr("napari_gsw.widgets.source.LARGE", 1000)
+    monkeypatch.setattr("napari_gsw.widgets.layers.source.LARGE", 1000)
     settings = panel.form.settings
     monkeypatch.setattr(panel.form, "settings", lambda **more: settings(**more).replace(block_pixels=2**12))
 
@@ -45,7 +45,7 @@ def short(panel, **settings):
 
 
 def test_levels_are_painted_where_they_are_looked_at():
-    from napari_gsw.widgets.painted import Painted, levels_of, pyramid
+    from napari_gsw.widgets.layers.lazy_picture import Painted, levels_of, pyramid
 
     sites = np.arange(1500 * 1100).reshape(1500, 1100) % 40
     grid = grid_of(sites.shape, (400, 300), 120_000)
@@ -80,7 +80,7 @@ def test_a_pyramid_that_fits_into_memory_is_segmented_at_its_finest_level(panel,
 
 
 def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is_large):
-    from napari_gsw.widgets.export_section import write_all
+    from napari_gsw.widgets.panel.export_section import write_all
 
     image = scene()
     add(panel.viewer, image, lazily=True)
@@ -152,14 +152,14 @@ def test_what_cannot_be_done_on_a_large_image_is_said(panel, qtbot, everything_i
     panel.session.corrections.open_canvas(panel._plan())
     assert panel.session.segmentation is None or panel.session.segmentation.layers.labels is None
     stack = panel.viewer.add_image(da.zeros((3, 64, 64), chunks=32), name="movie")
-    from napari_gsw.widgets.source import Source
+    from napari_gsw.widgets.layers.source import Source
 
     with pytest.raises(gsw.InputError, match="3 positions"):
         Source(stack, depth=2).check()
 
 
 def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, qtbot):
-    from napari_gsw.widgets.source import Source, place_of
+    from napari_gsw.widgets.layers.source import Source, place_of
 
     layer = add(panel.viewer, scene(), lazily=False)
     panel.viewer.reset_view()

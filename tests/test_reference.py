@@ -8,7 +8,7 @@ import pytest
 import napari_gsw as gsw
 from law import posterior
 from napari_gsw.bench import reference
-from napari_gsw.core import likelihoods
+from napari_gsw.core.evidence import likelihoods
 from problems import planar
 
 needs_compiler = pytest.mark.skipif(reference.compiler() is None, reason="no C++ compiler")

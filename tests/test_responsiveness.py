@@ -138,9 +138,9 @@ def test_a_large_image_live(viewer, qtbot, monkeypatch):
     Others may use the machine at the same time, which can only make the figures worse: what is not good is measured
     again, twice at most.
     """
-    from napari_gsw.widgets.layers import ResultLayers
-    from napari_gsw.widgets.panel import SegmentationPanel
-    from napari_gsw.widgets.session import Session
+    from napari_gsw.widgets.layers.result_layers import ResultLayers
+    from napari_gsw.widgets.panel.panel import SegmentationPanel
+    from napari_gsw.widgets.session.session import Session
 
     spent = []
     watched(monkeypatch, Session, ["_tick", "_layer_removed", "_moved"], spent)

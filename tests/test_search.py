@@ -10,15 +10,18 @@ import pytest
 
 import napari_gsw as gsw
 from law import chain_agreement
-from napari_gsw.core import ascent_kernels, bonds, cluster_kernels, split_kernels
 from napari_gsw.core.arrays import NO_MOVES, TEMPERATE, Moves
-from napari_gsw.core.ascent import polished
-from napari_gsw.core.chain import annealed, exported, redirected, relaxed, restored, split_moves, start, step
-from napari_gsw.core.ensemble import Ensemble, pooled
-from napari_gsw.core.tempering import geometric_ladder, tempered
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler.chain import annealed, exported, redirected, relaxed, restored, split_moves, start, step
+from napari_gsw.core.sampler.ensemble import Ensemble, pooled
+from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.moves import cluster_kernels
+from napari_gsw.core.sampler.moves import greedy_kernels as ascent_kernels
+from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
+from napari_gsw.core.sampler.tempering import geometric_ladder, tempered
 from napari_gsw.experiments import search
 from napari_gsw.experiments.pictures import Plan
-from napari_gsw.jobs import Manner
+from napari_gsw.jobs.run import Manner
 from problems import planar
 
 KINDS = {

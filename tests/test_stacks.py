@@ -10,7 +10,7 @@ import tifffile
 
 import napari_gsw as gsw
 from hands import click, wait_done, wait_for
-from napari_gsw.core.metrics import variation_of_information
+from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
@@ -43,7 +43,7 @@ def model():
 
 
 def source(model, layer, **more):
-    from napari_gsw.widgets.source import Source, place_of
+    from napari_gsw.widgets.layers.source import Source, place_of
 
     return Source(layer, **{**place_of(model, layer), **more})
 
@@ -107,7 +107,7 @@ def test_shapes_of_another_scale_make_the_right_mask(model):
 
 
 def test_what_does_not_fit_says_so(model):
-    from napari_gsw.widgets.source import Source
+    from napari_gsw.widgets.layers.source import Source
 
     image = model.add_image(np.zeros((2, 2, 3, 8, 9)), name="five")
     with pytest.raises(gsw.InputError, match="which of its axes holds channels"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.strokes import repainted, touched_sites
+from napari_gsw.core.sites.strokes import repainted, touched_sites
 
 
 @pytest.fixture

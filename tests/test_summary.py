@@ -11,10 +11,10 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.calibration import human_boundary, human_odds
-from napari_gsw.core.consensus import consensus, expected_loss
-from napari_gsw.core.live import LiveChain
-from napari_gsw.core.pipeline import chains
+from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.posterior.consensus import consensus, expected_loss
+from napari_gsw.core.posterior.human_boundary import human_boundary, human_odds
 
 IMAGE = astronaut()[60:180, 150:300]
 

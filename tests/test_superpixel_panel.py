@@ -7,8 +7,8 @@ import pytest
 
 import napari_gsw as gsw
 from hands import click, drag, press_key, wait_done, wait_for
-from napari_gsw.core.image import picture
-from napari_gsw.core.superpixels import superpixels
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
@@ -148,7 +148,7 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     def broken(*_):
         raise kind("out of ink")
 
-    monkeypatch.setattr("napari_gsw.widgets.superpixel_panel.superpixels", broken)
+    monkeypatch.setattr("napari_gsw.widgets.superpixels.superpixel_panel.superpixels", broken)
     viewer.add_image(mosaic()[0], name="m")
     click(qtbot, cutter.make_button.native)
     wait_for(qtbot, lambda: cutter.worker is None)

@@ -8,8 +8,8 @@ from scipy import ndimage
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.image import picture
-from napari_gsw.core.superpixels import given_sites, superpixels
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import given_sites, superpixels
 
 METHODS = ("slic", "felzenszwalb", "watershed", "grid")
 RNG = np.random.default_rng(0)

@@ -10,10 +10,11 @@ import pytest
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core import likelihoods, sweep_kernels
-from napari_gsw.core.ascent import polished
-from napari_gsw.core.cluster_kernels import beyond, log_gamma
-from napari_gsw.peers import crp
+from napari_gsw.core.evidence import likelihoods
+from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.moves import sweep_kernels
+from napari_gsw.core.sampler.moves.cluster_kernels import beyond, log_gamma
+from napari_gsw.methods import crp
 from problems import planar
 
 

@@ -19,7 +19,7 @@ SCRIPT = """
 import sys
 import zarr
 import napari_gsw as gsw
-from napari_gsw.io import write_labels
+from napari_gsw.files.labels import write_labels
 
 result = gsw.segment(zarr.open(sys.argv[1], mode="r"), seed=0)
 write_labels(result.labels, sys.argv[2], provenance=result.provenance)

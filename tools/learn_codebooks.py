@@ -15,9 +15,9 @@ from pathlib import Path
 import imageio.v3 as iio
 from tqdm import tqdm
 
-from napari_gsw.core.codebook import Codebook
-from napari_gsw.core.features import colours, texture
-from napari_gsw.core.image import picture
+from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.evidence.site_features import colours, texture
+from napari_gsw.core.image.picture import picture
 
 PIXELS = 400_000
 WORDS = {"lab": 120, "hsv": 120, "texture": 32}

@@ -60,7 +60,9 @@ def digest(value: Any) -> str:
     array = np.asarray(value)
     if array.dtype.kind in "biuf" and array.size and np.array_equal(array, np.rint(array)):
         array = array.astype(np.int64)
-    return hashlib.sha256(f"{array.shape}{array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+    return hashlib.sha256(
+        f"{array.shape}{array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes()
+    ).hexdigest()[:16]
 
 
 def of_result(result: Any) -> Arrays:
@@ -111,7 +113,7 @@ def steered() -> Arrays:
     try:
         from napari_gsw.core.pipeline.live_chain import LiveChain
     except ImportError:
-        from napari_gsw.core.live import LiveChain
+        from napari_gsw.core.pipeline.live_chain import LiveChain
     settings = gsw.preset("general", sweeps=60, chains=2)
     live = LiveChain(gsw.prepare(mosaic()[0][:120, :160], settings), settings, 5)
     live.target = 60
@@ -157,11 +159,13 @@ def problems() -> dict[str, Callable[[], Arrays]]:
             made[f"{preset}, {name}"] = lambda i=image, p=preset: of_result(gsw.segment(i, preset=p, seed=2, sweeps=60))
     volume = mosaic_3d()[0][:12, :48, :48]
     image = pictures()["mosaic"]
+    seeds = strokes(image.shape[:2])
+    some = np.where(np.arange(40) % 9 == 0, np.arange(40) // 20, -1)
     made |= {
         "general, volume": lambda: of_result(gsw.segment(volume, preset="general", seed=0, sweeps=40)),
         "microscopy, volume": lambda: of_result(gsw.segment(volume, preset="microscopy", seed=0)),
-        "seeds": lambda: of_result(gsw.segment(image, seeds=strokes(image.shape[:2]), seed=1, sweeps=40)),
-        "seeds, photo": lambda: of_result(gsw.segment(image, preset="photo", seeds=strokes(image.shape[:2]), sweeps=40)),
+        "seeds": lambda: of_result(gsw.segment(image, seeds=seeds, seed=1, sweeps=40)),
+        "seeds, photo": lambda: of_result(gsw.segment(image, preset="photo", seeds=seeds, sweeps=40)),
         "locks": steered,
         "limits": lambda: of_result(
             gsw.segment(image, preset="paper", min_size=6, max_size=200, sweeps=60, site_size=120, seed=4)
@@ -181,13 +185,13 @@ def problems() -> dict[str, Callable[[], Arrays]]:
         "polished": lambda: of_result(gsw.segment(image, preset="paper", polish="yes", sweeps=30, start="random")),
         "binder": lambda: of_result(gsw.segment(image, preset="general", consensus="binder", sweeps=40)),
         "mask, felzenszwalb": lambda: of_result(
-            gsw.segment(image, mask=strokes(image.shape[:2]) == 0, superpixels="felzenszwalb", sweeps=20)
+            gsw.segment(image, mask=seeds == 0, superpixels="felzenszwalb", sweeps=20)
         ),
         "counts": lambda: of_snapshot(
             gsw.run(planted(), 80, seed=3, lam=np.linspace(0, 8, len(planted().edges)), init=np.arange(40) % 7, every=7)
         ),
         "counts, seeds": lambda: of_snapshot(
-            gsw.run(planted(), 80, seeds=np.where(np.arange(40) % 9 == 0, np.arange(40) // 20, -1), regroups=2, splits=2)
+            gsw.run(planted(), 80, seeds=some, regroups=2, splits=2)
         ),
         "counts, annealed": lambda: of_snapshot(gsw.run(planted(), 60, annealing=(3.0, 30), ladder=(1.0, 0.6, 0.3))),
         "resumed": resumed,

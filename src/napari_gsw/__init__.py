@@ -5,15 +5,15 @@
 18.2...
 """
 
-from napari_gsw.core.chain import Snapshot, State, run, sample
-from napari_gsw.core.codebook import Codebook
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.likelihoods import DirichletMultinomial, Gaussian
-from napari_gsw.core.model import Problem, log_posterior
-from napari_gsw.core.pipeline import prepare, segment, simulate_prior, warm_up
+from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian
+from napari_gsw.core.model.priors import DirichletProcess, FiniteDirichlet, PitmanYor, Potts, TablePrior
+from napari_gsw.core.model.problem import Problem, log_posterior
+from napari_gsw.core.pipeline.segment import prepare, segment, simulate_prior, warm_up
+from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.presets import PRESETS, preset
-from napari_gsw.core.priors import DirichletProcess, FiniteDirichlet, PitmanYor, Potts, TablePrior
-from napari_gsw.core.result import Result
+from napari_gsw.core.sampler.chain import Snapshot, State, run, sample
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import own_version
 

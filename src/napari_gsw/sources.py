@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from napari_gsw.core.large import opened
-from napari_gsw.core.lazy import is_lazy
-from napari_gsw.io import open_image, read_image
-from napari_gsw.peers.methods import Choice
+from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.model.block_assembly import opened
+from napari_gsw.files.labels import open_image, read_image
+from napari_gsw.methods.registry import Choice
 
 
 def image_of(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:

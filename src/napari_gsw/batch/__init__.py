@@ -7,6 +7,6 @@
 from napari_gsw.batch.order import Order, Way
 from napari_gsw.batch.run import run_batch, run_order
 from napari_gsw.batch.selection import Selection
-from napari_gsw.result_files import Extras
+from napari_gsw.files.results import Extras
 
 __all__ = ["Extras", "Order", "Selection", "Way", "run_batch", "run_order"]

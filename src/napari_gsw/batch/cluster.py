@@ -28,7 +28,7 @@ from napari_gsw.batch.images import Task, chain_run, gathered_up, in_parts, prep
 from napari_gsw.batch.order import Way
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, own_version
-from napari_gsw.jobs import DIED, Engine, Failure, Row, Work, guarded
+from napari_gsw.jobs.run import DIED, Engine, Failure, Row, Work, guarded
 
 LOCAL = "local"
 TIMEOUT = 8.0  # seconds to wait for a scheduler

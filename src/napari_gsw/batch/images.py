@@ -15,18 +15,18 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from napari_gsw.core import pipeline
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.lazy import is_lazy
-from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import ChainRun
+from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline import segment as pipeline
+from napari_gsw.core.pipeline.segment import ChainRun
 from napari_gsw.core.versions import own_version
-from napari_gsw.interruption import check
-from napari_gsw.io import companion, output_folder
-from napari_gsw.jobs import Row
-from napari_gsw.label_files import is_zarr
-from napari_gsw.peers.methods import METHODS, Choice, Outcome, segment
-from napari_gsw.result_files import BESIDE, Extras, write_outcome
+from napari_gsw.files.label_formats import is_zarr
+from napari_gsw.files.labels import companion, output_folder
+from napari_gsw.files.results import BESIDE, Extras, write_outcome
+from napari_gsw.jobs.interruption import check
+from napari_gsw.jobs.run import Row
+from napari_gsw.methods.registry import METHODS, Choice, Outcome, segment
 from napari_gsw.sources import image_of
 
 

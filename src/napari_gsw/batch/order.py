@@ -9,12 +9,12 @@ from typing import Any
 
 from napari_gsw.batch.images import Task
 from napari_gsw.batch.selection import FORMATS, Item, Selection
-from napari_gsw.core import priors
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline import named_codebook
+from napari_gsw.core.model import priors
+from napari_gsw.core.pipeline.segment import named_codebook
 from napari_gsw.core.versions import own_version
-from napari_gsw.peers.methods import METHODS, Choice
-from napari_gsw.result_files import Extras
+from napari_gsw.files.results import Extras
+from napari_gsw.methods.registry import METHODS, Choice
 
 # Settings that are the path of a file, unless they are one of these words.
 FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundaries": ("shipped",)}

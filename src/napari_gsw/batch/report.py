@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from napari_gsw.batch.order import Order
 from napari_gsw.core.versions import all_versions
-from napari_gsw.jobs import Failure, Row, Told
-from napari_gsw.tables import write_csv, write_json
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.run import Failure, Row, Told
 
 TABLE, SUMMARY = "batch.csv", "batch.json"
 DONE, FAILED, LEFT = "done", "failed", "left"

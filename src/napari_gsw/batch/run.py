@@ -15,12 +15,12 @@ from napari_gsw.batch.order import Order, Way
 from napari_gsw.batch.report import SUMMARY, TABLE, table, write_report
 from napari_gsw.batch.selection import Item, Selection, selected
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline import warm_up
+from napari_gsw.core.pipeline.segment import warm_up
 from napari_gsw.core.presets import DEFAULT_PRESET
-from napari_gsw.jobs import JOURNALS, Engine, Manner, Row, Told, each_job
-from napari_gsw.peers.methods import METHODS, choose
-from napari_gsw.result_files import Extras
-from napari_gsw.tables import made_folder
+from napari_gsw.files.results import Extras
+from napari_gsw.files.tables import made_folder
+from napari_gsw.jobs.run import JOURNALS, Engine, Manner, Row, Told, each_job
+from napari_gsw.methods.registry import METHODS, choose
 
 TITLE = "batch"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from napari_gsw.core.threads import cores as cores
+from napari_gsw.core.threads import cores
 from napari_gsw.core.versions import all_versions
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from napari_gsw.core.likelihoods import DirichletMultinomial
-from napari_gsw.core.model import Problem
-from napari_gsw.core.priors import DirichletProcess
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
+from napari_gsw.core.model.priors import DirichletProcess
+from napari_gsw.core.model.problem import Problem
 
 WORDS, PIXELS = 120, 60
 # Sparseness of the clusters' shares of words: a site then has about a dozen different words.

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from napari_gsw.bench.clock import fastest, working_clock
 from napari_gsw.bench.pictures import photograph
 from napari_gsw.bench.report import Cell, Ratio, Section
-from napari_gsw.core import priors
-from napari_gsw.core.couplings import couplings
-from napari_gsw.core.features import SiteWords, likelihoods
-from napari_gsw.core.graph import region_graph
-from napari_gsw.core.image import picture
-from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import CHECK_EVERY, chains
+from napari_gsw.core.evidence.site_features import SiteWords, likelihoods
+from napari_gsw.core.graph.couplings import couplings
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.model import priors
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains
 from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.superpixels import superpixels
+from napari_gsw.core.sites.superpixels import superpixels
 
 PRESET, SWEEPS = "general", 300
 STAGES = ("colours", "superpixels", "graph", "features", "couplings", "arrays", "sampling")

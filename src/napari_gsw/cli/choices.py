@@ -12,7 +12,7 @@ from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
 from napari_gsw.core.settings import SECTIONS, knobs
 
 if TYPE_CHECKING:
-    from napari_gsw.peers.methods import Choice
+    from napari_gsw.methods.registry import Choice
 
 SAMPLE = "sample:"
 # Named here so that --help need not load the methods; a test holds the two lists together.
@@ -50,7 +50,7 @@ def add_choices(command: argparse.ArgumentParser) -> None:
 
 def chosen(given: argparse.Namespace) -> Choice:
     """The method and its settings: preset, then ``--set``, then options of their own; the last word counts."""
-    from napari_gsw.peers.methods import choose
+    from napari_gsw.methods.registry import choose
 
     changes: dict[str, Any] = {}
     for pair in given.set:
@@ -64,7 +64,7 @@ def chosen(given: argparse.Namespace) -> Choice:
 
 def named_image(name: str) -> tuple[Any, str]:
     """The image of a file or of a sample, and the order of its axes; of a zarr nothing has been read yet."""
-    from napari_gsw.io import open_image
+    from napari_gsw.files.labels import open_image
     from napari_gsw.sample_data import sample
 
     if name.startswith(SAMPLE):

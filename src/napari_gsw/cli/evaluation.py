@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from napari_gsw.cli.choices import add_choices, chosen, natural_number
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.threads import cores as cores
+from napari_gsw.core.threads import cores
 
 if TYPE_CHECKING:
-    from napari_gsw.data_sets import Example
-    from napari_gsw.jobs import Manner
+    from napari_gsw.evaluation.data_sets import Example
+    from napari_gsw.jobs.run import Manner
 
 PARTLY = 3
 
@@ -53,15 +53,15 @@ def add_manner(command: argparse.ArgumentParser) -> None:
 
 
 def manner_of(given: argparse.Namespace) -> Manner:
-    from napari_gsw.core.pipeline import warm_up
-    from napari_gsw.jobs import Manner
+    from napari_gsw.core.pipeline.segment import warm_up
+    from napari_gsw.jobs.run import Manner
 
     warm_up()  # so that the processes find everything compiled
     return Manner(Path(given.output), given.jobs or cores(), given.fresh, given.quiet)
 
 
 def run_evaluate(given: argparse.Namespace) -> int:
-    from napari_gsw.experiments.evaluation import evaluate
+    from napari_gsw.evaluation.evaluate import evaluate
     from napari_gsw.experiments.pictures import spread
 
     choice = chosen(given)
@@ -79,7 +79,7 @@ def run_evaluate(given: argparse.Namespace) -> int:
 
 
 def _examples(given: argparse.Namespace) -> list[Example]:
-    from napari_gsw import data_sets
+    from napari_gsw.evaluation import data_sets
 
     named = [name for name in ("bsds", "labelme", "folder") if getattr(given, name) is not None]
     if len(named) != 1:
@@ -92,7 +92,7 @@ def _examples(given: argparse.Namespace) -> list[Example]:
 
 
 def bsds_examples(folder: str, split: str | None) -> list[Example]:
-    from napari_gsw import data_sets
+    from napari_gsw.evaluation import data_sets
 
     if split is None:
         there = sorted(p.name for p in Path(folder, "images").glob("*") if p.is_dir())

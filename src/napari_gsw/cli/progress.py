@@ -6,7 +6,7 @@ import re
 import signal
 from types import FrameType
 
-from napari_gsw.core.chain import Snapshot
+from napari_gsw.core.sampler.chain import Snapshot
 
 # What is reported as the blocks of a large image are done.
 BLOCK = re.compile(r"block (\d+) of (\d+)")

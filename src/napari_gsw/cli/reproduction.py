@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
 
 
 def run_reproduce(given: argparse.Namespace) -> int:
-    from napari_gsw import data_sets
+    from napari_gsw.evaluation import data_sets
     from napari_gsw.experiments.pictures import BERKELEY, LABELME, Plan
 
     for name in given.names:

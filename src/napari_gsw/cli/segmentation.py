@@ -14,8 +14,8 @@ from napari_gsw.cli.progress import Progress
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
-    from napari_gsw.core.result import Result
-    from napari_gsw.peers.methods import Outcome
+    from napari_gsw.core.posterior.result import Result
+    from napari_gsw.methods.registry import Outcome
 
 LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
 OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -69,10 +69,10 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
-    from napari_gsw.core.lazy import is_lazy
-    from napari_gsw.io import companion, open_labels, output_folder, read_labels
-    from napari_gsw.peers.methods import segment
-    from napari_gsw.result_files import BESIDE, Extras, write_outcome
+    from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.files.labels import companion, open_labels, output_folder, read_labels
+    from napari_gsw.files.results import BESIDE, Extras, write_outcome
+    from napari_gsw.methods.registry import segment
 
     choice = chosen(given)
     image, axes = image_to_segment(given.image, choice)
@@ -100,8 +100,8 @@ def run_segment(given: argparse.Namespace) -> int:
 
 def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
-    from napari_gsw.io import companion
-    from napari_gsw.result_files import BESIDE
+    from napari_gsw.files.labels import companion
+    from napari_gsw.files.results import BESIDE
 
     output = Path(given.output)
     kind = output.suffix.lower()

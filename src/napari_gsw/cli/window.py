@@ -20,7 +20,7 @@ def add_to(commands: Any) -> None:
 
 def run_gui(given: argparse.Namespace) -> int:
     """``napari-gsw gui``."""
-    from napari_gsw.core.lazy import is_lazy, pyramid
+    from napari_gsw.core.image.lazy import is_lazy, pyramid
 
     try:
         import napari

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
-# Numbers of the formula for counts beyond a table: see :func:`napari_gsw.core.cluster_kernels.beyond`.
+# Numbers of the formula for counts beyond a table: see :func:`napari_gsw.core.sampler.moves.cluster_kernels.beyond`.
 TAIL = 7
 # What a chain traces after each sweep: log posterior, number of clusters, entropy of their sizes in bits.
 TRACE = 3
@@ -75,7 +75,8 @@ class Cooling(NamedTuple):
 class Moves(NamedTuple):
     """What a sweep looks at, and moves of whole clusters after it, beside `regroups`.
 
-    See :func:`napari_gsw.core.sweep_kernels.visit` for `full`, and :mod:`napari_gsw.core.split_kernels` for the others.
+    See ``visit`` in :mod:`napari_gsw.core.sampler.moves.sweep_kernels` for `full`, and
+    :mod:`napari_gsw.core.sampler.moves.split_merge_kernels` for the others.
     """
 
     splits: int  # how many
@@ -112,7 +113,7 @@ class Work(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Partitions that a chain keeps, with room for more: see :class:`napari_gsw.core.draws.Draws`."""
+    """Partitions that a chain keeps, with room for more: see :class:`napari_gsw.core.sampler.draws.Draws`."""
 
     rows: Ints  # (room, n)
     taken: Longs  # (2,) rows that are written, sweeps from one to the next

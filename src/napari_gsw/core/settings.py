@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.knobs import Knob, Options, knob
+from napari_gsw.core.setting import Knob, Options, knob
 
 # The parts of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", "result")

@@ -23,16 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from napari_gsw.core.cues import SiteSums, first_cues, second_cues
-from napari_gsw.core.features import SiteWords
-from napari_gsw.core.forest import Forest
-from napari_gsw.core.graph import RegionGraph, region_graph
-from napari_gsw.core.image import picture
-from napari_gsw.core.learnt import BoundaryModel
+from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.graph.boundary_cues import SiteSums, first_cues, second_cues
+from napari_gsw.core.graph.boundary_model import BoundaryModel
+from napari_gsw.core.graph.decision_forest import Forest
+from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
+from napari_gsw.core.image.picture import picture
 from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.superpixels import superpixels
-from napari_gsw.data_sets import Example, bsds
+from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.evaluation.data_sets import Example, bsds
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Fit the curve of :mod:`napari_gsw.core.calibration` to what people draw.
+"""Fit the curve of :mod:`napari_gsw.core.posterior.human_boundary` to what people draw.
 
     python -m napari_gsw.experiments.calibration BSDS SPLIT MODELS
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, xlog1py, xlogy
 
-from napari_gsw.core.calibration import posterior_odds
-from napari_gsw.core.pipeline import segment
+from napari_gsw.core.pipeline.segment import segment
+from napari_gsw.core.posterior.human_boundary import posterior_odds
 from napari_gsw.core.presets import preset
-from napari_gsw.data_sets import Example, bsds
+from napari_gsw.evaluation.data_sets import Example, bsds
 from napari_gsw.experiments.boundaries import fold_of
 from napari_gsw.experiments.quality import OURS, learnt_odds, people_along
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from napari_gsw.core.chain import run
-from napari_gsw.core.model import Problem
-from napari_gsw.core.priors import DirichletProcess
+from napari_gsw.core.model.priors import DirichletProcess
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.sampler.chain import run
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import Plan
-from napari_gsw.jobs import Manner, Row, Rows, run_jobs
-from napari_gsw.tables import write_csv, write_json
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
 
 N = 1000
 ALPHAS = (3.0, 5.0)

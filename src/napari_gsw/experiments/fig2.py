@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.chain import run
-from napari_gsw.core.graph import RegionGraph, region_graph
-from napari_gsw.core.image import picture
-from napari_gsw.core.model import Problem
-from napari_gsw.core.priors import DirichletProcess
+from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.model.priors import DirichletProcess
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.sampler.chain import run
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.superpixels import superpixels
+from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.paper import CAPTION_CLUSTERS, SITES
 from napari_gsw.experiments.pictures import Plan
-from napari_gsw.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
 from napari_gsw.sample_data import astronaut
-from napari_gsw.tables import write_csv, write_json
 
 ALPHAS = (1.0, 3.0, 5.0)
 BETAS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)

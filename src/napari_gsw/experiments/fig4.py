@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core import bonds
-from napari_gsw.core.chain import start, step
-from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import prepare, start_labels
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.segment import prepare, start_labels
 from napari_gsw.core.presets import preset
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler.chain import start, step
 from napari_gsw.core.settings import Settings
-from napari_gsw.data_sets import Example
+from napari_gsw.evaluation.data_sets import Example
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import LABELME, Plan, photograph_tiles, spread
-from napari_gsw.io import read_image
-from napari_gsw.jobs import Manner, Row, Rows, run_jobs
-from napari_gsw.tables import write_csv, write_json
+from napari_gsw.files.labels import read_image
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
 
 IMAGES, QUICK_IMAGES = 48, 6
 LAMBDAS = (0.0, 1.0, 5.0, 10.0, 20.0)

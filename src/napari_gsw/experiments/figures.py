@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.plots import DPI, GREY
+from napari_gsw.files.plots import DPI, GREY
 
 # One ink for each of a few series that have an order (alpha, lambda): dark to light, told apart in grey print too.
 INKS = ("#1b1f3b", "#2f5d8a", "#2a9d8f", "#e9a03b", "#c8553d")

@@ -19,23 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from napari_gsw.core.boundaries import default_tolerance, edge_of, reached
-from napari_gsw.core.calibration import human_odds
-from napari_gsw.core.features import SiteWords
-from napari_gsw.core.image import picture
-from napari_gsw.core.learnt import BoundaryModel, photo_model
-from napari_gsw.core.posterior import site_faces
+from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.posterior.human_boundary import human_odds
+from napari_gsw.core.posterior.result import Result
+from napari_gsw.core.posterior.uncertainty import site_faces
 from napari_gsw.core.presets import preset
-from napari_gsw.core.result import Result
-from napari_gsw.data_sets import Example, Scene
+from napari_gsw.evaluation.boundary_score import default_tolerance, edge_of, reached
+from napari_gsw.evaluation.data_sets import Example, Scene
+from napari_gsw.evaluation.evaluate import MEASURES, measures, typical_human
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
-from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
 from napari_gsw.experiments.table1 import p_value
-from napari_gsw.jobs import Manner, Row, Rows, run_jobs
-from napari_gsw.peers.methods import choose, segment
-from napari_gsw.tables import write_json
+from napari_gsw.files.tables import write_json
+from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.methods.registry import choose, segment
 
 Floats = NDArray[np.float64]
 

@@ -14,22 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core import bonds
 from napari_gsw.core.arrays import NO_MOVES, TEMPERATE
-from napari_gsw.core.ascent import polished
-from napari_gsw.core.chain import Chain, annealed, needs_regroups, split_moves, start, step
-from napari_gsw.core.ensemble import chain_seeds
-from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import prepare, start_labels
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.segment import prepare, start_labels
 from napari_gsw.core.presets import preset
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler.chain import Chain, annealed, needs_regroups, split_moves, start, step
+from napari_gsw.core.sampler.ensemble import chain_seeds
+from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.tempering import Tempered, geometric_ladder, tempered
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.tempering import Tempered, geometric_ladder, tempered
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import Plan, spread
-from napari_gsw.io import read_image
-from napari_gsw.jobs import Manner, Row, Rows, run_jobs
+from napari_gsw.files.labels import read_image
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
 from napari_gsw.sample_data import SAMPLES, sample
-from napari_gsw.tables import write_csv, write_json
 
 # Presets whose posteriors are searched; the others are for photographs or for objects alone.
 SEARCHED = ("general", "paper")

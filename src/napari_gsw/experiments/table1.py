@@ -19,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
-from napari_gsw.core import priors
-from napari_gsw.core.chain import step
-from napari_gsw.core.model import Problem
-from napari_gsw.core.pipeline import chains, prepare
+from napari_gsw.core.model import priors
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.segment import chains, prepare
 from napari_gsw.core.presets import preset
-from napari_gsw.data_sets import Example
+from napari_gsw.core.sampler.chain import step
+from napari_gsw.evaluation.data_sets import Example
+from napari_gsw.evaluation.evaluate import MEASURES, measures, typical_human
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.evaluation import MEASURES, measures, typical_human
 from napari_gsw.experiments.paper import TABLE
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
-from napari_gsw.jobs import Manner, Row, Rows, run_jobs
-from napari_gsw.peers import crp
-from napari_gsw.peers.methods import choose, segment
-from napari_gsw.tables import write_csv, write_json
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.methods import crp
+from napari_gsw.methods.registry import choose, segment
 
 SIZES = (0, 3, 6, 9)
 # The columns of the paper's table, and further methods.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import napari
 
-from napari_gsw.widgets.panel import OPEN, SegmentationPanel
+from napari_gsw.widgets.panel.panel import OPEN, SegmentationPanel
 
 
 def panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:

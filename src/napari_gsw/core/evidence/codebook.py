@@ -1,0 +1,137 @@
+"""Words: the centres of k-means in a perceptual space, learnt from one image or from many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.word_kernels import nearest
+from napari_gsw.core.image.picture import Pixels, picture
+from napari_gsw.core.sites.face_kernels import sums
+
+# Pixels that k-means looks at; more of them move the words by less than the words' own scatter.
+LEARNING_PIXELS = 20_000
+ROUNDS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """A list of words, each a point of a feature space.
+
+    Attributes
+    ----------
+    centres : (words, channels) float32.
+    space : what the channels are: ``lab``, ``hsv``, ``channels`` or ``texture``; a codebook only fits its own space.
+    """
+
+    centres: Pixels
+    space: str
+
+    @classmethod
+    def fit(
+        cls, images: ArrayLike | Sequence[ArrayLike], words: int = 120, axes: str = "auto", seed: int = 0
+    ) -> Codebook:
+        """Learn colour words from one image (an array) or from many (a list of arrays).
+
+        Parameters
+        ----------
+        images : as :func:`~napari_gsw.core.image.picture.picture` takes them.
+            Each of several images has the same weight.
+        words : number of words. Fewer come back when the images have fewer different colours.
+        axes : order of the axes, for all images.
+        seed : the same seed gives the same words.
+        """
+        many: Sequence[Any] = images if isinstance(images, (list, tuple)) else [images]
+        pictures = [picture(image, axes) for image in many]
+        if len({p.rgb for p in pictures}) > 1:
+            raise InputError("a codebook needs images that are all RGB or all not")
+        space = "lab" if pictures and pictures[0].rgb else "channels"
+        return cls.learn([p.channels for p in pictures], words, space, seed)
+
+    @classmethod
+    def learn(
+        cls, arrays: Sequence[Pixels], words: int, space: str, seed: int = 0, pixels: int = LEARNING_PIXELS
+    ) -> Codebook:
+        """Learn words from `pixels` of the values that have been computed already, each array (..., channels)."""
+        if not arrays:
+            raise InputError("a codebook needs at least one image to learn from")
+        if len({a.shape[-1] for a in arrays}) > 1:
+            raise InputError("a codebook needs images with the same number of channels")
+        rng = np.random.default_rng(seed)
+        share = -(-pixels // len(arrays))
+        rows = [a.reshape(-1, a.shape[-1]) for a in arrays]
+        sample = np.concatenate(
+            [r if len(r) <= share else r[np.sort(rng.choice(len(r), share, replace=False))] for r in rows]
+        ).astype(np.float32)
+        centres = different_rows(sample)
+        if len(centres) > words:
+            centres = moved_to_means(sample, centres[rng.choice(len(centres), words, replace=False)])
+        order = np.lexsort(centres.T[::-1])
+        return cls(np.ascontiguousarray(centres[order]), space)
+
+    def words(self, values: Pixels) -> NDArray[np.int32]:
+        """The word of each pixel: (..., channels) -> (...)."""
+        if values.shape[-1] != self.centres.shape[1]:
+            raise InputError(
+                f"the codebook has words of {self.centres.shape[1]} channels, but the image has {values.shape[-1]}"
+            )
+        flat = np.ascontiguousarray(values.reshape(-1, values.shape[-1]), dtype=np.float32)
+        return nearest(flat, self.centres).reshape(values.shape[:-1])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the codebook as JSON: its space, and the centres as numbers that are read back exactly."""
+        rows = ",\n".join(json.dumps([float(f"{x:.9g}") for x in row]) for row in self.centres)
+        Path(path).write_text(f'{{"space": {json.dumps(self.space)}, "centres": [\n{rows}\n]}}\n')
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Codebook:
+        """Read a codebook that :meth:`save` wrote; anything else is an :class:`InputError`."""
+        try:
+            content = json.loads(Path(path).read_text())
+            centres = np.array(content["centres"], dtype=np.float32)
+            space = str(content["space"])
+        except OSError as reason:
+            raise InputError(f"codebook {str(path)!r} cannot be read: {reason.strerror}") from None
+        except (ValueError, KeyError, TypeError) as reason:
+            raise InputError(f"{str(path)!r} is not a codebook: {reason}") from None
+        if centres.ndim != 2 or centres.size == 0 or not np.isfinite(centres).all():
+            raise InputError(f"{str(path)!r} is not a codebook: centres must be rows of finite numbers of one length")
+        return cls(centres, space)
+
+
+def different_rows(values: Pixels) -> Pixels:
+    """The rows of (pixels, channels) that differ, each once and in ascending order."""
+    ordered = values[np.lexsort(values.T[::-1])]
+    new = np.ones(len(ordered), bool)
+    np.any(ordered[1:] != ordered[:-1], axis=1, out=new[1:])
+    return ordered[new]
+
+
+def moved_to_means(values: Pixels, centres: Pixels) -> Pixels:
+    """K-means of (pixels, channels) from given centres. A centre that is nobody's nearest stays where it is."""
+    before = np.empty(0, np.int32)
+    for _ in range(ROUNDS):
+        words = nearest(values, centres)
+        if np.array_equal(words, before):
+            break
+        total, pixels = sums(values, words + np.int32(1), len(centres))
+        means = (total / np.maximum(pixels, 1)[:, np.newaxis]).astype(np.float32)
+        centres, before = np.where(pixels[:, np.newaxis] > 0, means, centres), words
+    return centres
+
+
+@lru_cache
+def shipped(space: str) -> Codebook:
+    """The words that come with the package, learnt from photographs: ``lab``, ``hsv`` or ``texture``."""
+    with resources.as_file(resources.files("napari_gsw") / "data" / f"codebook_{space}.json") as path:
+        return Codebook.load(path)

@@ -1,0 +1,299 @@
+"""Conjugate families whose marginal likelihood is known analytically.
+
+A problem has one or several blocks (colour words, texture words, channels), independent given the partition. A block
+says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`evidence` packs
+all blocks into the tables that the sampler reads.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import gammaln
+
+from napari_gsw.core.arrays import TAIL, Evidence
+from napari_gsw.core.errors import InputError
+
+Floats = NDArray[np.float64]
+
+# Counts are 32-bit numbers, and so are their sums.
+MOST_COUNTS = 2**31 - 1
+# Entries of the table of a word, and of all tables: at most 8 and 512 megabytes. What a word needs is an entry for
+# every pixel it has, which a large picture has too many of; greater counts are so large that Stirling's series does as
+# well as a table, though not as fast.
+MOST_ENTRIES = 2**20
+ALL_ENTRIES = 2**26
+# A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
+# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
+KNOWN = 1e9
+
+
+class Likelihood(ABC):
+    """What every block offers."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of sites."""
+
+    @abstractmethod
+    def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        """log p(y | partition) of this block, up to a constant of the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletMultinomial(Likelihood):
+    """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar.
+
+    Parameters
+    ----------
+    counts : (n, words) whole numbers, dense or sparse. Words that occur nowhere are dropped.
+    phi : the sum of pi.
+    evidence : independent draws that the average site is worth, or None for one a pixel. Counts are scaled by one
+        global weight s = evidence / (mean pixels of a site), which keeps the model a proper one.
+    """
+
+    counts: sparse.csr_array
+    phi: float = 50.0
+    evidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.phi) and self.phi > 0):
+            raise InputError(f"phi must be a number > 0, not {self.phi!r}")
+        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
+            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+        object.__setattr__(self, "counts", _checked_counts(self.counts))
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.shape[0])
+
+    @property
+    def weight(self) -> float:
+        """s, the draws that one pixel is worth."""
+        total = int(self.counts.sum())
+        return 1.0 if self.evidence is None or total == 0 else self.evidence * self.n / total
+
+    @property
+    def concentration(self) -> Floats:
+        """pi, one entry for each word that occurs; its sum is phi."""
+        totals = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
+        return self.phi * totals / totals.sum() if totals.size else totals
+
+    def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        s, pi = self.weight, self.concentration
+        m = (membership(labels) @ self.counts).tocoo()  # counts of each cluster; a word it has not adds nothing
+        word = gammaln(pi[m.col] + s * m.data) - gammaln(pi[m.col])
+        total = gammaln(self.phi + s * m.sum(axis=1)) - gammaln(self.phi)
+        return float(np.sum(word) - np.sum(total))
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Likelihood):
+    """Continuous channels, independent and Gaussian in each cluster, with a normal-inverse-gamma prior.
+
+    sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the
+    expected variance within a cluster is `spread` times the variance of the image. :meth:`from_pixels` takes None for
+    the shape where the variance is known.
+
+    Attributes
+    ----------
+    mass : (n,) pixels of each site.
+    sums, squares : (n, channels) sums over the pixels of x - mean and (x - mean)^2.
+    variance : (channels,) variance of the image.
+    """
+
+    mass: NDArray[np.int64]
+    sums: Floats
+    squares: Floats
+    variance: Floats
+    evidence: float | None = None
+    kappa: float = 0.01
+    shape: float = 3.0
+    spread: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, low in (("kappa", 0.0), ("shape", 1.0), ("spread", 0.0)):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > low):
+                raise InputError(f"gauss_{name} must be a number > {low:g}, not {value!r}")
+        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
+            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+
+    @classmethod
+    def from_pixels(
+        cls, values: ArrayLike, site: NDArray[np.integer], n: int, evidence: float | None = None,
+        kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
+    ) -> Gaussian:  # fmt: skip
+        """From pixels: values (pixels, channels) and the site 0..n-1 of each."""
+        x = np.asarray(values, dtype=np.float64)
+        if x.ndim != 2 or x.shape[0] != len(site):
+            raise InputError(f"values must have one row for each of {len(site)} pixels, not shape {x.shape}")
+        if not np.isfinite(x).all():
+            raise InputError("values must be finite, not NaN or infinite")
+        x = x - x.mean(axis=0)
+        mass = np.bincount(site, minlength=n)
+        sums: Floats = np.stack([np.bincount(site, c, n) for c in x.T], axis=1).astype(np.float64)
+        squares: Floats = np.stack([np.bincount(site, c * c, n) for c in x.T], axis=1).astype(np.float64)
+        return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, KNOWN if shape is None else shape, spread)
+
+    @classmethod
+    def from_sums(
+        cls, mass: NDArray[np.integer], sums: Floats, squares: Floats, evidence: float | None = None,
+        kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
+    ) -> Gaussian:  # fmt: skip
+        """From sums over the pixels of each site: mass (n,), sums and squares (n, channels) of the plain values."""
+        total = int(mass.sum())
+        mean = sums.sum(axis=0) / total
+        variance = np.maximum(squares.sum(axis=0) / total - mean**2, 0)
+        heavy = mass[:, np.newaxis]
+        squares = np.maximum(squares - 2 * mean * sums + mean**2 * heavy, 0)
+        sums = sums - mean * heavy
+        return cls(np.asarray(mass, np.int64), sums, squares, variance, evidence, kappa,
+                   KNOWN if shape is None else shape, spread)  # fmt: skip
+
+    @classmethod
+    def from_values(cls, values: ArrayLike, **more: float) -> Gaussian:
+        """From one observation for each site: values (n, channels)."""
+        x = np.asarray(values, dtype=np.float64)
+        return cls.from_pixels(x, np.arange(len(x)), len(x), **more)
+
+    @property
+    def n(self) -> int:
+        return len(self.mass)
+
+    @property
+    def weight(self) -> float:
+        """s, the draws that one pixel is worth."""
+        return 1.0 if self.evidence is None else self.evidence * self.n / float(self.mass.sum())
+
+    @property
+    def rate(self) -> Floats:
+        """(channels,) b_0; a constant channel tells nothing, so any rate does for it."""
+        return (self.shape - 1) * self.spread * np.where(self.variance > 0, self.variance, 1.0)
+
+    def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        s, b0 = self.weight, self.rate
+        inside = s * membership(labels)
+        w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
+        kappa, a = self.kappa + w, self.shape + w / 2
+        b = b0 + (second - first**2 / kappa[:, np.newaxis]) / 2
+        one = gammaln(a) - gammaln(self.shape) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
+        each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
+        return float(np.sum(each))
+
+    def pixel_table(self, entries: int) -> Floats:
+        """The part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ... of them."""
+        half = self.weight * np.arange(entries) / 2
+        one = gammaln(self.shape + half) - gammaln(self.shape) - np.log1p(2 * half / self.kappa) / 2
+        one -= half * np.log(2 * np.pi)
+        table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
+        return table
+
+    def pixel_tail(self) -> Floats:
+        """The same for any number of pixels, as ``beyond`` of the cluster kernels reads it."""
+        c, s, a = len(self.rate), self.weight, self.shape
+        slope = -s / 2 * (c * np.log(2 * np.pi) + np.log(self.rate).sum())
+        return np.array([c, a, s / 2, -c * gammaln(a), -c / 2, s / self.kappa, slope])
+
+
+def _log_gammas(base: float, weight: float, sign: float) -> Floats:
+    """sign (log Gamma(base + weight m) - log Gamma(base)), as the kernels' `beyond` reads it."""
+    return np.array([sign, base, weight, -sign * gammaln(base), 0.0, 0.0, 0.0])
+
+
+def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:
+    """Whole numbers >= 0 as a sparse matrix of the words that occur."""
+    raw = given if sparse.issparse(given) else np.asarray(given)
+    if raw.dtype.kind not in "buif" or raw.ndim != 2 or raw.shape[0] < 1:
+        raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
+    counts = sparse.csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))
+    if not np.isfinite(counts.data).all() or not np.array_equal(counts.data, np.rint(counts.data)):
+        raise InputError("counts must be whole numbers; scale their weight with evidence instead")
+    if counts.nnz and counts.data.min() < 0:
+        raise InputError(f"counts must be >= 0, not {counts.data.min():g}")
+    if counts.nnz and float(counts.data.astype(np.float64).sum()) > MOST_COUNTS:
+        raise InputError(f"counts must add up to at most {MOST_COUNTS:,}, not {counts.data.sum():g}")
+    counts = counts.astype(np.int64)
+    occurs = np.asarray(counts.sum(axis=0)).ravel() > 0
+    counts = sparse.csr_array(counts[:, np.flatnonzero(occurs)])
+    counts.eliminate_zeros()
+    counts.sort_indices()
+    return counts
+
+
+def membership(labels: NDArray[np.integer]) -> sparse.csr_array:
+    """(clusters, n) matrix that is 1 where a site is in a cluster: a product with it sums over clusters."""
+    k = np.unique(labels, return_inverse=True)[1]
+    return sparse.csr_array((np.ones(len(k), np.int64), (k, np.arange(len(k)))))
+
+
+def _log_gamma_table(formula: Floats, s: float, length: int) -> Floats:
+    """What a word with counts 0, 1, ... adds to the log marginal, see :func:`_log_gammas`."""
+    table: Floats = formula[0] * (gammaln(formula[1] + s * np.arange(length)) - gammaln(formula[1]))
+    return table
+
+
+def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
+    """All blocks as the tables and sparse rows that the sampler reads.
+
+    A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
+    """
+    rows: list[sparse.csr_array] = []
+    needs: list[int] = []  # of each word, the greatest count
+    fills: list[Callable[[int], Floats]] = []  # its table, of so many entries
+    formulas: list[Floats] = []  # and what holds beyond
+    moments, gauss, pixels = np.zeros((n, 0)), np.ones(3), -1
+    for block in blocks:
+        if block.n != n:
+            raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
+        if isinstance(block, DirichletMultinomial):
+            s, pi = block.weight, block.concentration
+            totals = np.asarray(block.counts.sum(axis=0)).ravel()
+            rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
+            needs += [int(most) for most in (*totals, totals.sum())]
+            own = [_log_gammas(p, s, 1.0) for p in pi] + [_log_gammas(block.phi, s, -1.0)]
+            formulas += own
+            fills += [partial(_log_gamma_table, formula, s) for formula in own]
+        elif isinstance(block, Gaussian):
+            if pixels >= 0:
+                raise InputError("a problem takes one block of continuous channels; put all channels into it")
+            pixels = len(needs)
+            rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
+            needs.append(int(block.mass.sum()))
+            formulas.append(block.pixel_tail())
+            fills.append(block.pixel_table)
+            moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
+            gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
+    counts = (
+        sparse.csr_array(sparse.hstack(rows, format="csr")) if rows else sparse.csr_array(np.zeros((n, 0), np.int64))
+    )
+    counts.sort_indices()
+    most = MOST_ENTRIES
+    while sum(min(need + 1, most) for need in needs) > ALL_ENTRIES:
+        most //= 2
+    ends = np.array([min(need + 1, most) for need in needs], np.int64)
+    start = np.cumsum(ends) - ends
+    table = np.empty(int(ends.sum()))
+    for first, length, fill in zip(start, ends, fills, strict=True):
+        table[first : first + length] = fill(int(length))
+    beyond = [formula if need >= most else np.zeros(TAIL) for formula, need in zip(formulas, needs, strict=True)]
+    return Evidence(
+        site_start=counts.indptr.astype(np.int64),
+        word=counts.indices.astype(np.uint32),
+        times=counts.data.astype(np.uint32),
+        table=table,
+        table_start=start.astype(np.uint64),
+        table_end=ends.astype(np.uint32),
+        tail=np.array(beyond, np.float64).reshape(len(needs), TAIL),
+        moments=np.ascontiguousarray(moments),
+        gauss=gauss,
+        pixels=pixels,
+    )

@@ -1,0 +1,66 @@
+"""Boosted decision trees as plain arrays: read from JSON, evaluated in compiled code, learnt elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph.decision_forest_kernels import summed
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees one after the other. A node with a feature of -1 is a leaf.
+
+    Attributes
+    ----------
+    root : (trees,) first node of each tree.
+    feature : (nodes,) column that a node looks at.
+    threshold : (nodes,) up to this value one goes left, above it right; of a leaf, its value.
+    left, right : (nodes,) where one goes.
+    """
+
+    root: Ints
+    feature: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+
+    def scores(self, rows: Floats) -> Floats:
+        """(rows,) sum of the leaves that each row (rows, features) ends in."""
+        if rows.shape[1] <= self.feature.max(initial=-1):
+            raise InputError(f"the forest looks at {self.feature.max() + 1} features, not {rows.shape[1]}")
+        return summed(self.root, self.feature, self.threshold, self.left, self.right, np.ascontiguousarray(rows))
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Plain lists, ready for JSON; numbers to seven digits."""
+        content: dict[str, list[float]] = {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
+        content["threshold"] = [float(f"{x:.7g}") for x in content["threshold"]]
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Forest:
+        """The forest that :meth:`to_dict` wrote; every index is checked, because the compiled code checks none."""
+        try:
+            whole = {name: np.array(content[name], dtype=np.int32) for name in ("root", "feature", "left", "right")}
+            made = cls(threshold=np.array(content["threshold"], dtype=np.float64), **whole)
+        except (KeyError, TypeError, ValueError) as reason:
+            raise InputError(f"this is not a forest: {reason}") from None
+        nodes = len(made.feature)
+        inner = made.feature >= 0
+        same = all(a.shape == (nodes,) for a in (made.threshold, made.left, made.right))
+        # Children come after their parent, so that no walk goes round in circles.
+        down = same and all(
+            ((a[inner] > np.flatnonzero(inner)) & (a[inner] < nodes)).all() for a in (made.left, made.right)
+        )
+        if not (down and ((made.root >= 0) & (made.root < nodes)).all() and np.isfinite(made.threshold).all()):
+            raise InputError("this is not a forest: nodes must lead to later nodes, and thresholds must be finite")
+        return made

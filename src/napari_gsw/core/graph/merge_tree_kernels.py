@@ -1,0 +1,166 @@
+"""Compiled loops over the tree of merges.
+
+Strategy
+--------
+A region is known by one of its sites, its *name*; its boundaries are a linked list of half-edges: 2 e and 2 e + 1 are
+the two sides of edge e, filed under the names of its two ends. When two regions merge, the shorter list is moved into
+the longer one, so that a half-edge is moved O(log m) times. A boundary that leads where the other region has one too is
+joined with it: their lengths and their weighted sums add up. Nothing is ever searched for in the queue: a boundary
+whose mean has changed is queued again, and an entry that no longer is what it says is passed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.jit import jit
+from napari_gsw.core.sampler.moves.cluster_kernels import whole
+
+
+@jit
+def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Longs, Longs, Floats]:
+    """Merge the two neighbouring regions with the least mean boundary until none is left.
+
+    Parameters
+    ----------
+    edges : (m, 2) sites; two of one pair are taken as one boundary.
+    total, length : (m,) length of each boundary, and that times its value; overwritten.
+
+    Returns
+    -------
+    left, right : (merges,) the nodes that merge, left < right; nodes below n are sites, node n + s is made by merge s.
+    height : (merges,) mean of the boundary between them, and never less than the one before.
+
+    Of equal means, the boundary that has the edge with the smallest number comes first.
+    """
+    m = edges.shape[0]
+    end = edges.copy()
+    alive = np.ones(m, np.bool_)
+    following = np.full(2 * m, -1, np.int64)
+    first = np.full(n, -1, np.int64)
+    entries = np.zeros(n, np.int64)  # of the list, dead ones included: what it costs to move it
+    between: dict[int, int] = {}  # name * n + name, the smaller one first -> edge
+    for e in range(m):
+        a = min(end[e, 0], end[e, 1])
+        b = max(end[e, 0], end[e, 1])
+        key = whole(a) * n + b
+        if key in between:
+            other = between[key]
+            total[other] += total[e]
+            length[other] += length[e]
+            alive[e] = False
+            continue
+        between[key] = whole(e)
+        for side in range(2):
+            following[2 * e + side] = first[end[e, side]]
+            first[end[e, side]] = 2 * e + side
+            entries[end[e, side]] += 1
+    queue = [(total[e] / length[e], e) for e in range(m) if alive[e]]
+    heapq.heapify(queue)
+
+    node = np.arange(n)
+    left = np.empty(max(n - 1, 0), np.int64)
+    right = np.empty(max(n - 1, 0), np.int64)
+    height = np.empty(max(n - 1, 0), np.float64)
+    merges = 0
+    while len(queue) > 0:
+        value, e = heapq.heappop(queue)
+        if not alive[e] or total[e] / length[e] != value:
+            continue
+        a = end[e, 0]
+        b = end[e, 1]
+        if entries[a] > entries[b]:
+            a, b = b, a
+        left[merges] = min(node[a], node[b])
+        right[merges] = max(node[a], node[b])
+        # The mean of two boundaries is never less than both, so heights grow by themselves but for rounding.
+        height[merges] = value if merges == 0 else max(value, height[merges - 1])
+        node[b] = n + merges
+        merges += 1
+        alive[e] = False
+
+        h = first[a]
+        while h >= 0:
+            after = following[h]
+            e = h // 2
+            if alive[e]:
+                c = end[e, 1 - h % 2]
+                end[e, h % 2] = b
+                key = whole(min(b, c)) * n + max(b, c)
+                if key in between:
+                    other = between[key]
+                    kept = min(e, other)
+                    gone = max(e, other)
+                    total[kept] += total[gone]
+                    length[kept] += length[gone]
+                    alive[gone] = False
+                    heapq.heappush(queue, (total[kept] / length[kept], kept))
+                else:
+                    kept = e
+                between[key] = whole(kept)
+                if kept == e:
+                    following[h] = first[b]
+                    first[b] = h
+                    entries[b] += 1
+            h = after
+    return left[:merges], right[:merges], height[:merges]
+
+
+@jit
+def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
+    """Labels of the sites, numbered in the order of their first site, after the first `merges` merges."""
+    top = np.arange(n + merges)  # the last node that each belongs to
+    for s in range(merges - 1, -1, -1):
+        top[left[s]] = top[n + s]
+        top[right[s]] = top[n + s]
+    number = np.full(n + merges, -1, np.int32)
+    labels = np.empty(n, np.int32)
+    count = 0
+    for i in range(n):
+        if number[top[i]] < 0:
+            number[top[i]] = count
+            count += 1
+        labels[i] = number[top[i]]
+    return labels
+
+
+@jit
+def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
+    """Number of the merge by which the two ends of each edge become one, (m,).
+
+    As many as there are merges if they never do, -1 for a site and itself.
+
+    The merges are replayed as a forest in which the smaller region hangs under the larger one, so that no path is
+    longer than log2 n. Going up a path the merges are later and later; of the two ends, the one that was hung earlier
+    goes up, and the merge that brings it to the other is the one wanted.
+    """
+    merges = left.size
+    parent = np.arange(n)
+    joined = np.full(n, merges)  # the merge that hung a site under its parent
+    name = np.empty(n + merges, np.int64)
+    size = np.ones(n, np.int64)
+    name[:n] = np.arange(n)
+    for s in range(merges):
+        a = name[left[s]]
+        b = name[right[s]]
+        if size[a] > size[b]:
+            a, b = b, a
+        parent[a] = b
+        joined[a] = s
+        size[b] += size[a]
+        name[n + s] = b
+    result = np.empty(edges.shape[0], np.int64)
+    for e in range(edges.shape[0]):
+        a = whole(edges[e, 0])
+        b = whole(edges[e, 1])
+        last = -1
+        while a != b and last < merges:
+            if joined[a] > joined[b]:
+                a, b = b, a
+            last = joined[a]
+            a = parent[a]
+        result[e] = last
+    return result

@@ -1,0 +1,134 @@
+"""Sites -> the graph of touching sites, and what its sites and boundaries look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.arrays import Graph
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.sites.face_kernels import sums, touching
+from napari_gsw.core.sites.superpixels import Sites
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RegionGraph:
+    """Which sites are neighbours, and what the sites and their common boundaries look like.
+
+    Attributes
+    ----------
+    n : number of sites.
+    edges : (m, 2) int32, sites 0..n-1 with the smaller one first, sorted.
+    length : (m,) number of pixel faces of the common boundary.
+    contrast : (m,) mean colour difference across these faces, in units of Lab.
+    order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. For the latter, length and contrast are those
+        of the best way over a common neighbour: the narrowest boundary on the way, the sharpest contrast on the way.
+    pixels : (n,) pixels of each site.
+    means : (n, C) mean of each channel over a site, in units of Lab.
+    """
+
+    n: int
+    edges: NDArray[np.int32]
+    length: Floats
+    contrast: Floats
+    order: NDArray[np.int8]
+    pixels: NDArray[np.int64]
+    means: Floats
+
+    @property
+    def difference(self) -> Floats:
+        """(m,) distance between the mean colours of an edge's two sites."""
+        i, j = self.edges.T
+        return np.asarray(np.linalg.norm(self.means[i] - self.means[j], axis=1))
+
+
+def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
+    """The graph of sites 1..n of a label image (0 is not a site), in two or three dimensions.
+
+    The faces between pixels are looked at one by one, in a kernel.
+    """
+    n = int(sites.max())
+    numbers = np.ascontiguousarray(sites, dtype=np.int32)
+    channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
+    edges, length, total = touching(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
+    means, pixels = _means(channels, numbers.ravel(), n)
+    first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
+    return first if neighbourhood == 1 else with_second_order(first)
+
+
+def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
+    """Mean of each channel of `values`, (\\*shape, C), over each site: (n, C)."""
+    flat = values if values.dtype == np.float32 else np.asarray(values, dtype=np.float64)
+    rows = np.ascontiguousarray(flat).reshape(sites.size, -1)
+    return _means(rows, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
+
+
+def _means(values: NDArray[np.float32] | Floats, sites: NDArray[np.int32], n: int) -> tuple[Floats, NDArray[np.int64]]:
+    total, pixels = sums(values, sites, n)
+    return total / np.maximum(pixels, 1)[:, np.newaxis], pixels
+
+
+def with_second_order(graph: RegionGraph) -> RegionGraph:
+    """The same graph with an edge between any two sites that have a common neighbour and do not touch."""
+    n = graph.n
+    csr = adjacency(n, graph.edges, np.zeros(len(graph.edges)))
+    # Every way i - middle - j: for each directed edge i -> middle, all neighbours j of middle.
+    middle = csr.neighbour
+    i = np.repeat(np.arange(n), np.diff(csr.start))
+    degree = np.diff(csr.start)[middle]
+    way = np.repeat(np.arange(len(middle)), degree)
+    second = np.arange(len(way)) - np.repeat(np.cumsum(degree) - degree, degree) + np.repeat(csr.start[middle], degree)
+    j = csr.neighbour[second]
+    key = i[way].astype(np.int64) * n + j
+    touching = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]
+    keep = (i[way] < j) & ~np.isin(key, touching)
+    key, way, second = key[keep], way[keep], second[keep]
+    length = np.minimum(graph.length[csr.edge[way]], graph.length[csr.edge[second]])
+    contrast = np.maximum(graph.contrast[csr.edge[way]], graph.contrast[csr.edge[second]])
+    pair, index = np.unique(key, return_inverse=True)
+    widest = np.zeros(len(pair))
+    np.maximum.at(widest, index, length)
+    softest = np.full(len(pair), np.inf)
+    np.minimum.at(softest, index, contrast)
+    edges = np.concatenate((graph.edges, np.stack((pair // n, pair % n), axis=1).astype(np.int32)))
+    return RegionGraph(
+        n, edges, np.concatenate((graph.length, widest)), np.concatenate((graph.contrast, softest)),
+        np.concatenate((graph.order, np.full(len(pair), 2, np.int8))), graph.pixels, graph.means,
+    )  # fmt: skip
+
+
+def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Graph:
+    """Edges (m, 2) -> the CSR form that the sampler reads; neighbours of a site in the order of the edges."""
+    m = len(edges)
+    left, right = edges[:, 0].astype(np.int32), edges[:, 1].astype(np.int32)
+    tail = np.concatenate((left, right))
+    order = np.argsort(tail, kind="stable")
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(tail, minlength=n), out=start[1:])
+    return Graph(
+        start=start,
+        neighbour=np.concatenate((right, left))[order],
+        edge=np.tile(np.arange(m, dtype=np.int32), 2)[order],
+        left=left,
+        right=right,
+        beta=np.ascontiguousarray(beta, dtype=np.float64),
+    )
+
+
+def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int32]:
+    """Edges (m, 2) between n sites, as a new array; `loops` allows those from a site to itself."""
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        return np.zeros((0, 2), np.int32)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "ui":
+        raise InputError(f"edges must be whole numbers of shape (m, 2), not {pairs.dtype} of shape {pairs.shape}")
+    if pairs.min() < 0 or pairs.max() >= n:
+        raise InputError(f"edges must name sites in [0, {n - 1}], not {pairs.min()} to {pairs.max()}")
+    if not loops and (pairs[:, 0] == pairs[:, 1]).any():
+        raise InputError("edges must join two different sites")
+    return np.array(pairs, dtype=np.int32, order="C")

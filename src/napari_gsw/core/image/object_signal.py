@@ -1,0 +1,128 @@
+"""How far a pixel stands out from the background: the channel in which objects of microscopy are told apart.
+
+Fluorescence and stains differ in everything but this: there is a background, which is most of the image, and there are
+objects on it. Raw intensities have a background whose noise asks for clusters of its own, objects of very different
+brightness, and a glow around them. In the signal the background is about 0 and a typical object about 50, wherever it
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+from skimage.filters import threshold_otsu
+
+from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
+
+Values = NDArray[np.float64]
+
+# Widths in pixels of the Gaussian filters: noise, a step around an object's border, and the surroundings of an object.
+NOISE, FINE, COARSE = 0.5, 1.0, 4.0
+SURROUNDINGS = 16.0
+# Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
+COMMON_GAIN = 0.5
+OBJECT = 50.0
+LOWEST, HIGHEST = -20.0, 150.0
+
+
+class Levels(NamedTuple):
+    """What of a signal is the same all over an image.
+
+    Attributes
+    ----------
+    dark : whether objects are darker than the background.
+    red : whether they are looked at in the first of three samples alone.
+    top : the largest value, from which dark ones are measured.
+    background : of the light in which objects are bright.
+    brightness : of a typical object above the background.
+    unit : of a typical object when each place has its own gain.
+    """
+
+    dark: bool
+    red: bool
+    top: float
+    background: float
+    brightness: float
+    unit: float
+
+
+def signal_picture(image: ArrayLike, axes: str = "auto") -> Picture:
+    """The image as one channel: background about 0, objects about 50."""
+    picture(image, axes)  # checks it
+    array = np.asarray(image)
+    values, rgb = samples(array, guess_axes(array) if axes == "auto" else axes.upper())
+    return as_picture(signal(values.astype(np.float64), levels_of([values], rgb)))
+
+
+def as_picture(found: Values) -> Picture:
+    return Picture(found.astype(np.float32)[..., np.newaxis], False)
+
+
+def levels_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Levels | None:
+    """The levels of an image, from parts (\\*shape, C) that stand for the whole; None if nothing differs.
+
+    The minority of Otsu's two classes are the objects.
+    """
+    many = [part.astype(np.float64) for part in parts]
+    lights = [part.mean(axis=-1) for part in many]
+    every = _all(lights)
+    if every.max() == every.min():
+        return None
+    dark = bool((every > threshold_otsu(every)).mean() > 0.5)
+    red = dark and rgb and parts[0].shape[-1] == 3
+    lights = [part[..., 0] for part in many] if red else lights
+    top = max(float(light.max()) for light in lights) if dark else 0.0
+    smooth = [ndimage.gaussian_filter(top - light if dark else light, NOISE) for light in lights]
+    every = _all(smooth)
+    if every.max() == every.min():
+        return None
+    background = float(np.median(every[every <= threshold_otsu(every)]))
+    brightness = _typical(np.maximum(every - background, 0))
+    made = Levels(dark, red, top, background, brightness, 1.0)
+    shine = [np.maximum(_above(light, made), 0) for light in smooth]
+    return made._replace(unit=max(_typical(_all(shine)), 1e-12))
+
+
+def signal(values: Values, levels: Levels | None) -> Values:
+    """(\\*shape,) signal of an image, or of a part of one, (\\*shape, C) without alpha.
+
+    Bright objects shine, each place with its own gain: their brightness differs by staining and depth. Dark ones
+    absorb, and most so in red light where most stains do; there the gain is one for the image, because a place without
+    nuclei is not darker for it. The inverse hyperbolic sine keeps the brightest objects from having a cluster of their
+    own, and a difference of Gaussians deepens the valleys between objects that touch.
+    """
+    if levels is None:
+        return np.zeros(values.shape[:-1])
+    light = values[..., 0] if levels.red else values.mean(axis=-1)
+    smooth = ndimage.gaussian_filter(levels.top - light if levels.dark else light, NOISE)
+    above = _above(smooth, levels) / levels.unit
+    above = above + ndimage.gaussian_filter(above, FINE) - ndimage.gaussian_filter(above, COARSE)
+    bend = 0.5 if levels.dark else 1.0
+    bent: Values = np.clip(OBJECT * np.arcsinh(bend * above) / bend, LOWEST, HIGHEST)
+    return bent
+
+
+def _above(smooth: Values, levels: Levels) -> Values:
+    """How far light is above the background, where objects shine in units of what is usual around them."""
+    above: Values = smooth - levels.background
+    if levels.dark:
+        return above
+    shine = np.maximum(above, 0)
+    least = 1e-6 * max(levels.brightness, 1e-12)
+    near = ndimage.gaussian_filter(np.square(shine), SURROUNDINGS) / (
+        ndimage.gaussian_filter(shine, SURROUNDINGS) + least
+    )
+    return np.asarray(above / (near + COMMON_GAIN * levels.brightness))
+
+
+def _typical(shine: Values) -> float:
+    """Brightness of the objects, however few they are: the mean weighted by itself."""
+    return float(np.square(shine).sum() / max(float(shine.sum()), 1e-12))
+
+
+def _all(parts: Sequence[Values]) -> Values:
+    return parts[0] if len(parts) == 1 else np.concatenate([part.ravel() for part in parts])

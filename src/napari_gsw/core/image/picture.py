@@ -1,0 +1,195 @@
+"""Any image -> channels in perceptual units, with the channel axis last.
+
+Everything later (superpixels, words, contrast) measures colour differences as Euclidean distances between these
+channels, so that one unit means about the same in a photograph, a fluorescence image and a multispectral scene: RGB
+becomes CIE Lab, everything else is stretched from its own range to 0..100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.colour_kernels import PLACES, lab_of
+
+Pixels = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """An image that has been checked and converted.
+
+    Attributes
+    ----------
+    channels : (\\*shape, C) float32, Lab for RGB, otherwise 0..100.
+    rgb : whether the channels are Lab.
+    """
+
+    channels: Pixels
+    rgb: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The spatial shape, in the image's own order of axes."""
+        return self.channels.shape[:-1]
+
+    @property
+    def luminance(self) -> Pixels:
+        """(\\*shape,) float32 in 0..100: L of Lab, or the mean of the channels."""
+        light: Pixels = self.channels[..., 0] if self.rgb else self.channels.mean(axis=-1)
+        return light
+
+
+class Span(NamedTuple):
+    """The values that become black and white, of each channel; of RGB samples one for all."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> Picture:
+    """Check an image and convert it.
+
+    Parameters
+    ----------
+    image : array, 2D or 3D with or without channels, of any integer, boolean or float type and range.
+    axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
+    span : of the whole image, where `image` is a part of it; None looks for it.
+
+    Examples
+    --------
+    >>> picture(np.zeros((4, 5, 3), np.uint8)).rgb
+    True
+    >>> picture(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
+    (4, 5, 3)
+    """
+    array = np.asarray(image)
+    if array.dtype.kind not in "buif":
+        raise InputError(f"the image must hold numbers, not {array.dtype}")
+    if array.size == 0:
+        raise InputError(f"the image is empty (shape {array.shape})")
+    letters = guess_axes(array) if axes == "auto" else _check_axes(axes, array)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(array.size - np.isfinite(array).sum())
+        raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them by finite values")
+
+    values, rgb = samples(array, letters)
+    if span is None:
+        span = span_of([values], rgb)
+    return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
+
+
+def samples(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:
+    """(\\*shape, C) what of an array is looked at, without alpha, and whether that is RGB."""
+    values = channels_last(array, letters)
+    if "S" in letters and values.shape[-1] in (3, 4):
+        return values[..., :3], True
+    if "S" in letters and values.shape[-1] == 2:
+        return values[..., :1], False
+    return values, False
+
+
+def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
+    """The array with its space first and its channels (one, if it has no axis for them) last."""
+    samples = letters.find("S") if "S" in letters else letters.find("C")
+    order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
+    return array.transpose([*order, samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
+
+
+def guess_axes(array: NDArray[np.generic]) -> str:
+    """The axes of an image that comes without any: the last axis is RGB(A) if it has 3 or 4 entries."""
+    if array.ndim == 2:
+        return "YX"
+    if array.ndim == 3:
+        if array.shape[-1] in (3, 4):
+            return "YXS"
+        return "YXC" if array.shape[-1] <= 2 else "ZYX"
+    if array.ndim == 4 and array.shape[-1] in (3, 4):
+        return "ZYXS"
+    raise InputError(
+        f"axes must be given for an image of shape {array.shape}, for example "
+        f"{'CZYX' if array.ndim == 4 else 'YX for two dimensions'}"
+    )
+
+
+def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
+    letters = axes.upper()
+    known = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
+    if not known or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):
+        raise InputError(
+            f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}"
+        )
+    if len(letters) != array.ndim:
+        raise InputError(f"axes must have {array.ndim} letters for an image of shape {array.shape}, not {axes!r}")
+    return letters
+
+
+def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Span:
+    """The span of an image, from parts (..., C) that stand for the whole.
+
+    RGB of 8 bits has that of its type, others at most their own range. Any other channel goes from its 0.1 to its 99.9
+    percentile, so that a few hot pixels do not decide.
+    """
+    if rgb:
+        if all(part.dtype == np.uint8 for part in parts):
+            return Span(np.zeros(1), np.full(1, 255.0))
+        low, high = min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
+        return Span(np.array([min(low, 0.0)]), np.array([max(high, 1.0)]))
+    channels = parts[0].shape[-1]
+    ends = np.zeros((2, channels))
+    for c in range(channels):
+        values = np.concatenate([part[..., c].ravel() for part in parts]).astype(np.float64)
+        low, high = np.percentile(values, (0.1, 99.9))
+        ends[:, c] = (low, high) if high > low else (values.min(), values.max())
+    return Span(*ends)
+
+
+def unit_rgb(rgb: NDArray[np.generic], span: Span | None = None) -> Pixels:
+    """Samples of any type and range from 0 to 1."""
+    if rgb.dtype == np.uint8:
+        return rgb.astype(np.float32) / np.float32(255)
+    (low,), (high,) = span or span_of([rgb], True)
+    return np.asarray(np.clip((rgb.astype(np.float64) - low) / (high - low), 0, 1), dtype=np.float32)
+
+
+def linear_light(unit: Pixels) -> Pixels:
+    """Samples of sRGB, 0..1, as amounts of light, 0..1."""
+    return np.where(
+        unit > 0.04045, ((unit + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4), unit / np.float32(12.92)
+    )
+
+
+# From linear sRGB to X, Y and Z, by row in units of those of white (D65, 2 degree observer).
+TO_XYZ = (
+    np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
+    / np.array([[0.95047], [1.0], [1.08883]])
+).astype(np.float32)
+CUBE_ROOTS = np.cbrt(np.arange(PLACES + 1) / PLACES).astype(np.float32)
+LIGHT_OF_BYTES = linear_light((np.arange(256) / 255).astype(np.float32))
+# Pixels whose colours are converted at one time.
+SOME = 1 << 16
+
+
+def _lab(rgb: NDArray[np.generic], span: Span) -> Pixels:
+    """CIE Lab of sRGB samples of any type and range."""
+    rows = rgb.reshape(-1, 3)
+    out = np.empty(rows.shape, np.float32)
+    for first in range(0, len(rows), SOME):
+        part = rows[first : first + SOME]
+        light = LIGHT_OF_BYTES[part] if part.dtype == np.uint8 else linear_light(unit_rgb(part, span))
+        lab_of(light, TO_XYZ, CUBE_ROOTS, out[first : first + SOME])
+    return out.reshape(rgb.shape)
+
+
+def _stretched(array: NDArray[np.generic], span: Span) -> Pixels:
+    """Each channel from its span to 0..100."""
+    channels = np.empty(array.shape, np.float32)
+    for c, (low, high) in enumerate(zip(*span, strict=True)):
+        values = array[..., c].astype(np.float64)
+        channels[..., c] = np.clip((values - low) / (high - low), 0, 1) * 100 if high > low else 0
+    return channels

@@ -1,0 +1,228 @@
+"""One block of a large image -> its sites and what the rest of the way needs of its pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.codebook import Codebook, shipped
+from napari_gsw.core.evidence.site_features import colours, histogram, luminance_words, texture
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image import lazy
+from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
+from napari_gsw.core.image.object_signal import Levels, as_picture, signal
+from napari_gsw.core.image.picture import Picture, Pixels, Span, picture, samples
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.mosaic import Packed
+from napari_gsw.core.sites.superpixels import Sites, connected, superpixels
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+HIGH, LOW = 1, 0
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What the work on every block needs: the image, and what is the same all over it.
+
+    Attributes
+    ----------
+    image : lazy array; `letters` names its axes, those of length 1 that are not space among them.
+    grid : the blocks, in space.
+    halo : pixels around a block that are looked at too; `band` those on either side of a border in which the sites of
+        two blocks are compared.
+    sites, mask : lazy or not, of the image's space, or None.
+    site_size : pixels of a site.
+    span, levels : of the whole image; `levels` where objects are looked at.
+    counts : the histograms to make, of ``luminance``, ``colour``, ``texture``, ``photo_colour``, ``photo_texture``.
+    books : their codebooks; luminance has none.
+    """
+
+    image: Any
+    letters: str
+    settings: Settings
+    grid: Grid
+    halo: int
+    band: int
+    site_size: float
+    sites: Any = None
+    mask: Any = None
+    span: Span | None = None
+    levels: Levels | None = None
+    counts: tuple[str, ...] = ()
+    books: dict[str, Codebook] = field(default_factory=dict)
+
+    def pixels(self, part: Slices) -> NDArray[Any]:
+        """(\\*part, C) the image's own values in a part of it."""
+        index = [
+            part["ZYX"[-len(part) :].index(a)] if a in "ZYX" else slice(None) if a in "CS" else 0 for a in self.letters
+        ]
+        kept = "".join(a for a in self.letters if a in "ZYXCS")
+        return samples(lazy.read(self.image, tuple(index)), kept)[0]  # type: ignore[arg-type]
+
+    def seen(self, values: NDArray[Any]) -> Picture:
+        """Values (\\*part, C) as the model sees them."""
+        if self.settings.signal == "objects":
+            return as_picture(signal(values.astype(np.float64), self.levels))
+        axes = "ZYX"[-(values.ndim - 1) :] + ("S" if "S" in self.letters else "C")
+        return picture(values, axes, self.span)
+
+    def reach(self, index: Index, axis: int) -> int:
+        """Pixels on either side of the border after a block in which sites are compared."""
+        here, there = self.grid.chunks[axis][index[axis] : index[axis] + 2]
+        return min(self.band, here, there)
+
+
+class Side(NamedTuple):
+    """What a block knows at one of its borders.
+
+    Attributes
+    ----------
+    pieces : the outermost plane of its own numbers.
+    channels : (\\*plane, C) of these pixels.
+    band : numbers of its sites, as they were before they were cut, on both sides of the border.
+    """
+
+    pieces: Packed
+    channels: Pixels
+    band: Packed
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What is kept of a block of p pieces of sites.
+
+    Attributes
+    ----------
+    pieces : numbers 1..p of its pixels.
+    whole : (p + 1,) the number that each piece had before sites were cut at the border.
+    mass : (p,) pixels.
+    sums, squares : (p, C + axes) of the channels and of the position from 0 to 1.
+    edges, length, steps : (e, 2) pieces from 0 that touch, the faces between them, and the sum of differences there.
+    words : histograms (p, words) by the codebook's name.
+    sides : by axis and LOW or HIGH, where there is a neighbour.
+    """
+
+    pieces: Packed
+    whole: Ints
+    mass: NDArray[np.int64]
+    sums: Floats
+    squares: Floats
+    edges: Ints
+    length: Floats
+    steps: Floats
+    words: dict[str, sparse.csr_array]
+    sides: dict[tuple[int, int], Side]
+
+
+def block_of(frame: Frame, index: Index) -> Block:
+    """Read a block with its surroundings and describe it."""
+    around, inside = frame.grid.around(index, frame.halo), frame.grid.inside(index)
+    core = crop(around, inside)
+    seen = frame.seen(frame.pixels(around))
+    sites = _sites(frame, seen, around)
+    cut = np.ascontiguousarray(sites[core])
+    pieces = connected(cut, None) if cut.any() else np.zeros(cut.shape, np.int32)
+    whole = np.zeros(int(pieces.max()) + 1, np.int32)
+    whole[pieces.ravel()] = cut.ravel()
+    here = Picture(np.ascontiguousarray(seen.channels[core]), seen.rgb)
+    graph = region_graph(here, pieces)
+    sums, squares = _moments(here, pieces, inside, frame.grid.shape)
+    return Block(
+        pieces=Packed.of(pieces),
+        whole=whole,
+        mass=graph.pixels,
+        sums=sums,
+        squares=squares,
+        edges=graph.edges,
+        length=graph.length,
+        steps=graph.contrast * graph.length,
+        words={name: _counts(name, frame, seen, here, pieces, core) for name in frame.counts},
+        sides=sides_of(frame, index, sites, pieces, here, around, inside),
+    )
+
+
+def _sites(frame: Frame, seen: Picture, around: Slices) -> Sites:
+    """Superpixels around a block, or the user's own; 0 where there is none."""
+    mask = None if frame.mask is None else lazy.read(frame.mask, around) != 0
+    if mask is not None and not mask.any():
+        return np.zeros(seen.shape, np.int32)
+    if frame.sites is not None:
+        given = lazy.read(frame.sites, around)
+        if given.dtype.kind not in "bui" or not 0 <= given.min() <= given.max() < 2**31:
+            raise InputError("the label image must hold whole numbers in [0, 2147483647]")
+        return (given if mask is None else np.where(mask, given, 0)).astype(np.int32)
+    pixels = int(np.prod(seen.shape)) if mask is None else int(mask.sum())
+    wanted = max(1, min(pixels, round(pixels / frame.site_size)))
+    return superpixels(seen, frame.settings.replace(site_count=wanted), mask)
+
+
+def _moments(here: Picture, pieces: Sites, inside: Slices, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """(p, C + axes) sums and sums of squares over each piece, of the channels and of where its pixels are."""
+    flat, p = pieces.ravel(), int(pieces.max())
+    axes = range(pieces.ndim)
+    places = [np.linspace(0, 1, n, dtype=np.float32)[s] for n, s in zip(shape, inside, strict=True)]
+    columns = [here.channels[..., c] for c in range(here.channels.shape[-1])]
+    columns += [
+        np.broadcast_to(x.reshape([-1 if a == b else 1 for b in axes]), pieces.shape) for a, x in enumerate(places)
+    ]
+    sums, squares = np.zeros((p, len(columns))), np.zeros((p, len(columns)))
+    for c, column in enumerate(columns):
+        values = column.ravel().astype(np.float64)
+        sums[:, c] = np.bincount(flat, values, p + 1)[1:]
+        squares[:, c] = np.bincount(flat, values * values, p + 1)[1:]
+    return sums, squares
+
+
+def _counts(name: str, frame: Frame, seen: Picture, here: Picture, pieces: Sites, core: Slices) -> sparse.csr_array:
+    """(p, words) histogram of the words of one codebook; what is behind a filter needs the block's surroundings."""
+    if name == "luminance":
+        return _histogram(luminance_words(here, frame.settings.bins), pieces, frame.settings.bins)
+    book = frame.books[name]
+    if name in ("texture", "photo_texture"):
+        words = book.words(texture(seen.luminance)[core])
+    elif name == "photo_colour" and not here.rgb:
+        grey = np.zeros((*here.shape, 3), np.float32)
+        grey[..., 0] = here.luminance
+        words = book.words(grey)
+    else:
+        words = book.words(colours(here, book.space))
+    return _histogram(words, pieces, len(book.centres))
+
+
+def _histogram(words: Ints, pieces: Sites, count: int) -> sparse.csr_array:
+    """In 32 bits: there are many of them."""
+    if not pieces.any():
+        return sparse.csr_array(np.zeros((0, count), np.int32))
+    return histogram(words, pieces, count).astype(np.int32)
+
+
+def sides_of(
+    frame: Frame, index: Index, sites: Sites, pieces: Sites, here: Picture, around: Slices, inside: Slices
+) -> dict[tuple[int, int], Side]:
+    """What a block knows at its borders: `sites` around it, and its own `pieces` and channels."""
+    made = {}
+    for axis in range(pieces.ndim):
+        for end in (LOW, HIGH):
+            last = index[axis] + 1 == frame.grid.counts[axis]
+            if (end == LOW and index[axis] == 0) or (end == HIGH and last):
+                continue
+            before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
+            reach = frame.reach(before, axis)
+            border = inside[axis].stop if end == HIGH else inside[axis].start
+            strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
+            plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
+            made[axis, end] = Side(
+                Packed.of(pieces[plane]), here.channels[plane].copy(), Packed.of(sites[crop(around, strip)])
+            )
+    return made
+
+
+def photo_books() -> dict[str, Codebook]:
+    """The words that learnt couplings look at."""
+    return {"photo_colour": shipped("lab"), "photo_texture": shipped("texture")}

@@ -1,0 +1,291 @@
+"""An image that does not fit into memory -> sites, graph and features, block by block.
+
+    lazy image --sample--> span, words                    the same for every block
+        \\--blocks, each with a halo--> Block             in parallel; pixels are forgotten here
+            \\--stitched across borders--> Mosaic, RegionGraph, BlockWords
+
+What comes out is one problem for the whole image, which the chain samples as any other: nothing of the model is cut at
+a border. In memory are at any time a block for each worker, and a few hundred bytes for each site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.evidence.likelihoods import Gaussian
+from napari_gsw.core.evidence.site_features import colour_codebook, telling, texture, texture_codebook
+from napari_gsw.core.graph.region_graph import RegionGraph, with_second_order
+from napari_gsw.core.image import lazy
+from napari_gsw.core.image.block_grid import Grid, grid_of, tiles
+from napari_gsw.core.image.object_signal import levels_of
+from napari_gsw.core.image.picture import guess_axes, span_of
+from napari_gsw.core.model.block import Block, Frame, block_of, photo_books
+from napari_gsw.core.model.stitching import offsets, stitched
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.mosaic import Mosaic
+
+Floats = NDArray[np.float64]
+
+# A lazy image of no more than this many blocks is taken whole: it fits, and its sites know no border.
+FEW = 8
+# What is the same all over an image is looked for in so many parts of so many pixels.
+SAMPLES, SAMPLE_PIXELS = 64, 2**16
+# Pixels that filters reach, and what a signal's gain reaches.
+LEAST_HALO, SIGNAL_HALO = 16, 64
+# Learnt couplings look at some ten thousand bytes a site.
+MOST_LEARNT = 100_000
+
+
+class Opened(NamedTuple):
+    """A lazy image whose axes are known.
+
+    Attributes
+    ----------
+    array : the finest level.
+    letters : one for each of its axes; others than ZYXCS have length 1.
+    shape : of its space.
+    """
+
+    array: Any
+    letters: str
+    shape: tuple[int, ...]
+
+    @property
+    def axes(self) -> str:
+        """Letters of what :meth:`whole` gives."""
+        return "".join(a for a in self.letters if a in "ZYXCS")
+
+    def whole(self) -> NDArray[Any]:
+        """All pixels in memory, without the axes that say nothing."""
+        return lazy.read(self.array, tuple(slice(None) if a in "ZYXCS" else 0 for a in self.letters))  # type: ignore[misc]
+
+    def chunks(self) -> tuple[int, ...]:
+        lengths = lazy.chunk_lengths(self.array)
+        return tuple(lengths[self.letters.index(a)] for a in "ZYX" if a in self.letters)
+
+    def every(self, step: int) -> NDArray[Any]:
+        """Every `step`-th pixel of space, in memory, with the axes of :meth:`whole`."""
+        jump = {a: slice(None, None, step) for a in "ZYX"}
+        index = tuple(jump.get(a, slice(None) if a in "CS" else 0) for a in self.letters)
+        return lazy.read(self.array, index)  # type: ignore[arg-type]
+
+    def grid(self, block_pixels: int) -> Grid:
+        """The blocks to work on; one, if the image is one chunk or small."""
+        if self.chunks() == self.shape or np.prod(self.shape) <= FEW * block_pixels:
+            return Grid(tuple((0, n) for n in self.shape))
+        return grid_of(self.shape, self.chunks(), block_pixels)
+
+
+def opened(image: Any, axes: str = "auto") -> Opened:
+    """The finest level of a lazy image, and what its axes are."""
+    array = lazy.levels(image)[0]
+    told = lazy.group_axes(image)
+    if axes != "auto":
+        letters = axes.upper()
+    elif told is not None and len(told) == array.ndim:
+        letters = told
+    else:
+        letters = guess_axes(array)
+    if len(letters) != array.ndim or len(set(letters)) != len(letters) or not set("YX") <= set(letters):
+        raise InputError(
+            f"axes must have {array.ndim} letters for an image of shape {tuple(array.shape)}, not {axes!r}"
+        )
+    # Axes of length 1 say nothing, unless they are all that a plane has.
+    kept = "".join("." if n == 1 and a not in "YX" else a for a, n in zip(letters, array.shape, strict=True))
+    if "T" in kept:
+        raise InputError(f"the image has a time axis of {array.shape[kept.index('T')]}; give one time point at a time")
+    if not set(kept) <= set("ZYXCS."):
+        raise InputError(f"axes must be Y, X and possibly Z with at most one of C and S, not {letters!r}")
+    space = [kept.index(a) for a in "ZYX" if a in kept]
+    if space != sorted(space):
+        raise InputError(f"a lazy image must have its axes of space in the order ZYX, not {letters!r}")
+    if array.dtype.kind not in "buif":
+        raise InputError(f"the image must hold numbers, not {array.dtype}")
+    if 0 in array.shape:
+        raise InputError(f"the image is empty (shape {tuple(array.shape)})")
+    return Opened(array, kept, tuple(int(array.shape[a]) for a in space))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWords:
+    """What is known about the sites of a large image; see :class:`napari_gsw.core.evidence.site_features.Described`."""
+
+    settings: Settings
+    rgb: bool
+    ndim: int
+    mass: NDArray[np.int64]
+    sums: Floats
+    totals: Floats
+    words: dict[str, sparse.csr_array]
+
+    @property
+    def colour(self) -> sparse.csr_array:
+        return self.words["luminance" if self.settings.likelihood == "luminance" else "colour"]
+
+    @property
+    def texture(self) -> sparse.csr_array:
+        return self.words["texture"]
+
+    @property
+    def photo_colour(self) -> sparse.csr_array:
+        return self.words["photo_colour"]
+
+    @property
+    def photo_texture(self) -> sparse.csr_array:
+        return self.words["photo_texture"]
+
+    @property
+    def channels(self) -> Gaussian:
+        colour = np.zeros(self.sums.shape[1], bool)
+        mean = self.sums.sum(axis=0) / self.mass.sum()
+        spread = self.totals.sum(axis=0) / self.mass.sum() - mean**2
+        colour[: -self.ndim] = telling(spread[: -self.ndim])
+        colour[-self.ndim :] = self.settings.position > 0
+        return self._gaussian(colour, self.settings.evidence)
+
+    @property
+    def place(self) -> Gaussian:
+        return self._gaussian(slice(-self.ndim, None), self.settings.position)
+
+    @cached_property
+    def squares(self) -> Floats:
+        return self.totals[:, : -self.ndim] / self.mass[:, np.newaxis]
+
+    @cached_property
+    def middles(self) -> Floats:
+        return self.sums[:, -self.ndim :] / self.mass[:, np.newaxis]
+
+    def _gaussian(self, columns: Any, evidence: float | None) -> Gaussian:
+        s = self.settings
+        return Gaussian.from_sums(
+            self.mass, self.sums[:, columns], self.totals[:, columns], evidence, s.gauss_kappa, s.gauss_shape,
+            s.gauss_spread,
+        )  # fmt: skip
+
+
+class Described(NamedTuple):
+    """A large image as the model sees it."""
+
+    sites: Mosaic
+    graph: RegionGraph
+    words: BlockWords
+    frame: Frame
+
+
+def described(
+    image: Opened,
+    grid: Grid,
+    settings: Settings,
+    sites: Any = None,
+    mask: Any = None,
+    codebook: Codebook | None = None,
+    done: Callable[[int], None] = lambda blocks: None,
+) -> Described:
+    """Go over the blocks and put together what they say.
+
+    Parameters
+    ----------
+    sites, mask : of the image's space, lazy or not; see :func:`napari_gsw.prepare`.
+    done : called with the number of finished blocks.
+    """
+    for name, array in (("sites", sites), ("mask", mask)):
+        if array is not None and tuple(array.shape) != image.shape:
+            raise InputError(f"{name} must have the image's shape {image.shape}, not {tuple(array.shape)}")
+    frame = with_words(framed(image, grid, settings, sites, mask), codebook)
+    blocks = lazy.mapped(block_of, [(frame, index) for index in grid], done)
+    return put_together(frame, blocks)
+
+
+def framed(image: Opened, grid: Grid, settings: Settings, sites: Any, mask: Any) -> Frame:
+    """The frame of an image, without what has to be looked for in its pixels."""
+    pixels = int(np.prod(image.shape))
+    # The mask's pixels are not counted, which would mean to read it all: sites are then as large as without one.
+    size = pixels / settings.wanted_sites(pixels)
+    across = int(np.ceil(size ** (1 / len(image.shape))))
+    halo = max(LEAST_HALO, 2 * across, SIGNAL_HALO if settings.signal == "objects" else 0)
+    return Frame(image.array, image.letters, settings, grid, halo, max(2, across), size, sites, mask)
+
+
+def with_words(frame: Frame, codebook: Codebook | None) -> Frame:
+    """The frame with the span of the image and its words, found in parts that are spread over it."""
+    settings = frame.settings
+    side = max(8, round(SAMPLE_PIXELS ** (1 / len(frame.grid.shape))))
+    where = tiles(frame.grid.shape, SAMPLES, side)
+    parts = [frame.pixels(part) for part in where]
+    rgb = "S" in frame.letters and parts[0].shape[-1] == 3
+    if settings.signal == "objects":
+        frame = replace(frame, levels=levels_of(parts, rgb))
+    else:
+        frame = replace(frame, span=span_of(parts, rgb))
+    seen = [frame.seen(part) for part in parts]
+    inside = [
+        np.ones(p.shape, bool) if frame.mask is None else lazy.read(frame.mask, w) != 0
+        for p, w in zip(seen, where, strict=True)
+    ]
+    if not any(part.any() for part in inside):
+        inside = [np.ones(p.shape, bool) for p in seen]
+    books, counts = {}, []
+    if settings.likelihood == "luminance":
+        counts.append("luminance")
+    elif settings.likelihood == "words":
+        books["colour"] = colour_codebook(seen, inside, settings, codebook)
+    if settings.texture_words > 0:
+        books["texture"] = texture_codebook([texture(p.luminance) for p in seen], inside, settings.texture_words)
+    if settings.coupling == "learnt":
+        books |= photo_books()
+    return replace(frame, books=books, counts=(*counts, *books))
+
+
+def put_together(frame: Frame, blocks: Sequence[Block]) -> Described:
+    """Sites, graph and features of the whole image."""
+    site, touching = stitched(frame, blocks)
+    if not len(site):
+        raise InputError("there is no site: every pixel is masked or 0 (background)")
+    n, first = int(site.max()) + 1, offsets(blocks)
+    numbers = [np.concatenate(([0], site[first[b] : first[b + 1]] + 1)).astype(np.int32) for b in range(len(blocks))]
+    mosaic = Mosaic(frame.grid, [block.pieces for block in blocks], numbers)
+    together = sparse.csr_array((np.ones(len(site), np.int32), (site, np.arange(len(site)))), shape=(n, len(site)))
+    mass = np.bincount(site, np.concatenate([b.mass for b in blocks]), n).astype(np.int64)
+    sums = together @ np.concatenate([b.sums for b in blocks])
+    totals = together @ np.concatenate([b.squares for b in blocks])
+    words = {}
+    for name in frame.counts:
+        words[name] = sparse.csr_array(together @ sparse.vstack([b.words.pop(name) for b in blocks], format="csr"))
+        words[name].sort_indices()
+    edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
+    length = np.concatenate([b.length for b in blocks] + [touching.length])
+    steps = np.concatenate([b.steps for b in blocks] + [touching.steps])
+    ndim = len(frame.grid.shape)
+    means = sums[:, :-ndim] / mass[:, np.newaxis]
+    graph = merged_graph(n, site[edges].astype(np.int64), length, steps, mass, means)
+    if frame.settings.neighbourhood == 2:
+        graph = with_second_order(graph)
+    if frame.settings.coupling == "learnt" and n > MOST_LEARNT:
+        raise InputError(
+            f"coupling learnt is for at most {MOST_LEARNT:,} sites, not {n:,}; choose coupling contrast (preset "
+            f"general), or larger sites (most_sites {MOST_LEARNT})"
+        )
+    rgb = "S" in frame.letters and frame.settings.signal != "objects" and means.shape[1] == 3
+    return Described(mosaic, graph, BlockWords(frame.settings, rgb, ndim, mass, sums, totals, words), frame)
+
+
+def merged_graph(
+    n: int, ends: NDArray[np.int64], length: Floats, steps: Floats, mass: NDArray[np.int64], means: Floats
+) -> RegionGraph:
+    """The graph of n sites from pairs of sites (e, 2) that touch somewhere, in any order and repeated."""
+    apart = ends[:, 0] != ends[:, 1]
+    a, b = ends[apart].T
+    key, index = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
+    faces = np.bincount(index, length[apart], len(key)).astype(np.float64)
+    contrast = np.bincount(index, steps[apart], len(key)) / np.maximum(faces, 1)
+    pairs = np.stack((key // n, key % n), axis=1).astype(np.int32)
+    return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)

@@ -1,0 +1,160 @@
+"""The problem: data, graph, couplings and prior; and its log posterior in plain numpy.
+
+:func:`log_posterior` is the specification. It is slow and obviously right, and everything fast is tested against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core import arrays
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood, evidence
+from napari_gsw.core.graph.region_graph import RegionGraph, adjacency, check_edges
+from napari_gsw.core.image.lazy import painted
+from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.mosaic import Image, Mosaic
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A posterior over partitions of n sites: p(y | partition) * exp(sum of beta_ij within clusters) * g(sizes).
+
+    Attributes
+    ----------
+    n : number of sites.
+    likelihoods : independent blocks of data, each with one row for each site; none leaves the prior.
+    edges : (m, 2) int32 pairs of neighbouring sites.
+    beta : (m,) coupling of each edge, of either sign.
+    prior : the partition prior.
+    sites : label image 1..n the problem was made from (0 is not a site), in memory or as a mosaic of blocks; or None.
+    graph : boundary lengths and contrasts of the edges, or None.
+    settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
+    signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
+    frame : how the image was read, if it was read in blocks, or None.
+    """
+
+    n: int
+    likelihoods: tuple[Likelihood, ...]
+    edges: NDArray[np.int32]
+    beta: Floats
+    prior: PartitionPrior
+    sites: Image | None = None
+    graph: RegionGraph | None = None
+    settings: Settings | None = None
+    signal: NDArray[np.float32] | None = None
+    frame: Any = None
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError("a problem needs at least one site")
+        object.__setattr__(self, "edges", check_edges(self.edges, self.n))
+        object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
+        if not isinstance(self.prior, PartitionPrior):
+            raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
+        self.prior.tables(self.n)  # says what is wrong with the prior now rather than at the first sweep
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: ArrayLike,
+        edges: ArrayLike,
+        beta: ArrayLike = 0.02,
+        prior: PartitionPrior | None = None,
+        phi: float | Sequence[float] = 50.0,
+        evidence: float | Sequence[float | None] | None = None,
+    ) -> Problem:
+        """A problem without an image.
+
+        Parameters
+        ----------
+        counts : (n, words) whole numbers, dense or sparse; or a list of such arrays, one for each block of features.
+        edges : (m, 2) neighbouring sites, numbered from 0.
+        beta : one coupling, or one for each edge.
+        prior : the partition prior; None is the paper's, ``DirichletProcess(alpha=3)``.
+        phi, evidence : of all blocks, or one for each. ``evidence=None`` takes the counts as they are.
+        """
+        blocks = list(counts) if isinstance(counts, (list, tuple)) and np.ndim(counts[0]) == 2 else [counts]
+        phis = list(phi) if isinstance(phi, Sequence) else [phi] * len(blocks)
+        draws = list(evidence) if isinstance(evidence, Sequence) else [evidence] * len(blocks)
+        if not len(phis) == len(draws) == len(blocks):
+            raise InputError(f"phi and evidence must have one entry for each of {len(blocks)} blocks of counts")
+        for c in blocks:
+            if np.ndim(c) != 2:
+                raise InputError(f"counts must have shape (sites, words), not {np.shape(c)}")
+        made = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
+        return cls(made[0].n, made, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
+
+    @cached_property
+    def tables(self) -> arrays.Tables:
+        """The prior's two tables."""
+        return self.prior.tables(self.n)
+
+    @cached_property
+    def evidence(self) -> arrays.Evidence:
+        """The data as the sampler reads them."""
+        return evidence(self.likelihoods, self.n)
+
+    @cached_property
+    def adjacency(self) -> arrays.Graph:
+        """The graph as the sampler reads it."""
+        return adjacency(self.n, self.edges, self.beta)
+
+    def paint(self, values: ArrayLike, background: float = 0) -> NDArray[np.generic]:
+        """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""
+        if self.sites is None:
+            raise InputError("this problem was not made from an image, so there is nothing to paint")
+        row = np.asarray(values)
+        lookup = np.concatenate((np.array([background], dtype=row.dtype), row))
+        if isinstance(self.sites, Mosaic):
+            lazily: NDArray[np.generic] = painted(self.sites, lookup)
+            return lazily
+        in_memory: NDArray[np.generic] = lookup[self.sites]
+        return in_memory
+
+    @property
+    def site_image(self) -> NDArray[np.int32]:
+        """The sites as one array in memory."""
+        if self.sites is None:
+            raise InputError("this problem was not made from an image, so there are no sites to look at")
+        return np.asarray(self.sites)
+
+
+def log_posterior(problem: Problem, labels: ArrayLike) -> float:
+    """Log posterior of a partition, up to a constant of the problem.
+
+    Parameters
+    ----------
+    labels : (n,) whole numbers; sites with equal numbers share a cluster.
+    """
+    z = check_labels(labels, problem.n)
+    sizes = np.unique(z, return_counts=True)[1]
+    log_v, log_w = problem.tables
+    same = z[problem.edges[:, 0]] == z[problem.edges[:, 1]]
+    data = sum(block.log_marginal(z) for block in problem.likelihoods)
+    return float(data + problem.beta[same].sum() + log_v[len(sizes)] + log_w[sizes].sum())
+
+
+def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:
+    z = np.asarray(labels)
+    if z.shape != (n,) or z.dtype.kind not in "bui":
+        raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
+    return z.astype(np.int64)
+
+
+def _check_beta(beta: ArrayLike, m: int) -> Floats:
+    values = np.asarray(beta, dtype=np.float64)
+    if values.ndim and values.shape != (m,):
+        raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise InputError("beta must be finite, not NaN or infinite")
+    return np.array(np.broadcast_to(values, (m,)))

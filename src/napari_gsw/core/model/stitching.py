@@ -1,0 +1,114 @@
+"""Blocks that were described one by one -> sites of the whole image.
+
+Superpixels of two blocks are made apart, but each block has looked beyond its border. Where the superpixel of one and
+the superpixel of the other that faces it are the same thing by that look (they share more than half of their pixels
+near the border), their pieces are one site. What a border has cut off and is too small to stand joins the site across
+the border that it touches most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.model.block import HIGH, LOW, Block, Frame
+from napari_gsw.core.posterior.regions import joined
+from napari_gsw.core.sampler.chain_kernels import canonical
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+# Share of the pixels of either that two superpixels must have in common to be one.
+SAME = 0.5
+# Pieces at a border with less than this share of the pixels of a site do not stand alone.
+LEAST = 0.25
+
+
+class Contacts(NamedTuple):
+    """Pieces on the two sides of borders that touch, numbered through all blocks.
+
+    Attributes
+    ----------
+    pairs : (c, 2) pieces; length (c,) faces between them; steps (c,) sum of colour differences there.
+    same : (c,) whether the two are one site.
+    """
+
+    pairs: Longs
+    length: Floats
+    steps: Floats
+    same: NDArray[np.bool_]
+
+
+def stitched(frame: Frame, blocks: Sequence[Block]) -> tuple[Ints, Contacts]:
+    """(pieces,) the site 0, 1, ... of each piece of all blocks in a row, numbered by first piece; and all contacts."""
+    mass = np.concatenate([block.mass for block in blocks])
+    found = contacts(frame, blocks)
+    site = joined(len(mass), found.pairs[found.same])
+    if frame.sites is None:
+        least = LEAST * frame.site_size
+        pixels = np.bincount(site, mass)
+        ends = site[found.pairs]
+        across = np.concatenate((ends, ends[:, ::-1]))
+        length = np.tile(found.length, 2)
+        small = (across[:, 0] != across[:, 1]) & (pixels[across[:, 0]] < least)
+        across, length = across[small], length[small]
+        # The longest contact of each comes last and stays.
+        order = np.lexsort((across[:, 1], length))
+        target = np.arange(len(pixels))
+        target[across[order, 0]] = across[order, 1]
+        site = joined(len(pixels), np.stack((np.arange(len(pixels)), target), axis=1))[site]
+    return canonical(site), found
+
+
+def contacts(frame: Frame, blocks: Sequence[Block]) -> Contacts:
+    """Everything that touches across borders."""
+    first = offsets(blocks)
+    found = []
+    for index in frame.grid:
+        for axis in range(len(index)):
+            after = frame.grid.after(index, axis)
+            if after is None:
+                continue
+            a, b = frame.grid.place(index), frame.grid.place(after)
+            one = _contact(blocks[a], blocks[b], axis, frame.sites is not None)
+            found.append(one._replace(pairs=one.pairs + np.array([first[a], first[b]])))
+    if not found:
+        return Contacts(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool))
+    return Contacts(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def offsets(blocks: Sequence[Block]) -> Longs:
+    """(blocks + 1,) number of the first piece of each block."""
+    return np.concatenate(([0], np.cumsum([len(block.mass) for block in blocks]))).astype(np.int64)
+
+
+def _contact(a: Block, b: Block, axis: int, given: bool) -> Contacts:
+    """What touches across the border between two blocks, pieces numbered from 0 in each."""
+    here, there = a.sides[axis, HIGH], b.sides[axis, LOW]
+    p, q = here.pieces.array().astype(np.int64), there.pieces.array().astype(np.int64)
+    both = (p > 0) & (q > 0)
+    step = np.linalg.norm((here.channels[both] - there.channels[both]).astype(np.float64), axis=-1)
+    wide = len(b.whole)
+    key, index, length = np.unique(p[both] * wide + q[both], return_inverse=True, return_counts=True)
+    pairs = np.stack((key // wide, key % wide), axis=1)
+    left, right = a.whole[pairs[:, 0]].astype(np.int64), b.whole[pairs[:, 1]].astype(np.int64)
+    same = left == right if given else _shared(here.band.array(), there.band.array(), left, right) > SAME
+    steps = np.bincount(index, step, len(key)).astype(np.float64)
+    return Contacts(pairs - 1, length.astype(np.float64), steps, same)
+
+
+def _shared(one: NDArray[np.integer], other: NDArray[np.integer], left: Longs, right: Longs) -> Floats:
+    """Intersection over union of superpixels `left` of one look and `right` of the other at the same pixels."""
+    x, y = one.ravel().astype(np.int64), other.ravel().astype(np.int64)
+    wide = int(y.max(initial=0)) + 1
+    key, count = np.unique(x * wide + y, return_counts=True)
+    wanted = left * wide + right
+    at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    both = np.where(key[at] == wanted, count[at], 0)
+    sizes = np.bincount(x, minlength=int(left.max(initial=0)) + 1)[left]
+    sizes = sizes + np.bincount(y, minlength=int(right.max(initial=0)) + 1)[right]
+    return np.asarray(both / np.maximum(sizes - both, 1))

@@ -1,0 +1,323 @@
+"""A segmentation that a person watches and steers: chains, the numbers on the screen, corrections, locks, a memory.
+
+Everything a stroke of the brush means is decided here, without a screen, so that it can be tested as plain arrays.
+
+Clusters have no names of their own: a chain may call the same cluster 3 in one sweep and 7 in the next. A person sees
+numbers (and colours) that stay with their regions (:mod:`napari_gsw.core.pipeline.numbering`), and paints with those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.arrays import TRACE
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.history import Memory
+from napari_gsw.core.pipeline.numbering import matched
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, site_labels, to_be_judged
+from napari_gsw.core.posterior.consensus import Loss
+from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.sampler import bonds as bonding
+from napari_gsw.core.sampler.chain import Snapshot, redirected, relaxed, split_moves
+from napari_gsw.core.sampler.ensemble import Ensemble, pooled
+from napari_gsw.core.settings import Settings
+
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+# What can be shown: the state of the first chain, the best of all, the consensus of what was seen since the burn-in,
+# and the coarsest, finest and farthest partition of its 95 % ball.
+Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
+
+# A locked site outweighs every free one when numbers are matched, so that a lock keeps its number for ever.
+LOCK_WEIGHT = 1e9
+# The screen shows 16 bits: more is slow in napari.
+MOST_NUMBER = int(np.iinfo(np.uint16).max)
+# Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
+# runs.
+MOVES = (
+    "sampler",
+    "lam",
+    "tau",
+    "distance",
+    "bond",
+    "bond_low",
+    "bond_cap",
+    "regroups",
+    "splits",
+    "full_scans",
+    "sweeps",
+    "stop",
+    "burn_in",
+)
+TUNABLE = frozenset((*MOVES, "consensus", "polish", "view", "neck", "min_region", "merge"))
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What a correction did to some sites, so that it can be undone and done again.
+
+    Attributes
+    ----------
+    sites : (s,) sites.
+    before, after : (s,) their numbers; 0 in `after` leaves a site to the chain.
+    held_before, held_after : (s,) whether they were locked.
+    """
+
+    sites: NDArray[np.int64]
+    before: Numbers
+    after: Numbers
+    held_before: Flags
+    held_after: Flags
+
+
+@dataclass
+class Log:
+    """Corrections in the order in which they were made: done, and undone ones that can be done again."""
+
+    done: list[Change] = field(default_factory=list)
+    undone: list[Change] = field(default_factory=list)
+
+
+class LiveChain:
+    """Chains of one problem, and what a person sees of them and does to them.
+
+    Attributes
+    ----------
+    problem, settings, seed : what is sampled, and how.
+    ensemble : the chains; the first one is shown.
+    numbers : (n,) positive number of each site on the screen, for the current state.
+    locks : (n,) sites that the chain may not move away from their number.
+    painted : (n,) sites that a person has given a number to.
+    marks : sweeps at which a person stepped in.
+    memory : states that were on the screen, thinned to a bound.
+    target : sweep at which the present run ends.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: Settings,
+        seed: int,
+        seeds: NDArray[np.integer] | None = None,
+        init: NDArray[np.integer] | None = None,
+    ) -> None:
+        """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images."""
+        self.problem, self.settings, self.seed = problem, settings, seed
+        held = None if seeds is None else site_labels(problem, seeds, "seeds")
+        self.ensemble: Ensemble = chains(problem, settings, seed, held, init)
+        n = problem.n
+        self.locks: Flags = np.zeros(n, bool) if held is None else held >= 0
+        self.painted = self.locks.copy()
+        self.pixels = site_pixels(problem)
+        labels = self.ensemble.snapshots[0].labels.astype(np.int64)
+        given = np.zeros(n, np.int64) if init is None else np.maximum(site_labels(problem, init, "init"), 0)
+        if held is not None:
+            given = np.where(held >= 0, held, given)
+        # A start of the user's own keeps its numbers; 0 is nobody's.
+        self.numbers: Numbers = matched(labels, given, self._weight()) if given.any() else labels + 1
+        self.marks: list[int] = []
+        self.changes: list[dict[str, Any]] = []
+        self.memory = Memory()
+        self.target = 0
+        self._log = Log()
+        self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
+        self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
+        self.memory.keep(0, self.numbers)
+
+    # ---- what there is to see
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The first chain's snapshot, with the best state and the sums of all."""
+        return pooled(self.ensemble.snapshots)
+
+    @property
+    def sweep(self) -> int:
+        return self.ensemble.snapshots[0].sweep
+
+    @property
+    def traces(self) -> list[NDArray[np.float64]]:
+        """(sweeps, 3) log posterior, number of clusters and entropy of their sizes, for each chain."""
+        return [rows[: self.sweep] for rows in self._rows]
+
+    @property
+    def summary(self) -> Summary:
+        """What the chains have to say together, made once for each state of theirs."""
+        snapshots = self.ensemble.snapshots
+        if self._summary is None or self._summary[0] is not snapshots:
+            shares = [one.together for one in snapshots]
+            made = Summary(self.problem, self.settings, self.snapshot, self.traces, shares)
+            self._summary = snapshots, made
+        return self._summary[1]
+
+    def partition(self, show: Show) -> NDArray[np.int32]:
+        """(n,) labels of what is to be shown; the best state where a consensus is not known yet."""
+        summary = self.summary
+        if show == "current":
+            return summary.snapshot.labels
+        if show == "best" or not summary.known:
+            return summary.snapshot.best.labels
+        return summary.consensus(self.loss).labels if show == "consensus" else summary.extremes[show]
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the consensus: the one that the settings name, or else the variation of information."""
+        return "binder" if self.settings.consensus == "binder" else "vi"
+
+    def shown(self, show: Show) -> Numbers:
+        """(n,) numbers on the screen of what is to be shown."""
+        if show == "current":
+            return self.numbers
+        return self.named(self.partition(show))
+
+    def named(self, labels: NDArray[np.integer]) -> Numbers:
+        """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
+        return matched(labels, self.numbers, self._weight())
+
+    # ---- what the chain does
+
+    def advance(self, most: int | None = None) -> None:
+        """Go on for a moment: by `most` sweeps at most, or to the target."""
+        most = max(self.target - self.sweep, 1) if most is None else most
+        self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
+        for c, snapshot in enumerate(self.ensemble.snapshots):
+            if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
+                longer = np.full((2 * snapshot.sweep, TRACE), np.nan)
+                longer[: len(self._rows[c])] = self._rows[c]
+                self._rows[c] = longer
+            self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
+        self.numbers = matched(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
+        self.memory.keep(self.sweep, self.numbers)
+        if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
+            self.target = self.sweep
+
+    def check_tuning(self, settings: Settings) -> None:
+        """Raise an InputError that names the settings which change what is sampled."""
+        frozen = [k for k, v in settings.to_dict().items() if v != getattr(self.settings, k) and k not in TUNABLE]
+        if frozen:
+            raise InputError(f"{', '.join(frozen)} cannot change while the chain runs: it applies at the next run")
+
+    def retune(self, settings: Settings) -> None:
+        """Take over settings that do not change what is sampled, from the next sweep on."""
+        self.check_tuning(settings)
+        bonds = bonding.from_settings(self.problem, settings)
+        for chain in self.ensemble.chains:
+            chain.bonds = bonds
+            chain.moves = split_moves(settings.splits, settings.full_scans)
+            if settings.regroups is not None:
+                chain.regroups = settings.regroups
+        self.settings, self._summary = settings, None
+
+    def rename(self, image: NDArray[np.integer]) -> None:
+        """Take over the numbers of another label image of the same shape where regions overlap.
+
+        For the next slice of a stack: what goes on through the stack keeps its colour.
+        """
+        given = np.maximum(site_labels(self.problem, image, "image"), 0).astype(np.int64)
+        given[self.locks] = self.numbers[self.locks]
+        if given.any():
+            self.numbers = matched(self.ensemble.snapshots[0].labels, given, self._weight())
+
+    def forget_changes(self) -> None:
+        """Make what was done so far the beginning: it cannot be undone."""
+        self._log = Log()
+
+    # ---- what a person does
+
+    def paint(self, sites: Sequence[int] | NDArray[np.integer], number: Any, lock: bool = False) -> None:
+        """Give sites a number; a number that nobody has makes a new cluster, 0 leaves them to the chain (and unlocks).
+
+        Parameters
+        ----------
+        sites : (s,) sites, numbered from 0.
+        number : one number, or one for each site.
+        lock : whether the chain has to leave them there; a site that is locked already stays so, with its new number.
+        """
+        where = np.asarray(sites, dtype=np.int64)
+        if not where.size:
+            return
+        after = np.broadcast_to(np.asarray(number, dtype=np.int64), where.shape).copy()
+        if after.min() < 0 or after.max() > MOST_NUMBER:
+            raise InputError(f"labels must be numbers in [0, {MOST_NUMBER}], not {after.min()} to {after.max()}")
+        held = self.locks[where]
+        self._do(Change(where, self.numbers[where], after, held, (after > 0) & (held | lock)))
+
+    def lock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
+        """Hold sites where they are."""
+        where = np.asarray(sites, dtype=np.int64)
+        if where.size:
+            here = self.numbers[where]
+            self._do(Change(where, here, here, self.locks[where], np.ones(where.size, bool)))
+
+    def unlock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
+        """Let sites go, wherever they are."""
+        where = np.asarray(sites, dtype=np.int64)
+        where = where[self.locks[where]]
+        if where.size:
+            here = self.numbers[where]
+            self._do(Change(where, here, here, np.ones(where.size, bool), np.zeros(where.size, bool)))
+
+    def go_back(self, numbers: Numbers) -> None:
+        """Continue from a state that was on the screen before; locked sites stay."""
+        where = np.flatnonzero((numbers != self.numbers) & ~self.locks)
+        free = np.zeros(where.size, bool)
+        if where.size:
+            self._do(Change(where, self.numbers[where], numbers[where], free, free))
+
+    def undo(self) -> bool:
+        """Give the sites of the last correction back their numbers and locks; False if there is none."""
+        if not self._log.done:
+            return False
+        change = self._log.done[-1]
+        self._apply(change.sites, change.before, change.held_before, "undo")
+        self._log.undone.append(self._log.done.pop())
+        return True
+
+    def redo(self) -> bool:
+        """Do the correction again that was undone last; False if there is none."""
+        if not self._log.undone:
+            return False
+        change = self._log.undone[-1]
+        self._apply(change.sites, change.after, change.held_after, "redo")
+        self._log.done.append(self._log.undone.pop())
+        return True
+
+    def _do(self, change: Change) -> None:
+        self._apply(change.sites, change.after, change.held_after, "paint")
+        self._log.done.append(change)
+        self._log.undone.clear()
+
+    def _apply(self, sites: NDArray[np.int64], after: Numbers, held: Flags, why: str) -> None:
+        """Give sites their numbers in every chain; all of it or, if the prior forbids it, nothing."""
+        locks = self.locks.copy()
+        locks[sites] = held
+        freed = sites[after == 0]
+        burn_in = self.sweep + int(self.settings.burn_in * max(self.target - self.sweep, 0))
+        made = []
+        for c, chain in enumerate(self.ensemble.chains):
+            # The weight of locks makes matching give a lock's number to its cluster in every chain.
+            numbers = self.numbers.copy() if c == 0 else matched(chain.labels, self.numbers, self._weight())
+            numbers[sites[after > 0]] = after[after > 0]
+            seeds = np.where(locks, numbers, -1)
+            new = redirected(chain, numbers, seeds, burn_in)
+            if freed.size:
+                new = redirected(new, relaxed(new, freed), seeds, burn_in)
+            made.append((new, numbers))
+        self.ensemble.chains = [chain for chain, _ in made]
+        self.ensemble.refresh()
+        self.locks = locks
+        self.painted[sites] = after > 0
+        self.numbers = matched(self.ensemble.snapshots[0].labels, made[0][1], self._weight())
+        self.marks.append(self.sweep)
+        self.changes.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
+        self.memory.keep(self.sweep, self.numbers)
+
+    def _weight(self) -> NDArray[np.float64]:
+        return np.where(self.locks, LOCK_WEIGHT, self.pixels)

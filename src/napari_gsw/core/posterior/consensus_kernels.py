@@ -1,0 +1,357 @@
+"""Compiled loops over partitions: distances, and the search for the partition nearest to many.
+
+Strategy
+--------
+Both losses between partitions a and b of weighted points have one form,
+
+    sum_j f(a_j) + sum_l f(b_l) - 2 sum_jl f(t_jl),
+
+a_j and b_l the weights of the clusters, t_jl the weight that clusters j and l share: f(x) = x log2 x gives the
+variation of information times the total weight, f(x) = x^2 the Binder loss times the number of ordered pairs.
+
+A search moves sites between the clusters of one partition while many draws stand still. Its tables ``shared`` have one
+row for each cluster of each draw (the *columns* of a site name its rows, one a draw) and one column for each cluster of
+the estimate. Most entries are 0, because a cluster of a draw meets few clusters of the estimate, and an entry of 0 adds
+the same to every candidate; so each row keeps a list of the others, and only these are looked at. Logarithms are what
+takes time, so f of every entry is kept beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.jit import jit
+from napari_gsw.core.sampler.moves.cluster_kernels import whole
+
+# One site in so many is visited between full rounds.
+EASY = 8
+# A search that still improves after so many rounds is stopped.
+MOST_ROUNDS = 100
+
+
+class Tables(NamedTuple):
+    """An estimate among the draws: what its clusters weigh, and what they share with those of each draw."""
+
+    labels: Ints  # (n,) slot of each site; -1 for a site that has none yet
+    sites: Longs  # (slots,) number of sites in each; 0 is a free slot
+    size: Floats  # (slots,) their weight
+    shared: Floats  # (rows, slots)
+    worth: Floats  # (rows, slots) f of it
+    met: Ints  # (rows, slots) the slots that a row shares anything with, in no order
+    meets: Longs  # (rows,) how many those are
+
+
+@jit
+def canonical_rows(draws: Ints) -> Ints:
+    """Renumber the labels of each row 0, 1, ... in the order of their first site."""
+    most = draws.max()
+    result = np.empty(draws.shape, np.int32)
+    number = np.zeros(most + 1, np.int32)
+    met = np.full(most + 1, -1, np.int64)  # the last row that had this label: nothing to clear between rows
+    for t in range(draws.shape[0]):
+        count = 0
+        for i in range(draws.shape[1]):
+            k = draws[t, i]
+            if met[k] != t:
+                met[k] = t
+                number[k] = count
+                count += 1
+            result[t, i] = number[k]
+    return result
+
+
+@jit
+def f(x: float, binder: bool) -> float:
+    if binder:
+        return x * x
+    return x * math.log2(x) if x > 0.0 else 0.0
+
+
+@jit
+def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
+    """Loss between a partition and each draw, (d,), not yet divided; all labels canonical.
+
+    The sites are visited cluster by cluster of `labels`, so that one row of the contingency table is enough.
+    """
+    d, n = draws.shape
+    start = np.zeros(labels.max() + 2, np.int64)
+    for i in range(n):
+        start[labels[i] + 1] += 1
+    start = np.cumsum(start)
+    place = start.copy()
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        order[place[labels[i]]] = i
+        place[labels[i]] += 1
+    own = 0.0
+    for j in range(start.size - 1):
+        size = 0.0
+        for p in range(start[j], start[j + 1]):
+            size += weight[order[p]]
+        own += f(size, binder)
+
+    result = np.empty(d)
+    row = np.zeros(n)
+    size_of = np.zeros(n)
+    for t in range(d):
+        z = draws[t]
+        clusters = 0
+        for i in range(n):
+            size_of[z[i]] += weight[i]
+            clusters = max(clusters, z[i] + 1)
+        theirs = 0.0
+        for k in range(clusters):
+            theirs += f(size_of[k], binder)
+            size_of[k] = 0.0
+        common = 0.0
+        for j in range(start.size - 1):
+            for p in range(start[j], start[j + 1]):
+                row[z[order[p]]] += weight[order[p]]
+            for p in range(start[j], start[j + 1]):
+                k = z[order[p]]
+                common += f(row[k], binder)
+                row[k] = 0.0
+        result[t] = max(own + theirs - 2.0 * common, 0.0)
+    return result
+
+
+@jit
+def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int, value: float, binder: bool) -> None:
+    """Set what row r shares with slot k, and keep its list."""
+    if value > 0.0 and shared[r, k] == 0.0:
+        met[r, meets[r]] = k
+        meets[r] += 1
+    elif value == 0.0 and shared[r, k] > 0.0:
+        p = 0
+        while met[r, p] != k:
+            p += 1
+        meets[r] -= 1
+        met[r, p] = met[r, meets[r]]
+    shared[r, k] = value
+    worth[r, k] = f(value, binder)
+
+
+@jit
+def put(tables: Tables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
+    """Site i, which has no cluster, joins slot k."""
+    labels, sites, size, shared, worth, met, meets = tables
+    labels[i] = k
+    sites[k] += 1
+    size[k] += w
+    for t in range(columns.shape[1]):
+        r = whole(columns[i, t])
+        share(shared, worth, met, meets, r, k, shared[r, k] + w, binder)
+
+
+@jit
+def take(tables: Tables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
+    """Site i leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
+    labels, sites, size, shared, worth, met, meets = tables
+    k = whole(labels[i])
+    labels[i] = -1
+    sites[k] -= 1
+    size[k] = size[k] - w if sites[k] > 0 else 0.0
+    for t in range(columns.shape[1]):
+        r = whole(columns[i, t])
+        left = shared[r, k] - w
+        share(shared, worth, met, meets, r, k, left if left > nothing else 0.0, binder)
+
+
+@jit
+def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> Tables:
+    made = Tables(
+        np.full(labels.size, -1, np.int32),
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.float64),
+        np.zeros((rows, slots), np.float64),
+        np.zeros((rows, slots), np.float64),
+        np.zeros((rows, slots), np.int32),
+        np.zeros(rows, np.int64),
+    )
+    for i in range(labels.size):
+        if labels[i] >= 0:
+            put(made, columns, whole(i), whole(labels[i]), weight[i], binder)
+    return made
+
+
+@jit
+def fill_costs(tables: Tables, columns: Ints, i: int, w: float, top: int, binder: bool, cost: Floats) -> None:
+    """What site i costs in each of the slots below `top`, compared with a cluster of its own.
+
+    Joining changes f(size) by f(size + w) - f(size), and every shared weight likewise; f(w) of a cluster of its own is
+    taken off throughout, so that an entry of 0 contributes nothing. The site's own slot is looked at as if it had left.
+    """
+    labels, _, size, shared, worth, met, meets = tables
+    old = labels[i]
+    draws = columns.shape[1]
+    alone = f(w, binder)
+    for k in range(top):
+        others = size[k] - w if k == old else size[k]
+        cost[k] = draws * (f(others + w, binder) - f(others, binder) - alone)
+    for t in range(draws):
+        r = columns[i, t]
+        for p in range(meets[r]):
+            k = met[r, p]
+            if k != old:
+                cost[k] -= 2.0 * (f(shared[r, k] + w, binder) - worth[r, k] - alone)
+            else:
+                cost[k] -= 2.0 * (worth[r, k] - f(shared[r, k] - w, binder) - alone)
+
+
+@jit
+def moves(
+    tables: Tables, columns: Ints, weight: Floats, most: int, binder: bool, least: float, margin: Floats, bound: float
+) -> int:
+    """Each site in turn goes to its best cluster, or to one of its own; returns how many moved.
+
+    Only sites whose `margin` is at most `bound` are visited. The margin (n,) of a visited site becomes what its second
+    choice would cost it, 0 if it has moved. A site stays unless the loss falls by more than `least`; of several best
+    clusters it takes the first slot, and a cluster of its own only if that is better than all of them. At most `most`
+    clusters are made.
+    """
+    labels, sites = tables.labels, tables.sites
+    slots = sites.size
+    cost = np.zeros(slots)
+    nothing = 1e-6 * weight.min()
+    count = 0  # clusters
+    top = 0  # slots in use lie below
+    for k in range(slots):
+        if sites[k] > 0:
+            count += 1
+            top = k + 1
+    moved = 0
+    for i in range(labels.size):
+        if margin[i] > bound:
+            continue
+        old = labels[i]
+        alone = old >= 0 and sites[old] == 1
+        fill_costs(tables, columns, whole(i), weight[i], whole(top), binder, cost)
+        best = -1
+        lowest = math.inf
+        for k in range(top):
+            if k != old and sites[k] > 0 and cost[k] < lowest:
+                best = k
+                lowest = cost[k]
+        if lowest > 0.0 and count < most and not alone:
+            free = 0
+            while free < slots and sites[free] > 0:
+                free += 1
+            if free < slots:
+                best = free
+                lowest = 0.0
+        margin[i] = 0.0
+        if old >= 0:
+            if lowest > cost[old] - least:
+                margin[i] = lowest - cost[old]
+                continue
+            take(tables, columns, i, weight[i], nothing, binder)
+            if alone:
+                count -= 1
+        if sites[best] == 0:
+            count += 1
+            top = max(top, best + 1)
+        put(tables, columns, whole(i), whole(best), weight[i], binder)
+        moved += 1
+    return moved
+
+
+@jit
+def merge_costs(tables: Tables, draws: int, only: int, binder: bool, cost: Floats) -> None:
+    """What the loss would grow by if two slots became one, into `cost` (slots, slots), first slot < second slot.
+
+    With `only` >= 0, just the pairs that this slot is part of.
+    """
+    _, sites, size, shared, worth, met, meets = tables
+    slots = sites.size
+    for a in range(slots):
+        for b in range(a + 1, slots):
+            if only < 0 or a == only or b == only:
+                cost[a, b] = math.inf
+                if sites[a] > 0 and sites[b] > 0:
+                    cost[a, b] = draws * (f(size[a] + size[b], binder) - f(size[a], binder) - f(size[b], binder))
+    for r in range(shared.shape[0]):
+        if only >= 0 and shared[r, only] == 0.0:
+            continue
+        for p in range(meets[r]):
+            for q in range(p):
+                a = min(met[r, p], met[r, q])
+                b = max(met[r, p], met[r, q])
+                if only < 0 or a == only or b == only:
+                    both = f(shared[r, a] + shared[r, b], binder)
+                    cost[a, b] -= 2.0 * (both - worth[r, a] - worth[r, b])
+
+
+@jit
+def merges(tables: Tables, draws: int, most: int, binder: bool, least: float) -> int:
+    """Join the best pair of clusters while the loss falls by more than `least`, or there are more than `most`.
+
+    Of several best pairs it takes the one with the first slots; returns how many it joined.
+    """
+    labels, sites, size, shared, worth, met, meets = tables
+    slots = sites.size
+    cost = np.empty((slots, slots))
+    merge_costs(tables, draws, whole(-1), binder, cost)
+    count = 0
+    for k in range(slots):
+        if sites[k] > 0:
+            count += 1
+    done = 0
+    while count > 1:
+        a = 0
+        b = 1
+        for p in range(slots):
+            for q in range(p + 1, slots):
+                if cost[p, q] < cost[a, b]:
+                    a = p
+                    b = q
+        if cost[a, b] > -least and count <= most:
+            break
+        sites[a] += sites[b]
+        size[a] += size[b]
+        sites[b] = 0
+        size[b] = 0.0
+        for r in range(shared.shape[0]):
+            if shared[r, b] > 0.0:
+                share(shared, worth, met, meets, whole(r), whole(a), shared[r, a] + shared[r, b], binder)
+                share(shared, worth, met, meets, whole(r), whole(b), 0.0, binder)
+        for i in range(labels.size):
+            if labels[i] == b:
+                labels[i] = a
+        merge_costs(tables, draws, whole(b), binder, cost)
+        merge_costs(tables, draws, whole(a), binder, cost)
+        count -= 1
+        done += 1
+    return done
+
+
+@jit
+def descent(
+    labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, most: int, binder: bool, least: float
+) -> Ints:
+    """From a partition (or from no clusters at all, labels -1) to one that no single move or merge improves.
+
+    Parameters
+    ----------
+    labels : (n,) slots in [0, slots), or -1.
+    columns : (n, draws) the row of the tables that site i belongs to in each draw.
+    most : most clusters of the result.
+    least : a change must lower the summed loss by more than this; it keeps rounding from going round in circles.
+    """
+    tables = tables_of(labels, columns, rows, slots, weight, binder)
+    margin = np.zeros(labels.size)
+    # After a full round, the sites that were easiest to move are visited alone until they rest: most others would stay.
+    bound = math.inf
+    for _ in range(MOST_ROUNDS):
+        changes = merges(tables, columns.shape[1], most, binder, least) if bound == math.inf else 0
+        changes += moves(tables, columns, weight, most, binder, least, margin, bound)
+        if changes > 0:
+            bound = np.sort(margin)[labels.size // EASY]
+        elif bound < math.inf:
+            bound = math.inf
+        else:
+            break
+    return tables.labels

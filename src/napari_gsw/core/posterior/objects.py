@@ -1,0 +1,117 @@
+"""Objects on a background: the view of a microscopist.
+
+The largest cluster is the background and stays one, whatever lies between its parts. Objects are the connected parts of
+all the rest, outlined pixel by pixel and parted where they are joined by a neck.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+from skimage.measure import label
+from skimage.morphology import local_maxima, reconstruction
+from skimage.segmentation import watershed
+
+from napari_gsw.core.image.object_signal import OBJECT
+from napari_gsw.core.model.problem import Problem
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+# Blur in pixels of the depth inside an object, and of its brightness; and how much brightness counts beside depth.
+DEPTH_BLUR, LIGHT_BLUR, LIGHT_WEIGHT = 0.5, 2.0, 0.5
+LEAST_DEPTH, LEAST_LIGHT = 0.5, 0.1
+
+
+def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int = 0, neck: float = 0.0) -> Ints:
+    """(\\*shape,) label image: 0 for the background, objects 1, 2, ... in the order of their first pixel.
+
+    Parameters
+    ----------
+    clusters : (n,) whole numbers; sites with equal numbers share a cluster.
+    smallest : objects of fewer pixels are background.
+    neck : an object is parted where it is thinner (and darker) than this share of the smaller of the two parts; 0
+        leaves what touches together.
+    """
+    numbers = np.unique(clusters, return_inverse=True)[1]
+    image = outlined(problem.site_image, problem.signal, looks(problem, numbers))
+    inside = image >= 0
+    background = np.bincount(image[inside]).argmax()
+    parts = label(inside & (image != background), connectivity=1)
+    small = np.bincount(parts.ravel()) < smallest
+    parts[small[parts]] = 0
+    if neck > 0 and parts.any():
+        parts = parted(parts > 0, problem.signal, neck)
+    # Numbers in the order of the first pixel, whatever the peaks were called.
+    found, first, index = np.unique(parts, return_index=True, return_inverse=True)
+    number = np.zeros(len(found), np.int32)
+    objects = np.flatnonzero(found > 0)
+    number[objects[np.argsort(first[objects])]] = np.arange(len(objects)) + 1
+    return number[index].reshape(parts.shape)
+
+
+class Looks(NamedTuple):
+    """What a pixel is compared with to find its cluster.
+
+    Attributes
+    ----------
+    clusters : (n,) cluster of each site, from 0.
+    near : (n, clusters) whether a site is in a cluster or touches it.
+    mean : (clusters,) signal.
+    """
+
+    clusters: NDArray[np.integer]
+    near: NDArray[np.bool_]
+    mean: Floats
+
+
+def looks(problem: Problem, clusters: NDArray[np.integer]) -> Looks:
+    """What the clusters, numbered from 0 without gaps, look like."""
+    k, n = int(clusters.max()) + 1, problem.n
+    near = np.zeros((n, k), bool)
+    near[np.arange(n), clusters] = True
+    i, j = problem.edges.T
+    near[i, clusters[j]] = near[j, clusters[i]] = True
+    if problem.graph is None:
+        return Looks(clusters, near, np.zeros(k))
+    pixels = problem.graph.pixels
+    light = np.bincount(clusters, problem.graph.means[:, 0] * pixels, k)
+    return Looks(clusters, near, np.asarray(light / np.bincount(clusters, pixels, k)))
+
+
+def outlined(sites: Ints, light: NDArray[np.float32] | None, looks: Looks) -> NDArray[np.int64]:
+    """(\\*shape,) cluster of each pixel of an image or of a part of it, -1 where there is no site.
+
+    A pixel of a site that touches another cluster goes to the one of these clusters whose mean signal is nearest: sites
+    are coarser than the borders of objects.
+    """
+    image = np.concatenate(([-1], looks.clusters))[sites]
+    if light is None:
+        return image
+    border = np.concatenate(([False], looks.near.sum(axis=1) > 1))[sites]
+    gap = np.abs(light[border][:, np.newaxis] - looks.mean)
+    gap[~looks.near[sites[border] - 1]] = np.inf
+    image[border] = gap.argmin(axis=1)
+    return image
+
+
+def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: float) -> Ints:
+    """(\\*shape,) the parts of a mask, divided at necks.
+
+    A landscape whose height is the logarithm of the depth inside the mask plus that of the brightness: a ridge between
+    two peaks that is lower than the smaller one by the factor `neck` divides them, whatever their size.
+    """
+    middle = (slice(1, -1),) * inside.ndim
+    depth = ndimage.distance_transform_edt(np.pad(inside, 1, mode="edge"))[middle]
+    height = np.log(np.maximum(ndimage.gaussian_filter(depth, DEPTH_BLUR), LEAST_DEPTH))
+    if light is not None:
+        bright = ndimage.gaussian_filter(light / OBJECT, LIGHT_BLUR)
+        height += LIGHT_WEIGHT * np.log(np.maximum(bright, LEAST_LIGHT))
+    floor = height.min() - 1
+    land = np.where(inside, height, floor).astype(np.float32)
+    lower = np.maximum(land + np.log(neck), floor).astype(np.float32)
+    peaks = local_maxima(reconstruction(lower, land), connectivity=inside.ndim) & inside
+    return np.asarray(watershed(-land, label(peaks, connectivity=inside.ndim), mask=inside), dtype=np.int32)

@@ -1,0 +1,144 @@
+"""What a segmentation gives back: labels in every view, how sure the model is of them, and what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.graph.merge_tree import Hierarchy
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss
+from napari_gsw.core.posterior.diagnostics import Diagnosis
+from napari_gsw.core.posterior.summary import Summary, site_majority
+from napari_gsw.core.posterior.uncertainty import boundary_probability, site_entropy
+from napari_gsw.core.sampler.chain import Snapshot
+
+Labels = NDArray[np.unsignedinteger[Any]]
+Floats = NDArray[np.float64]
+
+
+class Trace(NamedTuple):
+    """One row a sweep: its number, and after it log posterior, number of clusters and entropy of their sizes."""
+
+    sweep: NDArray[np.int64]
+    log_posterior: Floats
+    n_clusters: NDArray[np.int64]
+    entropy: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A segmentation and what made it.
+
+    Attributes
+    ----------
+    labels : label image of the view that ``settings.view`` asks for: clusters, regions, or objects. Numbers 1..k in the
+        order of the first pixel (what holds a seed keeps the seed's number), 0 where there is no site, or no object;
+        uint16, or uint32 if the numbers need it.
+    clusters : (n,) cluster of each site.
+    regions : (n,) region of each site; of objects, the one that most of its pixels belong to, 0 for the background.
+    traces : log posterior, number of clusters and entropy of their sizes after each sweep, one trace a chain; ``trace``
+        is the first.
+    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
+        ended before its burn-in was over.
+    boundary : image of the probability that a boundary runs through a pixel.
+    provenance : settings, seed, versions and image hash, ready for JSON.
+    summary : what the chains have to say together; most of it is offered here too.
+    """
+
+    labels: Labels
+    clusters: NDArray[np.int64]
+    regions: NDArray[np.int64]
+    traces: tuple[Trace, ...]
+    uncertainty: NDArray[np.float32]
+    boundary: NDArray[np.float32]
+    provenance: Mapping[str, Any]
+    summary: Summary
+
+    @property
+    def problem(self) -> Problem:
+        """What was sampled."""
+        return self.summary.problem
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last state of the first chain, from which it can go on, with the best state of all chains."""
+        return self.summary.snapshot
+
+    @property
+    def trace(self) -> Trace:
+        return self.traces[0]
+
+    @property
+    def n_clusters(self) -> int:
+        return len(np.unique(self.clusters))
+
+    @property
+    def n_regions(self) -> int:
+        return self.summary.largest if self.objects else len(np.unique(self.regions))
+
+    @property
+    def objects(self) -> bool:
+        """Whether labels are objects on a background."""
+        return self.summary.settings.view == "objects"
+
+    @property
+    def draws(self) -> NDArray[np.int32]:
+        """(d, n) partitions seen after the burn-in, of all chains."""
+        return self.summary.draws
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """Segmentations of every fineness, from the probabilities of boundaries."""
+        return self.summary.hierarchy
+
+    @cached_property
+    def contour(self) -> NDArray[np.float32]:
+        """Image of the ultrametric contour map: cut at any height, what is above it are closed boundaries."""
+        height = np.minimum(self.hierarchy.contour(self.problem.edges), 1.0)
+        return boundary_probability(self.problem, 1 - height)
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """Whether the chains agree, with a sentence for a person."""
+        return self.summary.diagnosis
+
+    def consensus(self, loss: Loss = "vi") -> Consensus:
+        """The partition of least expected loss, see :func:`napari_gsw.core.posterior.consensus.consensus`."""
+        return self.summary.consensus(loss)
+
+    def credible_ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
+        """The draws nearest to this result; ``problem.paint(draws[ball.farthest])`` shows one of them."""
+        return self.summary.ball(level, loss)
+
+    def __repr__(self) -> str:
+        best = f"best log posterior {self.snapshot.best.log_posterior:,.1f}"
+        parts = f"{self.n_regions} {'objects' if self.objects else 'regions'}"
+        return f"<Result {self.labels.shape}, {self.n_clusters} clusters, {parts} of {self.problem.n} sites, {best}>"
+
+
+def result(summary: Summary, made: Mapping[str, Any]) -> Result:
+    """Paint what a summary says of the sites; `made` is the provenance."""
+    problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
+    dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
+    unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
+    return Result(
+        labels=shown.astype(dtype),
+        clusters=summary.clusters,
+        regions=site_majority(shown, problem) if summary.settings.view == "objects" else summary.regions,
+        traces=tuple(trace_of(rows, snapshot.sweep) for rows in summary.traces),
+        uncertainty=unsure,  # type: ignore[arg-type]
+        boundary=boundary_probability(problem, snapshot.together),
+        provenance=made,
+        summary=summary,
+    )
+
+
+def trace_of(rows: Floats, last: int) -> Trace:
+    """Rows of a chain's trace up to sweep `last`, as columns."""
+    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])

@@ -1,0 +1,184 @@
+"""What chains have to say together: one partition, how far from it the others are, every fineness, and do they agree.
+
+Everything is computed when it is asked for, and once. The result of a segmentation and the window of a running one read
+the same summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.graph.merge_tree import Hierarchy
+from napari_gsw.core.image.lazy import lazy_copy, painted
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.posterior.block_objects import object_mosaic
+from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
+from napari_gsw.core.posterior.diagnostics import Diagnosis, diagnose
+from napari_gsw.core.posterior.objects import object_labels
+from napari_gsw.core.posterior.regions import regions_of
+from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
+from napari_gsw.core.sampler.chain import Snapshot
+from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.mosaic import Image, Mosaic, counted
+
+Ints = NDArray[np.int32]
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Summary:
+    """What is known of a posterior.
+
+    Attributes
+    ----------
+    problem, settings : what was sampled, and how its result is to look.
+    snapshot : with the best state, the sums and the draws of all chains.
+    traces : (sweeps, 3) of each chain.
+    shares : (chains, m) probability of each chain that the ends of an edge share a cluster.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: Settings,
+        snapshot: Snapshot,
+        traces: Sequence[Floats],
+        shares: Sequence[Floats] = (),
+    ) -> None:
+        self.problem, self.settings, self.snapshot, self.traces = problem, settings, snapshot, tuple(traces)
+        self.shares = np.stack(shares) if len(shares) else snapshot.together[np.newaxis]
+        self._consensus: dict[str, Consensus] = {}
+
+    @property
+    def seeds(self) -> Ints:
+        """(n,) clamped sites, -1 for free ones."""
+        seeds: Ints = self.snapshot.state["seeds"]
+        return seeds
+
+    @property
+    def known(self) -> bool:
+        """Whether the burn-in is over and sweeps have been counted."""
+        return not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+
+    @cached_property
+    def draws(self) -> Ints:
+        """(d, n) partitions seen after the burn-in, of all chains."""
+        rows = self.snapshot.draws
+        return np.concatenate(rows) if rows else np.empty((0, self.problem.n), np.int32)
+
+    def consensus(self, loss: Loss = "vi") -> Consensus:
+        """The partition of least expected loss."""
+        if loss not in self._consensus:
+            self._consensus[loss] = consensus(self.draws, loss, site_pixels(self.problem))
+        return self._consensus[loss]
+
+    @cached_property
+    def partition(self) -> Ints:
+        """(n,) the partition that is the result: the best state, or the consensus if the settings ask for it.
+
+        Before the burn-in is over there are no draws, and a consensus may join sites that seeds hold apart: then it is
+        the best state after all.
+        """
+        if self.settings.consensus == "none" and self.settings.polish == "yes":
+            return polished(self.problem, self.snapshot.best.labels, self.seeds).labels
+        if self.settings.consensus == "none" or not len(self.draws):
+            return self.snapshot.best.labels
+        found = self.consensus(cast(Loss, self.settings.consensus)).labels
+        held = np.unique(np.stack((found, self.seeds)), axis=1)
+        held = held[:, held[1] >= 0]
+        return found if len(np.unique(held[0])) == held.shape[1] else self.snapshot.best.labels
+
+    def ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
+        """The draws nearest to the partition that is the result."""
+        return credible_ball(self.draws, self.partition, level, loss, site_pixels(self.problem))
+
+    @cached_property
+    def extremes(self) -> dict[str, Ints]:
+        """The coarsest, the finest and the farthest partition of the 95 % ball."""
+        ball = self.ball()
+        return {name: self.draws[getattr(ball, name)] for name in ("coarsest", "finest", "farthest")}
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """Segmentations of every fineness, from the probabilities of boundaries."""
+        return boundary_tree(self.problem, self.snapshot.together)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """Whether the chains agree, by what they have traced since the burn-in."""
+        burn_in = int(self.snapshot.state["moves"][1]) if "moves" in self.snapshot.state else 0
+        late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
+        return diagnose(late, self.shares)
+
+    @cached_property
+    def clusters(self) -> Numbers:
+        """(n,) number of each site's cluster."""
+        return numbered(self.partition, self.seeds)
+
+    @cached_property
+    def regions(self) -> Numbers:
+        """(n,) number of each site's region, without those that are too small."""
+        tie = self.snapshot.together if self.settings.merge == "posterior" else None
+        parts = regions_of(self.problem, self.partition, self.settings.min_region, tie, self.seeds >= 0)
+        return numbered(parts, self.seeds)
+
+    @cached_property
+    def _objects(self) -> Image | None:
+        """Objects pixel by pixel, if that is the view."""
+        if self.settings.view != "objects":
+            return None
+        find = object_labels if self.problem.frame is None else object_mosaic
+        return find(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+
+    @cached_property
+    def labels(self) -> NDArray[np.integer]:
+        """Label image of the view that the settings ask for."""
+        if isinstance(self._objects, Mosaic):
+            shown = painted(self._objects, np.arange(self.largest + 1, dtype=np.uint32))
+            return cast(NDArray[np.integer], shown)
+        if self._objects is not None:
+            lazily = isinstance(self.problem.sites, Mosaic)
+            return lazy_copy(self._objects, self._objects.shape) if lazily else self._objects
+        shown = self.problem.paint(self.regions if self.settings.view == "regions" else self.clusters)
+        return cast(NDArray[np.integer], shown)
+
+    @property
+    def largest(self) -> int:
+        """The largest number in the label image."""
+        if isinstance(self._objects, Mosaic):
+            return int(max(table.max() for table in self._objects.numbers))
+        if self._objects is not None:
+            return int(self._objects.max())
+        return int((self.regions if self.settings.view == "regions" else self.clusters).max())
+
+    def detailed(self, share: float) -> Numbers:
+        """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
+        count = round(float(self.problem.n) ** share)
+        return self.hierarchy.labels_with(max(count, 1)).astype(np.int64) + 1
+
+
+def site_majority(image: NDArray[np.integer], problem: Problem) -> Numbers:
+    """(n,) the commonest number of a label image under each site."""
+    assert problem.sites is not None
+    site, number, count = counted(problem.sites, problem.n, lambda where: np.asarray(image[where]) + 1)
+    found = np.zeros(problem.n, np.int64)
+    order = np.argsort(count, kind="stable")  # the commonest comes last and stays
+    found[site[order]] = number[order] - 1  # 0, the background, is as good as any
+    return found
+
+
+def numbered(labels: NDArray[np.integer], seeds: Ints) -> Numbers:
+    """Numbers 1, 2, ... for clusters; a cluster with a seed has the seed's number, the others take those left."""
+    own = np.zeros(int(labels.max()) + 1, np.int64)
+    own[labels[seeds >= 0]] = seeds[seeds >= 0]
+    free = np.flatnonzero(own == 0)
+    left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
+    own[free] = left[: len(free)]
+    found: Numbers = own[labels]
+    return found

@@ -1,0 +1,98 @@
+"""How strongly edges are bonded in a sweep: the choice of delta_ij. Every choice leaves the posterior invariant."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.arrays import Bonds
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.settings import Settings
+
+Floats = NDArray[np.float64]
+
+
+def fixed(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:
+    """delta_ij = lam: 0 is single-site Gibbs, 1 the classical Swendsen-Wang; or one delta for each edge.
+
+    Edges with a negative coupling are never bonded. `cap` limits beta_ij * delta_ij.
+    """
+    delta = np.asarray(lam, dtype=np.float64)
+    m = len(problem.edges)
+    if delta.ndim and delta.shape != (m,):
+        raise InputError(f"lam must be one number or one for each of {m} edges, not shape {delta.shape}")
+    if not np.isfinite(delta).all() or (delta < 0).any():
+        raise InputError("lam must be a number >= 0 on every edge")
+    strength = np.maximum(problem.beta, 0) * delta
+    return Bonds(np.ascontiguousarray(strength if cap is None else np.minimum(strength, cap)), 0.0, 0.0)
+
+
+def data_driven(problem: Problem, lam: float, tau: float, distance: str, cap: float | None = None) -> Bonds:
+    """delta_ij = lam * exp(-tau d(y_i, y_j)), with d the named distance of the two sites' features."""
+    return fixed(problem, lam * np.exp(-tau * site_distance(problem, distance)), cap)
+
+
+def drawn(problem: Problem, low: float, high: float) -> Bonds:
+    """One delta for all edges, such that an edge of mean coupling is bonded with a probability drawn for each sweep.
+
+    The probability p comes from [low, high] (low = high: always the same), and delta = -log(1 - p) / mean beta. With
+    equal couplings that is a bond probability of p on every edge; with couplings that follow the image, weak edges
+    are bonded less and strong ones more.
+    """
+    if not 0 <= low <= high < 1:
+        raise InputError(f"bond probabilities must satisfy 0 <= low <= high < 1, not {low!r} and {high!r}")
+    positive = np.maximum(problem.beta, 0)
+    mean = positive[positive > 0].mean() if (positive > 0).any() else 1.0
+    return Bonds(positive / mean if high > 0 else 0 * positive, float(low), float(high))
+
+
+def from_settings(problem: Problem, settings: Settings) -> Bonds:
+    """The bonds that ``settings.sampler`` names."""
+    cap = settings.bond_cap
+    if settings.sampler == "data-driven":
+        return data_driven(problem, settings.lam, settings.tau, settings.distance, cap)
+    if settings.sampler in ("bond", "bond-drawn"):
+        low = settings.bond if settings.sampler == "bond" else settings.bond_low
+        return drawn(problem, low, settings.bond)
+    lam = {"gsw": settings.lam, "swendsen-wang": 1.0, "gibbs": 0.0}[settings.sampler]
+    return fixed(problem, lam, cap)
+
+
+def site_distance(problem: Problem, name: str) -> Floats:
+    """Distance of the two ends of every edge, averaged over the blocks of features it applies to.
+
+    With p and q the two sites' histograms, normalised: ``hellinger`` sqrt(1 - sum sqrt(p q)), ``chi2``
+    sum (p - q)^2 / (p + q) / 2, ``total-variation`` sum |p - q| / 2; all in [0, 1]. ``euclidean`` is the
+    distance of the channel means in standard deviations of the image.
+    """
+    found = [d for block in problem.likelihoods if (d := _block_distance(block, problem.edges, name)) is not None]
+    if not found:
+        kind = "continuous channels" if name == "euclidean" else "histograms"
+        raise InputError(f"distance {name!r} needs {kind}, which this problem has not")
+    return np.asarray(np.mean(found, axis=0), dtype=np.float64)
+
+
+def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> Floats | None:
+    i, j = edges.T
+    if name == "euclidean":
+        if not isinstance(block, Gaussian):
+            return None
+        scale = np.sqrt(np.where(block.variance > 0, block.variance, 1.0))
+        means = block.sums / np.maximum(block.mass, 1)[:, np.newaxis] / scale
+        return np.asarray(np.linalg.norm(means[i] - means[j], axis=1))
+    if not isinstance(block, DirichletMultinomial):
+        return None
+    totals = np.maximum(np.asarray(block.counts.sum(axis=1)).ravel(), 1)
+    p = (block.counts.astype(np.float64) / totals[:, np.newaxis]).tocsr()
+    a, b = p[i], p[j]
+    if name == "hellinger":
+        shared = np.asarray(np.sqrt(a.multiply(b)).sum(axis=1)).ravel()
+        return np.asarray(np.sqrt(np.maximum(1 - shared, 0)))
+    gap = abs(a - b)
+    if name == "chi2":
+        both = (a + b).tocsr()
+        both.data = 1 / both.data
+        return np.asarray(gap.power(2).multiply(both).sum(axis=1)).ravel() / 2
+    return np.asarray(gap.sum(axis=1)).ravel() / 2

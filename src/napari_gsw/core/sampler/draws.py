@@ -1,0 +1,73 @@
+"""Partitions that a chain keeps: evenly spread over its sweeps, and never more than fit into a bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from napari_gsw.core.arrays import Ints, Kept
+
+# A consensus hardly changes with more draws than this, and they must fit into the memory beside the problem.
+MOST_DRAWS = 200
+LEAST_DRAWS = 8
+MOST_BYTES = 64_000_000
+
+
+class Draws:
+    """Every `gap`-th partition after the burn-in; when there is no room, every second one goes and the gap doubles.
+
+    Which sweeps are kept depends on their numbers alone, so that a chain that was stopped and continued has kept the
+    same ones. A row is written once: whoever looks at :attr:`kept` may hold on to it while the chain runs on.
+
+    Parameters
+    ----------
+    n : number of sites.
+    kept : (d, n) draws so far.
+    gap : sweeps from one draw to the next.
+    """
+
+    def __init__(self, n: int, kept: Ints | None = None, gap: int = 1) -> None:
+        # An even number: the draw that finds no room is then the one that thinning would drop.
+        self._room = max(LEAST_DRAWS, min(MOST_DRAWS, MOST_BYTES // (4 * n) // 2 * 2))
+        count = 0 if kept is None else len(kept)
+        rows = np.empty((min(self._room, max(LEAST_DRAWS, count)), n), np.int32)
+        if kept is not None:
+            rows[:count] = kept
+        self.table = Kept(rows, np.array([count, gap], np.int64))
+
+    @property
+    def gap(self) -> int:
+        """Sweeps from one draw to the next."""
+        return int(self.table.taken[1])
+
+    @property
+    def kept(self) -> Ints:
+        """(d, n) the draws, read-only."""
+        view = self.table.rows[: self.table.taken[0]]
+        view.setflags(write=False)
+        return view
+
+    def ahead(self, sweep: int, burn_in: int, sweeps: int) -> int:
+        """Make room; returns how many of the next `sweeps` sweeps can be made before there is none again, at least 1.
+
+        `sweep` of them are done. The rows are written where the sweeps are made, in
+        :func:`napari_gsw.core.sampler.chain_kernels.keep`.
+        """
+        if self._due(sweep - burn_in) > sweeps:
+            return sweeps
+        rows, taken = self.table
+        if taken[0] == self._room:
+            # The last of each pair stays, so that all kept sweeps are multiples of the new gap.
+            self._move(rows[1::2], len(rows), 2 * self.gap)
+        elif taken[0] == len(rows):
+            self._move(rows, min(self._room, 2 * len(rows)), self.gap)
+        rows, taken = self.table
+        return min(sweeps, self._due(sweep - burn_in) + (len(rows) - int(taken[0]) - 1) * self.gap)
+
+    def _due(self, since: int) -> int:
+        """Sweeps until the next draw, at least 1, so many sweeps after the burn-in."""
+        return self.gap - (since % self.gap if since >= 0 else since)
+
+    def _move(self, kept: Ints, room: int, gap: int) -> None:
+        rows = np.empty((room, kept.shape[1]), np.int32)
+        rows[: len(kept)] = kept
+        self.table = Kept(rows, np.array([len(kept), gap], np.int64))

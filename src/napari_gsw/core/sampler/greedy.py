@@ -1,0 +1,51 @@
+"""Greedy ascent from a state to a local maximum of the posterior: the last step of a search for the best state."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from napari_gsw.core.model.problem import Problem, log_posterior
+from napari_gsw.core.sampler import bonds as bonding
+from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.core.sampler.chain import State, redirected, start
+from napari_gsw.core.sampler.moves import greedy_kernels as ascent_kernels
+
+# Gains below this are rounding.
+LEAST = 1e-8
+
+
+def polished(problem: Problem, labels: ArrayLike, seeds: ArrayLike | None = None) -> State:
+    """The state where a climb from `labels` ends: no site's move and no merge of two clusters raises the log posterior.
+
+    Sites go in order, each to its best cluster or to one of its own, until none moves; then clusters, each into the one
+    that gains most by it; and so on until nothing does. Nothing is drawn.
+
+    Parameters
+    ----------
+    labels : (n,) where to begin; sites with the same seed must be together, those with different ones apart.
+    seeds : (n,) numbers >= 0 for clamped sites, -1 for free ones; None clamps none.
+
+    Examples
+    --------
+    >>> problem = Problem.from_counts([[9, 0], [9, 0], [0, 9], [0, 9]], [(0, 1), (1, 2), (2, 3)], phi=2.0)
+    >>> polished(problem, [0, 1, 2, 3]).labels.tolist()
+    [0, 0, 1, 1]
+    """
+    chain = start(problem, bonding.fixed(problem, 0.0), 0, 0, 0, labels, None)
+    if seeds is not None:
+        chain = redirected(chain, labels, seeds, 0)
+    p, clusters = problem, chain.clusters
+    rises, merged = True, True
+    while rises or merged:
+        clusters, rise = ascent_kernels.lift_sites(
+            p.evidence, p.adjacency, p.tables, chain.seeds, chain.labels, clusters, chain.work, LEAST
+        )
+        rises, merged = rise > 0, False
+        if not rises:
+            gain = ascent_kernels.merge_clusters(
+                p.evidence, p.adjacency, p.tables, chain.seeds, chain.labels, clusters, chain.work, LEAST
+            )
+            merged = gain > 0
+    best = kernels.canonical(chain.labels)
+    best.setflags(write=False)
+    return State(0, best, log_posterior(problem, best))

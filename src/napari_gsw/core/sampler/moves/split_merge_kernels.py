@@ -1,0 +1,455 @@
+"""Split one cluster in two, or merge two: Metropolis-Hastings moves informed by the marginal likelihood.
+
+Strategy
+--------
+After Jain and Neal, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model" (2004).
+Two anchor sites are drawn. If they share a cluster it is to be split, otherwise their two clusters are to be merged. In
+both cases the sites of the one or two clusters are first dealt to two *blocks*, one for each anchor, in a way that
+looks at which sites there are but never at how they are divided now: one after the other, then gone over a few times,
+each site drawn given all the others, with the couplings and the prior. From this *launch* one last scan leads to the
+split that is proposed; or, for a merge, it is made to end at the present split, to learn with what probability it would
+have been proposed.
+
+The anchors are drawn in one of three ways, a coin deciding which:
+
+- any two sites;
+- the two ends of an edge, so that clusters that touch are merged and clusters are split along edges;
+- *informed*: one site at random, and then, by another coin, either another site of its cluster (a split) or a site of
+  another one (a merge), which is drawn with the weight that a sweep would give it if all of the first cluster moved at
+  once. This depends on the labels, and so enters the acceptance.
+
+Seeds: two clusters with different seeds are never merged, and all sites of a seed go to one block: that of an anchor
+that carries it, or else either with probability 1/2.
+
+Everything is at inverse temperature `coldness`. A chain without these moves never compiles them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from napari_gsw.core.arrays import (
+    Bonds,
+    Clusters,
+    Cooling,
+    Evidence,
+    Floats,
+    Graph,
+    Ints,
+    Kept,
+    Moves,
+    Posterior,
+    Tables,
+    Work,
+)
+from napari_gsw.core.jit import jit
+from napari_gsw.core.sampler.chain_kernels import coldness_at, is_full, keep, note, sweep
+from napari_gsw.core.sampler.moves.cluster_kernels import (
+    clear_slot,
+    copy_slot,
+    draw,
+    gain,
+    gauss_part,
+    grown,
+    log_marginal,
+    pour,
+    settle,
+    whole,
+)
+
+
+@jit
+def increment(log_w: Floats, m: int) -> float:
+    """log W(m + 1) - log W(m), or 0 where the prior forbids one of these sizes: what is too small may still grow."""
+    if log_w[m] == -math.inf or log_w[m + 1] == -math.inf:
+        return 0.0
+    return float(log_w[m + 1] - log_w[m])
+
+
+@jit
+def divide(
+    evidence: Evidence,
+    graph: Graph,
+    log_w: Floats,
+    labels: Ints,
+    work: Work,
+    first: int,
+    length: int,
+    scans: int,
+    follow: bool,
+    coldness: float,
+    rng: np.random.Generator,
+) -> float:
+    """Deal the sites ``work.order[first:length]`` to two blocks, which hold those before `first` already.
+
+    Once without the sites that are still to come, `scans` times given all others, and once more for the proposal. With
+    `follow` this last scan gives the sites of order[0]'s cluster to block 0 and all others to block 1. Returns the log
+    probability of the last scan; ``work.place`` and ``work.blocks`` tell where all is then.
+    """
+    site_start, word, count = evidence.site_start, evidence.word, evidence.times
+    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
+    site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
+    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
+    blocks, place, order = work.blocks, work.place, work.order
+    size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
+    channels = gauss.size - 3
+    own = np.zeros(2 * channels)
+    nothing = np.zeros(2 * channels)
+    pull = np.zeros(2)
+    log_q = 0.0
+    for scan in range(scans + 2):
+        for t in range(first, length):
+            i = whole(order[t])
+            for c in range(2 * channels):
+                own[c] = site_moments[i, c]
+            if scan > 0:  # take it out
+                old = whole(place[i])
+                size[old] -= 1
+                for u in range(site_start[i], site_start[i + 1]):
+                    words[word[u], old] -= count[u]
+                if channels > 0:
+                    for c in range(2 * channels):
+                        moments[c, old] -= own[c]
+                    cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)
+
+            # By how much does it lean towards block 1?
+            pull[0] = 0.0
+            pull[1] = 0.0
+            for u in range(start[i], start[i + 1]):
+                if place[neighbour[u]] >= 0:
+                    pull[place[neighbour[u]]] += beta[edge[u]]
+            lean = pull[1] - pull[0] + increment(log_w, size[1]) - increment(log_w, size[0])
+            for u in range(site_start[i], site_start[i + 1]):
+                d = word[u]
+                if tail[d, 0] == 0.0:  # a call for each word would take longer than all the rest
+                    m_0 = table_start[d] + words[d, 0]
+                    m_1 = table_start[d] + words[d, 1]
+                    lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
+                else:
+                    more = whole(count[u])
+                    lean += gain(table, table_start, table_end, tail, d, whole(words[d, 1]), more)
+                    lean -= gain(table, table_start, table_end, tail, d, whole(words[d, 0]), more)
+            if channels > 0:
+                more = whole(0)
+                for u in range(site_start[i], site_start[i + 1]):
+                    if word[u] == pixels:
+                        more = whole(count[u])
+                lean += gauss_part(gauss, moments, whole(1), whole(words[pixels, 1]) + more, own) - cached[1]
+                lean -= gauss_part(gauss, moments, whole(0), whole(words[pixels, 0]) + more, own) - cached[0]
+            lean *= coldness
+
+            shared = -math.log1p(math.exp(-abs(lean)))
+            log_1 = min(lean, 0.0) + shared
+            log_0 = min(-lean, 0.0) + shared
+            if follow and scan == scans + 1:
+                new = 0 if labels[i] == labels[order[0]] else 1
+            else:
+                new = 1 if rng.random() < math.exp(log_1) else 0
+            if scan == scans + 1:
+                log_q += log_1 if new == 1 else log_0
+
+            place[i] = new
+            size[new] += 1
+            for u in range(site_start[i], site_start[i + 1]):
+                words[word[u], new] += count[u]
+            if channels > 0:
+                for c in range(2 * channels):
+                    moments[c, new] += own[c]
+                cached[new] = gauss_part(gauss, moments, new, whole(words[pixels, new]), nothing)
+    return log_q
+
+
+@jit
+def parted(evidence: Evidence, graph: Graph, log_w: Floats, work: Work, length: int) -> float:
+    """Log posterior of the two blocks less that of their union, but for the number of clusters."""
+    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
+    blocks, place, order = work.blocks, work.place, work.order
+    across = 0.0
+    for t in range(length):
+        i = whole(order[t])
+        if place[i] == 0:
+            for u in range(start[i], start[i + 1]):
+                if place[neighbour[u]] == 1:
+                    across += beta[edge[u]]
+    alone = log_marginal(evidence, blocks, whole(0)) + log_marginal(evidence, blocks, whole(1))
+    union = Clusters(
+        blocks.size[:2].copy(), blocks.words[:, :2].copy(), blocks.moments[:, :2].copy(), blocks.gauss[:2].copy()
+    )
+    pour(evidence, union, whole(1), whole(0))
+    prior = log_w[blocks.size[0]] + log_w[blocks.size[1]] - log_w[union.size[0]]
+    return float(alone - log_marginal(evidence, union, whole(0)) + prior - across)
+
+
+@jit
+def attractions(
+    evidence: Evidence,
+    graph: Graph,
+    log_w: Floats,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    own: int,
+    coldness: float,
+    score: Floats,
+) -> float:
+    """Log weight of every cluster with which block 0, the sites whose ``work.place`` is 0, might be merged.
+
+    ``score[k]`` becomes b (log p(y_0 u A_k) - log p(y_A_k) + log W(m_0 + m_k) - log W(m_k) + sum beta), minus infinity
+    for free slots, for `own` and for other seeds; ``score[-1]`` is that of block 1 if it holds anything. Returns the
+    logarithm of the sum of the weights.
+    """
+    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
+    gauss, pixels = evidence.gauss, evidence.pixels
+    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
+    place, blocks = work.place, work.blocks
+    slots = score.size - 1
+    group_word = np.zeros(table_start.size, np.uint32)
+    group_count = np.zeros(table_start.size, np.uint32)
+    length = whole(0)
+    for d in range(table_start.size):
+        if blocks.words[d, 0] > 0:
+            group_word[length] = d
+            group_count[d] = blocks.words[d, 0]
+            length += 1
+    cluster_seed = np.full(slots + 1, -1, np.int64)
+    pull = np.zeros(slots + 1)
+    seed = whole(-1)
+    for i in range(labels.size):
+        if place[i] == 0:
+            seed = max(seed, whole(seeds[i]))
+            for t in range(start[i], start[i + 1]):
+                j = neighbour[t]
+                if place[j] != 0:
+                    pull[slots if place[j] == 1 else labels[j]] += beta[edge[t]]
+        elif place[i] < 0 and seeds[i] >= 0:
+            cluster_seed[labels[i]] = seeds[i]
+    words = clusters.words
+    for k in range(slots + 1):
+        score[k] = 0.0
+    for t in range(length):
+        d = group_word[t]
+        count = group_count[d]
+        if tail[d, 0] == 0.0:
+            for k in range(slots):
+                if k != own:  # the tables end where all sites are counted once
+                    m_k = table_start[d] + words[d, k]
+                    score[k] += table[m_k + count] - table[m_k]
+            m_1 = table_start[d] + blocks.words[d, 1]
+            score[slots] += table[m_1 + count] - table[m_1]
+        else:
+            for k in range(slots):
+                if k != own:
+                    score[k] += gain(table, table_start, table_end, tail, d, whole(words[d, k]), whole(count))
+            score[slots] += gain(table, table_start, table_end, tail, d, whole(blocks.words[d, 1]), whole(count))
+    moments = blocks.moments[:, 0].copy()
+    members = blocks.size[0]
+    top = -math.inf
+    for k in range(slots + 1):
+        last = k == slots
+        m = blocks.size[1] if last else clusters.size[k]
+        if m == 0 or k == own or (seed >= 0 and cluster_seed[k] >= 0):
+            score[k] = -math.inf
+            continue
+        if gauss.size > 3:
+            if last:
+                total = whole(blocks.words[pixels, 1] + group_count[pixels])
+                score[k] += gauss_part(gauss, blocks.moments, whole(1), total, moments) - blocks.gauss[1]
+            else:
+                total = whole(clusters.words[pixels, k] + group_count[pixels])
+                score[k] += gauss_part(gauss, clusters.moments, k, total, moments) - clusters.gauss[k]
+        score[k] = coldness * (score[k] + log_w[m + members] - log_w[m] + pull[k])
+        top = max(top, score[k])
+    if top == -math.inf:
+        return top
+    mass = 0.0
+    for k in range(slots + 1):
+        mass += math.exp(score[k] - top)
+    return float(top + math.log(mass))
+
+
+@jit
+def member(labels: Ints, k: int, which: int, but: int) -> int:
+    """The site number `which` of cluster k, site `but` left out."""
+    for i in range(labels.size):
+        if labels[i] == k and i != but:
+            if which == 0:
+                return i
+            which -= 1
+    return -1
+
+
+@jit
+def split_or_merge(
+    evidence: Evidence,
+    graph: Graph,
+    tables: Tables,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    moves: Moves,
+    coldness: float,
+    rng: np.random.Generator,
+) -> float:
+    """One move; returns the change of the log posterior. There must be a free slot."""
+    place, order, used, blocks = work.place, work.order, work.slots, work.blocks
+    log_v, log_w = tables.log_v, tables.log_w
+    n = whole(labels.size)
+    if n < 2:
+        return 0.0
+    for s in range(n):
+        place[s] = -1
+    clear_slot(blocks, whole(0))
+    clear_slot(blocks, whole(1))
+
+    # The anchors, and for informed ones the log probability of the second given the first, as a merge would draw it.
+    informed = rng.random() < moves.informed
+    log_merge = 0.0
+    if informed:
+        i = whole(rng.random() * n)
+        a = whole(labels[i])
+        if rng.random() < 0.5:
+            if clusters.size[a] < 2:
+                return 0.0
+            j = member(labels, a, whole(rng.random() * (clusters.size[a] - 1)), i)
+        else:
+            copy_slot(clusters, a, blocks, whole(0))
+            for s in range(n):
+                if labels[s] == a:
+                    place[s] = 0
+            score = np.zeros(used[0] + 1)
+            log_all = attractions(evidence, graph, log_w, seeds, labels, clusters, work, a, coldness, score)
+            if log_all == -math.inf:
+                return 0.0
+            b = draw(score, np.zeros(score.size), score.size, rng.random())
+            log_merge = score[b] - log_all - math.log(clusters.size[b])
+            j = member(labels, b, whole(rng.random() * clusters.size[b]), whole(-1))
+            for s in range(n):
+                place[s] = -1
+            clear_slot(blocks, whole(0))
+    elif graph.left.size > 0 and rng.random() < moves.near:
+        e = whole(rng.random() * graph.left.size)
+        i = whole(graph.left[e])
+        j = whole(graph.right[e])
+    else:
+        i = whole(rng.random() * n)
+        j = whole(rng.random() * (n - 1))
+        if j >= i:
+            j += 1
+    a = whole(labels[i])
+    b = whole(labels[j])
+    together = a == b
+
+    # All sites of the one or two clusters: the anchors, then those with a seed, then the others in random order.
+    order[0] = i
+    order[1] = j
+    first = whole(2)
+    seed = whole(-1)
+    holder = a
+    for s in range(n):
+        if (labels[s] == a or labels[s] == b) and seeds[s] >= 0:
+            if seed >= 0 and seeds[s] != seed:
+                return 0.0  # two seeds are never merged
+            seed = whole(seeds[s])
+            holder = whole(labels[s])
+            if s != i and s != j:
+                order[first] = s
+                first += 1
+    length = first
+    for s in range(n):
+        if (labels[s] == a or labels[s] == b) and seeds[s] < 0 and s != i and s != j:
+            order[length] = s
+            length += 1
+    for t in range(length - 1, first, -1):
+        u = first + whole(rng.random() * (t - first + 1))
+        order[t], order[u] = order[u], order[t]
+    log_split = 0.0
+    side = 0 if holder == a else 1
+    if seed >= 0:
+        if seeds[i] >= 0 and seeds[j] >= 0:
+            return 0.0  # one seed is never split
+        if seeds[i] >= 0 or seeds[j] >= 0:
+            side = 0 if seeds[i] >= 0 else 1
+        else:
+            log_split -= math.log(2.0)
+            if together:
+                side = 0 if rng.random() < 0.5 else 1
+    for t in range(first):
+        s = whole(order[t])
+        place[s] = t if t < 2 else side
+        settle(evidence, blocks, s, whole(place[s]))
+
+    log_split += divide(evidence, graph, log_w, labels, work, first, length, moves.scans, not together, coldness, rng)
+    clusters_apart = used[1] + 1 if together else used[1]
+    gap = parted(evidence, graph, log_w, work, length) + log_v[clusters_apart] - log_v[clusters_apart - 1]
+    if informed:
+        log_split -= math.log(length - 1)
+        if together:
+            if gap == -math.inf:
+                return 0.0
+            score = np.zeros(used[0] + 1)
+            log_all = attractions(evidence, graph, log_w, seeds, labels, clusters, work, a, coldness, score)
+            log_merge = score[used[0]] - log_all - math.log(blocks.size[1])
+    change = gap if together else -gap
+    ahead = log_split if together else log_merge
+    back = log_merge if together else log_split
+    if not math.log(1.0 - rng.random()) < coldness * change + back - ahead:
+        return 0.0
+
+    if together:
+        b = whole(0)
+        while clusters.size[b] > 0:
+            b += 1
+        copy_slot(blocks, whole(0), clusters, a)
+        copy_slot(blocks, whole(1), clusters, b)
+        used[0] = max(used[0], b + 1)
+        used[1] += 1
+        for t in range(length):
+            if place[order[t]] == 1:
+                labels[order[t]] = b
+    else:
+        pour(evidence, clusters, b, a)
+        used[1] -= 1
+        for t in range(length):
+            labels[order[t]] = a
+    return float(change)
+
+
+@jit
+def advance(
+    evidence: Evidence,
+    graph: Graph,
+    tables: Tables,
+    bonds: Bonds,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Work,
+    posterior: Posterior,
+    draws: Kept,
+    rng: np.random.Generator,
+    cooling: Cooling,
+    moves: Moves,
+    regroups: int,
+    burn_in: int,
+    trace: Floats,
+) -> Clusters:
+    """As ``advance`` of the chain kernels, with ``moves.splits`` of these moves after each sweep."""
+    value, used, counted = posterior.value, work.slots, posterior.counted
+    for t in range(trace.shape[0]):
+        coldness = coldness_at(cooling, counted[0])
+        full = is_full(moves.full, counted[0])
+        clusters = sweep(
+            evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, full, moves.near,
+            regroups,
+        )  # fmt: skip
+        for _ in range(moves.splits):
+            if used[0] == clusters.size.size:
+                clusters = grown(clusters, 2 * clusters.size.size)
+            value[0] += split_or_merge(evidence, graph, tables, seeds, labels, clusters, work, moves, coldness, rng)
+        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
+        keep(draws, labels, counted[0] - burn_in)
+    return clusters

@@ -1,0 +1,209 @@
+"""Compiled loops over the faces between pixels: which sites touch, where parts are connected, what joins what.
+
+Images are three-dimensional here, a plane one with a first axis of length 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.jit import jit
+from napari_gsw.core.sites.pixel_kernels import root_of
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Pixels = NDArray[np.float32]
+
+
+@jit
+def touching(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats, Floats]:
+    """Pairs of sites that share faces: (m, 2) from 0 and sorted, number of faces, sum of the differences across them.
+
+    Faces are first sorted into the smaller site of each pair, by counting. The sites of the others are then gathered in
+    a row as long as a site has neighbours, so that no face is compared with more than these.
+
+    Parameters
+    ----------
+    sites : (Z, Y, X) numbered 1..n, 0 for none.
+    channels : (Z * Y * X, C); the difference is the Euclidean distance.
+    """
+    start = np.zeros(n + 1, np.int64)
+    _faces(sites, channels, start, np.empty(0, np.int32), np.empty(0, np.float64))
+    partner, step = np.empty(start[n], np.int32), np.empty(start[n], np.float64)
+    begin = start.copy()
+    _faces(sites, channels, begin, partner, step)
+
+    most = 0
+    for i in range(n):
+        most = max(most, start[i + 1] - start[i])
+    edges = np.empty((start[n], 2), np.int32)
+    length, total = np.zeros(start[n], np.float64), np.zeros(start[n], np.float64)
+    seen, slot = np.full(n, -1, np.int32), np.empty(n, np.int64)
+    found = np.empty(most, np.int32)
+    m = 0
+    for i in range(n):
+        count = 0
+        for f in range(start[i], start[i + 1]):
+            j = partner[f]
+            if seen[j] != i:
+                seen[j] = i
+                at = count
+                while at > 0 and found[at - 1] > j:
+                    found[at] = found[at - 1]
+                    at -= 1
+                found[at] = j
+                count += 1
+        for k in range(count):
+            slot[found[k]] = m + k
+            edges[m + k, 0], edges[m + k, 1] = i, found[k]
+        for f in range(start[i], start[i + 1]):
+            e = slot[partner[f]]
+            length[e] += 1
+            total[e] += step[f]
+        m += count
+    return edges[:m].copy(), length[:m].copy(), total[:m].copy()
+
+
+@jit
+def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Floats) -> None:
+    """Without room for partners, where the faces of each smaller site begin; with it, their larger sites and steps."""
+    depth, height, width = sites.shape
+    flat = sites.ravel()
+    counting = partner.size == 0
+    for axis in range(3):
+        ahead = (height * width, width, 1)[axis]
+        for z in range(depth - (axis == 0)):
+            for y in range(height - (axis == 1)):
+                first = (z * height + y) * width
+                for p in range(first, first + width - (axis == 2)):
+                    here, there = flat[p], flat[p + ahead]
+                    if here == there or here == 0 or there == 0:
+                        continue
+                    i = min(here, there) - 1
+                    if counting:
+                        start[i + 1] += 1
+                        continue
+                    square = 0.0
+                    for c in range(channels.shape[1]):
+                        change = np.float64(channels[p + ahead, c] - channels[p, c])
+                        square += change * change
+                    partner[start[i]], step[start[i]] = max(here, there) - 1, np.sqrt(square)
+                    start[i] += 1
+    if counting:
+        for i in range(1, start.size):
+            start[i] += start[i - 1]
+
+
+@jit
+def parts(labels: Ints) -> tuple[Ints, int]:
+    """Face-connected parts of equal labels, numbered 1.. by their first pixel; 0 is no part. Also how many there are.
+
+    A pixel's parent is always one before it, so that the root of a part is its first pixel.
+    """
+    depth, height, width = labels.shape
+    flat = labels.ravel()
+    parent = np.empty(flat.size, np.int32)
+    plane = height * width
+    for z in range(depth):
+        for y in range(height):
+            first = z * plane + y * width
+            for p in range(first, first + width):
+                label = flat[p]
+                parent[p] = p
+                left = p > first and flat[p - 1] == label
+                if left:
+                    parent[p] = parent[p - 1]
+                # Where left, up and the pixel between them are of one label, they have been joined already.
+                if y > 0 and flat[p - width] == label and not (left and flat[p - width - 1] == label):
+                    _join(parent, p, p - width)
+                if z > 0 and flat[p - plane] == label and not (left and flat[p - plane - 1] == label):
+                    _join(parent, p, p - plane)
+    # Numbers take the place of parents; as a number is never asked for its parent, they can share the memory.
+    count = 0
+    for p in range(flat.size):
+        if flat[p] == 0:
+            parent[p] = 0
+        elif parent[p] == p:
+            count += 1
+            parent[p] = count
+        else:
+            parent[p] = parent[parent[p]]
+    return parent.reshape(labels.shape), count
+
+
+@jit
+def _join(parent: Ints, p: int, q: int) -> None:
+    a, b = root_of(parent, p), root_of(parent, q)
+    if a < b:
+        parent[b] = a
+    else:
+        parent[a] = b
+
+
+@jit
+def sums(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
+    """Sum of each channel over the pixels of each site, (n, C), and the number of pixels; sites from 1, 0 for none."""
+    total, pixels = np.zeros((n, values.shape[1])), np.zeros(n, np.int64)
+    for p in range(sites.size):
+        i = sites[p] - 1
+        if i >= 0:
+            pixels[i] += 1
+            for c in range(values.shape[1]):
+                total[i, c] += values[p, c]
+    return total, pixels
+
+
+@jit
+def joined(edges: Ints, total: Floats, pixels: Longs, order: Longs, smallest: int) -> Ints:
+    """Parts of fewer pixels than `smallest` join the neighbour of nearest mean colour, one after the other.
+
+    Parameters
+    ----------
+    edges : (m, 2) parts that touch. total : (n, C) sums of channels; changed. pixels : (n,) of each part; changed.
+    order : (n,) the parts from small to large.
+
+    Returns
+    -------
+    (n,) number of what each part has become, from 1 in the order of the first parts.
+    """
+    n = pixels.size
+    parent = np.arange(n).astype(np.int32)
+    nearest, least = np.empty(n, np.int32), np.empty(n, np.float64)
+    changed = True
+    while changed:
+        changed = False
+        for i in range(n):
+            nearest[i], least[i] = -1, np.inf
+        for e in range(edges.shape[0]):
+            a, b = root_of(parent, edges[e, 0]), root_of(parent, edges[e, 1])
+            if a == b or min(pixels[a], pixels[b]) >= smallest:
+                continue
+            distance = 0.0
+            for c in range(total.shape[1]):
+                step = total[a, c] / pixels[a] - total[b, c] / pixels[b]
+                distance += step * step
+            if distance < least[a]:
+                nearest[a], least[a] = b, distance
+            if distance < least[b]:
+                nearest[b], least[b] = a, distance
+        for i in order:
+            if parent[i] != i or nearest[i] < 0 or pixels[i] >= smallest:
+                continue
+            a = root_of(parent, nearest[i])
+            if a == i:
+                continue
+            parent[i] = a
+            pixels[a] += pixels[i]
+            for c in range(total.shape[1]):
+                total[a, c] += total[i, c]
+            changed = True
+    number, count = np.zeros(n, np.int32), 0
+    for i in range(n):
+        root = root_of(parent, i)
+        if number[root] == 0:
+            count += 1
+            number[root] = count
+        nearest[i] = number[root]
+    return nearest

@@ -1,0 +1,215 @@
+"""Image -> sites: a label image of small connected regions, 2D or 3D."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+from skimage.filters import sobel
+from skimage.segmentation import watershed
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.picture import Picture, Pixels
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.face_kernels import joined, parts, sums, touching
+from napari_gsw.core.sites.pixel_kernels import merged, paint_into
+from napari_gsw.core.sites.slic_kernels import clustered
+
+Sites = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+# SLIC is run again with more compactness while it makes less than this share of the sites that are asked for.
+LEAST_SHARE = 0.75
+MOST_DOUBLINGS = 8
+ROUNDS = 5
+
+
+def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = None) -> Sites:
+    """Group the pixels of a picture into sites.
+
+    Parameters
+    ----------
+    picture : the converted image.
+    settings : ``superpixels``, ``site_size``, ``site_count``, ``compactness`` and ``smoothing`` are read.
+    mask : (\\*shape,) true where sites are wanted; None for everywhere.
+
+    Returns
+    -------
+    (\\*shape,) int32, 1..n for the sites in the order of their first pixel, 0 outside the mask. Every site is
+    connected through pixel faces.
+    """
+    inside = check_mask(mask, picture.shape)
+    channels = picture.channels
+    if settings.smoothing > 0:
+        widths = (settings.smoothing,) * len(picture.shape) + (0,)
+        channels = ndimage.gaussian_filter(channels, widths)
+    if settings.superpixels == "slic":
+        return _slic(np.ascontiguousarray(channels), settings, inside)
+    make = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
+    made = make[settings.superpixels](channels, settings, inside)
+    # A part of the mask that got no seed of its own is a site too.
+    return connected(np.where(made == 0, made.max() + 1, made), inside)
+
+
+def given_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | None = None) -> Sites:
+    """A user's label image as sites: 0 is not a site, gaps in the numbering close, parts that do not touch separate."""
+    array = np.asarray(labels)
+    if array.shape != shape:
+        raise InputError(f"the label image must have the image's shape {shape}, not {array.shape}")
+    if array.dtype.kind not in "bui":
+        raise InputError(f"the label image must hold whole numbers, not {array.dtype}")
+    if array.size and array.min() < 0:
+        raise InputError(f"the label image must hold numbers >= 0, not {array.min()}")
+    sites = connected(array, check_mask(mask, shape))
+    if sites.max(initial=0) == 0:
+        raise InputError("the label image has no site: every pixel is 0 (background) or masked")
+    return sites
+
+
+def connected(labels: NDArray[np.generic], inside: Mask | None) -> Sites:
+    """Number the face-connected parts of equal non-zero labels 1..n by their first pixel in scan order."""
+    if inside is not None:
+        labels = np.where(inside, labels, 0)
+    if labels.dtype.kind == "b" or (labels.min() >= 0 and labels.max() <= np.iinfo(np.int32).max):
+        numbers = labels.astype(np.int32)
+    else:  # only which labels are equal matters, and which are 0
+        numbers = np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
+        numbers += 1
+        numbers[labels == 0] = 0
+    return parts(np.ascontiguousarray(numbers).reshape(_deep(labels.shape)))[0].reshape(labels.shape)
+
+
+def _deep(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in three dimensions, for kernels."""
+    return (1,) * (3 - len(shape)) + shape
+
+
+def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
+    if mask is None:
+        return None
+    inside = np.asarray(mask) != 0
+    if inside.shape != shape:
+        raise InputError(f"the mask must have the image's shape {shape}, not {inside.shape}")
+    if not inside.any():
+        raise InputError("the mask has no pixel: it must be non-zero where the image is to be segmented")
+    return None if inside.all() else inside
+
+
+def _wanted(settings: Settings, shape: tuple[int, ...], inside: Mask | None) -> int:
+    """How many sites are asked for."""
+    return settings.wanted_sites(int(np.prod(shape)) if inside is None else int(inside.sum()))
+
+
+def _slic(channels: Pixels, settings: Settings, inside: Mask | None) -> Sites:
+    """SLIC (Achanta et al. 2012), with as much compactness as it takes.
+
+    On a noisy image clusters of colour are not clusters in space, and tidying them up leaves a few huge sites; so the
+    compactness doubles until the number of sites is about the one that is asked for.
+    """
+    shape = channels.shape[:-1]
+    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
+    wanted = settings.wanted_sites(pixels)
+    if wanted == 1:
+        return connected(np.ones(shape, np.int32), inside)
+    cells, side = grid_of(shape, wanted, pixels)
+    space = channels.reshape(*_deep(shape), channels.shape[-1])
+    mask = np.zeros((0, 0, 0), bool) if inside is None else inside.reshape(_deep(shape))
+    compactness = settings.compactness
+    for _ in range(MOST_DOUBLINGS):
+        sites = _tidy(clustered(space, mask, cells, compactness / side, ROUNDS), space, pixels // (2 * wanted))
+        if int(sites.max()) >= LEAST_SHARE * wanted:
+            break
+        compactness *= 2
+    return sites.reshape(shape)
+
+
+def grid_of(shape: tuple[int, ...], wanted: int, pixels: int) -> tuple[tuple[int, int, int], float]:
+    """Cells along three axes that cut a shape of so many pixels into about as many cubes as are wanted; their side.
+
+    >>> grid_of((30, 40), 12, 1200)
+    ((1, 3, 4), 10.0)
+    >>> grid_of((2, 50), 10, 100)  # too thin to be cut along the first axis
+    ((1, 1, 10), 5.0)
+    """
+    rest, side = float(pixels), 1.0
+    for cut, length in enumerate(sorted(shape)):
+        side = (rest / wanted) ** (1 / (len(shape) - cut))
+        if length >= side:
+            break
+        rest /= length
+    deep = _deep(shape)
+    depth, height, width = (max(1, round(length / side)) for length in deep)
+    return (depth, height, width), side
+
+
+def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
+    """(Z, Y, X) sites from clusters: their connected parts, of which the small ones join the neighbour most alike."""
+    found, count = parts(clusters)
+    flat = channels.reshape(found.size, -1)
+    edges, _, _ = touching(found, np.empty((found.size, 0), np.float32), count)
+    total, pixels = sums(flat, found.ravel(), count)
+    numbers = joined(edges, total, pixels, np.argsort(pixels, kind="stable"), smallest)
+    sites = np.empty_like(found)
+    paint_into(found.ravel(), np.concatenate((np.zeros(1, np.int32), numbers)), sites.ravel())
+    return sites
+
+
+def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    height = np.sqrt(sum(sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
+    wanted = _wanted(settings, channels.shape[:-1], inside)
+    # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
+    result = watershed(height, markers=wanted, mask=inside, compactness=settings.compactness / 10)
+    return np.asarray(result)
+
+
+def _grid(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    shape = channels.shape[:-1]
+    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
+    side = (pixels / _wanted(settings, shape, inside)) ** (1 / len(shape))
+    blocks = np.zeros(shape, np.int64)
+    for axis, length in enumerate(shape):
+        parts = max(1, round(length / side))
+        index = np.arange(length) * parts // length
+        blocks = blocks * parts + index.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return blocks + 1
+
+
+def _felzenszwalb(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    """Merging along pixel faces, in any number of dimensions and within a mask, unlike scikit-image's.
+
+    The scale is found by bisection, so that the mean site has the size that is asked for.
+    """
+    shape = channels.shape[:-1]
+    numbers = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    left, right, weight = [], [], []
+    for axis in range(len(shape)):
+        a = np.moveaxis(numbers, axis, 0)
+        c = np.moveaxis(channels, axis, 0)
+        keep = np.ones(a[1:].shape, bool)
+        if inside is not None:
+            m = np.moveaxis(inside, axis, 0)
+            keep = m[1:] & m[:-1]
+        left.append(a[:-1][keep])
+        right.append(a[1:][keep])
+        weight.append(np.linalg.norm(c[1:] - c[:-1], axis=-1)[keep])
+    weights = np.concatenate(weight).astype(np.float32)
+    order = np.argsort(weights, kind="stable")
+    edges = np.concatenate(left)[order], np.concatenate(right)[order], weights[order]
+
+    wanted = _wanted(settings, shape, inside)
+    outside = 0 if inside is None else int(inside.size - inside.sum())
+    smallest = max(1, (numbers.size - outside) // wanted // 4)
+    low, high = 1e-3, 1e5
+    for _ in range(12):
+        middle = geometric_mean(low, high)
+        roots = merged(*edges, numbers.size, middle, smallest)
+        found = int((roots == numbers.ravel()).sum()) - outside
+        if abs(found - wanted) <= 0.02 * wanted:
+            break
+        low, high = (middle, high) if found > wanted else (low, middle)
+    return roots.reshape(shape) + 1
+
+
+def geometric_mean(low: float, high: float) -> float:
+    """The geometric mean: the scale is searched over many orders of magnitude."""
+    return float(np.sqrt(low * high))

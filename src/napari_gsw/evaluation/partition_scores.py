@@ -1,0 +1,306 @@
+"""How well two segmentations agree.
+
+All functions take label images (or any arrays) of one shape; equal numbers mean the same region, and the numbers
+themselves mean nothing. `where` leaves pixels out, such as those that nobody labelled.
+
+:func:`scores` measures all of it at once, and :func:`disagreement` draws where two segmentations differ. Both count
+the regions of a pair of segmentations in one table, and every figure but the boundary's is read from that table; the
+boundary's has a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation.boundary_score import Boundaries, Mask, boundary_f, default_tolerance
+
+__all__ = [
+    "Scores",
+    "adjusted_rand",
+    "best_overlap",
+    "boundary_f",
+    "contingency",
+    "covering",
+    "default_tolerance",
+    "disagreement",
+    "probabilistic_rand",
+    "rand_index",
+    "scores",
+    "variation_of_information",
+]
+
+Report = Callable[[str], None]
+
+# Labels are looked up in a table as long as this or as there are pixels, whichever is more; others are sorted.
+LOOKUP = 2**16
+
+
+class Scores(NamedTuple):
+    """How well a segmentation agrees with a reference, or with several on average.
+
+    Attributes
+    ----------
+    rand, adjusted_rand, variation_of_information, covering, boundary_f : as the functions of these names tell.
+    regions, reference_regions : how many labels the segmentation and the reference have where they are compared.
+    """
+
+    rand: float
+    adjusted_rand: float
+    variation_of_information: float
+    covering: float
+    boundary_f: float
+    regions: float
+    reference_regions: float
+
+
+def scores(
+    segmentation: ArrayLike,
+    references: Sequence[ArrayLike],
+    *,
+    tolerance: float | None = None,
+    ignore_background: bool = False,
+    report: Report | None = None,
+) -> list[Scores]:
+    """All measures of this module, for each reference and for all of them together.
+
+    Parameters
+    ----------
+    segmentation : label image of any number of dimensions.
+    references : label images of the same shape.
+    tolerance : in pixels; None takes 0.75 % of the image's diagonal.
+    ignore_background : leave out of each comparison the pixels that have the label 0 in its reference.
+    report : called with the name of each step before it; an exception that it raises ends the work.
+
+    Returns
+    -------
+    One row for each reference. If there are several, one more for all: the means of the others (that of the Rand
+    index is the probabilistic Rand index), and the boundary measure against all references together.
+
+    Examples
+    --------
+    >>> [row.covering for row in scores([0, 0, 1, 1], [[5, 5, 3, 3], [1, 1, 1, 1]])]
+    [1.0, 0.5, 0.75]
+    """
+    found, many = _checked(segmentation, references)
+    edges = Boundaries(found, tolerance)
+    rows = []
+    for k, reference in enumerate(many):
+        which = f"reference {k + 1} of {len(many)}" if len(many) > 1 else "the reference"
+        where = reference != 0 if ignore_background else None
+        _tell(report, f"regions of {which}")
+        table = contingency(found, reference, where)
+        figures = (_rand(table), _adjusted_rand(table), _information(table), _covering(table.T.tocsr()))
+        _tell(report, f"boundaries of {which}")
+        rows.append(Scores(*figures, edges.add(reference, where), *map(float, table.shape)))
+    if len(rows) > 1:
+        rows.append(Scores(*np.mean(rows, axis=0).tolist())._replace(boundary_f=edges.f()))
+    return rows
+
+
+def disagreement(
+    segmentation: ArrayLike,
+    references: Sequence[ArrayLike],
+    *,
+    ignore_background: bool = False,
+    report: Report | None = None,
+) -> NDArray[np.float32]:
+    """Share of the references that see another region at a pixel, 0 to 1, of the segmentation's shape.
+
+    The regions of the segmentation are paired with those of each reference such that the pairs share as many pixels
+    as they can; each has at most one partner, and a pixel that does not lie in both regions of a pair differs.
+
+    Parameters
+    ----------
+    ignore_background : count at each pixel only the references that have a label other than 0 there; where there
+        are none, the disagreement is 0.
+    report : as for :func:`scores`.
+
+    Examples
+    --------
+    >>> disagreement([0, 0, 0, 1], [[7, 7, 4, 4]]).tolist()
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    found, many = _checked(segmentation, references)
+    differing = np.zeros(found.shape, np.float32)
+    asked = np.zeros(found.shape, np.float32)
+    for k, reference in enumerate(many):
+        _tell(report, f"differences from reference {k + 1} of {len(many)}" if len(many) > 1 else "differences")
+        where = reference != 0 if ignore_background else np.ones(found.shape, bool)
+        differing[where] += _differs(found[where], reference[where])
+        asked += where
+    return np.divide(differing, asked, out=differing, where=asked > 0)
+
+
+def contingency(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> sparse.csr_array:
+    """Number of pixels with the i-th label of a and the j-th label of b, shape (regions of a, regions of b)."""
+    x, y = np.asarray(a), np.asarray(b)
+    if x.shape != y.shape:
+        raise InputError(f"two segmentations must have the same shape, not {x.shape} and {y.shape}")
+    if where is not None:
+        keep = np.asarray(where, dtype=bool)
+        x, y = x[keep], y[keep]
+    if x.size == 0:
+        raise InputError("there is no pixel to compare")
+    return _table(*_numbered(x), *_numbered(y))
+
+
+def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
+    """Share of the pairs of pixels on which two segmentations agree: together in both, or apart in both.
+
+    >>> round(rand_index([0, 0, 1, 1], [0, 0, 1, 2]), 4)
+    0.8333
+    """
+    return _rand(contingency(a, b, where))
+
+
+def adjusted_rand(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
+    """Rand index corrected for chance: 0 for unrelated segmentations with these sizes, 1 for equal ones."""
+    return _adjusted_rand(contingency(a, b, where))
+
+
+def probabilistic_rand(segmentation: ArrayLike, humans: Sequence[ArrayLike], where: ArrayLike | None = None) -> float:
+    """Rand index averaged over several people's segmentations of the image."""
+    if not len(humans):
+        raise InputError("the probabilistic Rand index needs at least one human segmentation")
+    return float(np.mean([rand_index(segmentation, human, where) for human in humans]))
+
+
+def variation_of_information(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
+    """H(a | b) + H(b | a) in bits: 0 for equal segmentations.
+
+    >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1])
+    2.0
+    """
+    return _information(contingency(a, b, where))
+
+
+def covering(segmentation: ArrayLike, human: ArrayLike, where: ArrayLike | None = None) -> float:
+    """How well the human's regions are covered: their best intersection over union, averaged by their size."""
+    return _covering(contingency(human, segmentation, where))
+
+
+def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
+    """For each object of the reference (0 is background) the best intersection over union of any region, averaged.
+
+    1 if the reference has no object.
+
+    >>> best_overlap([0, 1, 1, 2], [0, 1, 1, 1])
+    0.6666666666666666
+    """
+    objects = np.unique(np.asarray(human)) > 0
+    best = _overlaps(contingency(human, segmentation))[1]
+    return float(best[objects].mean()) if objects.any() else 1.0
+
+
+def _checked(
+    segmentation: ArrayLike, references: Sequence[ArrayLike]
+) -> tuple[NDArray[np.generic], list[NDArray[np.generic]]]:
+    found, many = np.asarray(segmentation), [np.asarray(r) for r in references]
+    if not many:
+        raise InputError("choose at least one reference to compare with")
+    for reference in many:
+        if reference.shape != found.shape:
+            raise InputError(f"two segmentations must have the same shape, not {found.shape} and {reference.shape}")
+    return found, many
+
+
+def _tell(report: Report | None, step: str) -> None:
+    if report is not None:
+        report(step)
+
+
+def _numbered(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
+    """Labels as numbers 0 to n - 1, shape (pixels,), and n."""
+    x = labels.ravel()
+    if x.dtype.kind in "biu":
+        low, high = int(x.min()), int(x.max())
+        # A lookup is an order of magnitude faster than the sort of np.unique.
+        if high - low < max(x.size, LOOKUP) and high < 2**63:
+            place = x.astype(np.int64) - low
+            used = np.zeros(high - low + 1, bool)
+            used[place] = True
+            return (np.cumsum(used, dtype=np.intp) - 1)[place], int(used.sum())
+    values, codes = np.unique(x, return_inverse=True)
+    return codes.ravel(), len(values)
+
+
+def _table(i: NDArray[np.intp], n: int, j: NDArray[np.intp], m: int) -> sparse.csr_array:
+    """How often the numbers i (below n) and j (below m) come together, shape (n, m)."""
+    if n * m <= max(i.size, LOOKUP):
+        return sparse.csr_array(np.bincount(i * m + j, minlength=n * m).reshape(n, m))
+    return sparse.coo_array((np.ones(i.size, np.int64), (i, j)), shape=(n, m)).tocsr()
+
+
+def _differs(a: NDArray[np.generic], b: NDArray[np.generic]) -> Mask:
+    """Pixels whose label in a is not the partner of their label in b, shape (pixels,)."""
+    if a.size == 0:
+        return np.zeros(0, bool)
+    (i, n), (j, m) = _numbered(a), _numbered(b)
+    overlap = _table(i, n, j, m).astype(np.float64)
+    # The matching must be full, so each label of a also has a dummy partner that shares nothing. One is added to
+    # all weights because a weight of 0 is no edge; each label takes one edge, so it changes no comparison.
+    overlap.data += 1
+    rows, columns = min_weight_full_bipartite_matching(
+        sparse.hstack([overlap, sparse.eye_array(n)], format="csr"), maximize=True
+    )
+    partner = np.empty(n, np.intp)
+    partner[rows] = columns
+    differs: Mask = partner[i] != j
+    return differs
+
+
+def _rand(table: sparse.csr_array) -> float:
+    same, in_a, in_b, pairs = _pairs(table)
+    return 1.0 if pairs == 0 else (pairs + 2 * same - in_a - in_b) / pairs
+
+
+def _adjusted_rand(table: sparse.csr_array) -> float:
+    same, in_a, in_b, pairs = _pairs(table)
+    expected = in_a * in_b / pairs if pairs else 0.0
+    most = (in_a + in_b) / 2
+    return 1.0 if most == expected else (same - expected) / (most - expected)
+
+
+def _information(table: sparse.csr_array) -> float:
+    joint = _entropy(table.data)
+    return max(2 * joint - _entropy(table.sum(axis=0)) - _entropy(table.sum(axis=1)), 0.0)
+
+
+def _covering(table: sparse.csr_array) -> float:
+    """Covering of the regions of the rows by those of the columns."""
+    pixels, best = _overlaps(table)
+    return float(pixels @ best / pixels.sum())
+
+
+def _overlaps(table: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Pixels of the regions of the rows, and the best intersection over union of each with one of the columns."""
+    each = table.tocoo()
+    rows = np.asarray(table.sum(axis=1)).ravel()
+    columns = np.asarray(table.sum(axis=0)).ravel()
+    overlap = each.data / (rows[each.row] + columns[each.col] - each.data)
+    best = np.zeros(len(rows))
+    np.maximum.at(best, each.row, overlap)
+    return rows, best
+
+
+def _pairs(table: sparse.csr_array) -> tuple[float, float, float, float]:
+    """Pairs together in both, in a, in b, and all pairs; as floats, since they may exceed 64-bit integers."""
+
+    def choose(counts: ArrayLike) -> float:
+        c = np.asarray(counts, dtype=np.float64)
+        return float(np.sum(c * (c - 1)) / 2)
+
+    return choose(table.data), choose(table.sum(axis=1)), choose(table.sum(axis=0)), choose(table.sum())
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    p = np.asarray(counts, dtype=np.float64).ravel()
+    p = p[p > 0] / p.sum()
+    return float(-np.sum(p * np.log2(p)))

@@ -1,0 +1,129 @@
+"""Pictures of a result: the overlay, the trace and the uncertainty, drawn without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.color import lab2rgb
+
+from napari_gsw.core.image.lazy import is_lazy, read
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.model.block_assembly import opened
+from napari_gsw.core.posterior.result import Result, Trace
+
+DPI = 150
+# Of a lazy image no more pixels than this are drawn along an axis.
+MOST_DRAWN = 2000
+INK = "#1f77b4"
+MARK = "#d62728"
+GREY = "#666666"
+
+
+def middle(volume: NDArray[Any]) -> NDArray[Any]:
+    """A 2D image as it is, of a volume the middle slice."""
+    return volume if volume.ndim == 2 else volume[len(volume) // 2]
+
+
+def shown(image: NDArray[Any], axes: str = "auto") -> NDArray[np.float64]:
+    """An image as RGB in 0..1, as a person would look at it: RGB as it is, anything else as grey."""
+    seen = picture(image, axes)
+    if seen.rgb:
+        rgb: NDArray[np.float64] = np.asarray(lab2rgb(seen.channels), dtype=np.float64)
+    else:
+        rgb = np.repeat(seen.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
+    return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
+
+
+def palette(count: int) -> NDArray[np.float64]:
+    """Colours of equal lightness whose hues are as far apart as the golden angle keeps them, (count, 3) in 0..1."""
+    angle = 2.399963 * np.arange(count) + 0.6
+    lightness = 62 + 14 * (np.arange(count) % 3 - 1)
+    lab = np.stack((lightness, 55 * np.cos(angle), 55 * np.sin(angle)), axis=-1)
+    return np.asarray(lab2rgb(lab[np.newaxis])[0], dtype=np.float64)
+
+
+def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
+    """The image tinted by cluster, with fine white boundaries: (y, x, 3) uint8; of a lazy one every so many pixels."""
+    if is_lazy(image):
+        whole = opened(image, axes)
+        step = -(-max(whole.shape) // MOST_DRAWN)
+        image, axes, labels = whole.every(step), whole.axes, coarse(labels, step)
+    numbers, flat = np.unique(middle(labels), return_inverse=True)
+    base = shown(image, axes)
+    colours = palette(len(numbers))[flat.reshape(base.shape[:2])]
+    tinted = np.where(middle(labels)[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
+    edge = np.zeros(base.shape[:2], bool)
+    edge[:-1] |= middle(labels)[:-1] != middle(labels)[1:]
+    edge[:, :-1] |= middle(labels)[:, :-1] != middle(labels)[:, 1:]
+    tinted[edge] = 0.25 * tinted[edge] + 0.75
+    return (np.clip(tinted, 0, 1) * 255).round().astype(np.uint8)
+
+
+def coarse(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
+    """Every so many pixels of an image, in memory; of one that is in memory, all of them."""
+    if not is_lazy(values):
+        return values
+    jump = step or -(-max(values.shape) // MOST_DRAWN)
+    return read(values, (slice(None, None, jump),) * values.ndim)
+
+
+def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
+    import imageio.v3 as iio
+
+    iio.imwrite(path, overlay(image, labels, axes))
+
+
+def save_trace(traces: Sequence[Trace], path: Path) -> None:
+    """Log posterior and number of clusters against sweeps, one line a chain, with the best state marked."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    inks = [INK] if len(traces) == 1 else [tuple(c) for c in palette(len(traces))]
+    for trace, ink in zip(traces, inks, strict=True):
+        upper.plot(trace.sweep, trace.log_posterior, color=ink, linewidth=1)
+        lower.step(trace.sweep, trace.n_clusters, color=ink, linewidth=1, where="post")
+    first = max(traces, key=lambda t: t.log_posterior.max(initial=-np.inf))
+    if len(first.sweep):
+        best = int(np.argmax(first.log_posterior))
+        upper.plot(first.sweep[best], first.log_posterior[best], "o", color=MARK, markersize=5)
+        text = f"best {first.log_posterior[best]:,.1f} at sweep {first.sweep[best]:,}"
+        upper.text(0.98, 0.06, text, color=MARK, ha="right", va="bottom", transform=upper.transAxes)
+        # The climb of the first sweeps would flatten everything after it.
+        late = np.concatenate([t.log_posterior[len(t.sweep) // 20 :] for t in traces])
+        room = 0.1 * (np.ptp(late) or 1.0)
+        upper.set_ylim(late.min() - room, late.max() + room)
+    upper.set_ylabel("log posterior")
+    lower.set_ylabel("clusters")
+    lower.set_xlabel("sweep")
+    lower.yaxis.get_major_locator().set_params(integer=True)
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+        axes.ticklabel_format(useOffset=False, style="plain")
+    figure.savefig(path, dpi=DPI)
+
+
+def save_uncertainty(result: Result, path: Path) -> None:
+    """Boundary probability beside the uncertainty of the sites."""
+    from matplotlib.figure import Figure
+
+    boundary, unsure = middle(coarse(result.boundary)), middle(coarse(result.uncertainty))
+    known = not np.isnan(result.snapshot.together).any()
+    height, width = boundary.shape
+    figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")
+    for axes, values, title in zip(
+        figure.subplots(1, 2),
+        (boundary, unsure),
+        ("probability of a boundary", "uncertainty of a site (bits)"),
+        strict=True,
+    ):
+        drawn = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(title if known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
+        axes.set_axis_off()
+        figure.colorbar(drawn, ax=axes, shrink=0.8)
+    figure.savefig(path, dpi=DPI)

@@ -1,0 +1,91 @@
+"""What a posterior says, as files: images of uncertainty, the range of segmentations, and whether to trust them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+
+from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.posterior.human_boundary import human_boundary
+from napari_gsw.core.posterior.result import Result
+from napari_gsw.files.label_formats import geometry, write_values
+from napari_gsw.files.labels import companion, put_labels
+
+RANGE = ("coarsest", "finest", "farthest")
+# All that `write_posterior` may write.
+FILES = (
+    "entropy.tif",
+    "boundary.tif",
+    "contour.tif",
+    "people.tif",
+    *(f"{name}.tif" for name in RANGE),
+    *(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *RANGE)),
+    "posterior.json",
+)
+
+
+def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str = "labels.tif") -> None:
+    """Write what is known beside the labels; before the burn-in is over that is the verdict alone.
+
+    entropy.tif : how unsure the model is of each site, in bits. boundary.tif : its probability of a boundary through
+    each pixel. contour.tif : the same as a hierarchy; what is above a threshold are closed boundaries. people.tif : the
+    probability that a person draws a boundary there (colour or grey images of two dimensions). coarsest.tif,
+    finest.tif, farthest.tif : clusters of the segmentations at the edge of the 95 % ball. posterior.json : R-hat,
+    effective samples, the ball's radius, in figures and in a sentence.
+    """
+
+    lazily = is_lazy(result.labels)
+
+    def put(name: str, values: NDArray[np.float32]) -> None:
+        file = folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+        if lazily:
+            write_values(values, file, geometry(values.ndim), name)
+        else:
+            tifffile.imwrite(file, values)
+
+    if result.summary.known:
+        put("entropy", result.uncertainty)
+        put("boundary", result.boundary)
+        put("contour", result.contour)
+        touching = result.problem.graph is not None and (result.problem.graph.order == 1).all()
+        if result.labels.ndim == 2 and touching and not lazily:
+            put("people", human_boundary(image, result))
+        for name in RANGE:
+            clusters = result.problem.paint((result.summary.extremes[name] + 1).astype(np.uint32))
+            file = folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+            put_labels(clusters, file, name=name)
+    content = json.dumps(described(result), indent=2)
+    (folder / companion(labels_name, "posterior.json")).write_text(content + "\n", encoding="utf-8")
+
+
+def described(result: Result) -> dict[str, Any]:
+    """The posterior in figures, ready for JSON; what is infinite or not known is null."""
+    found = result.diagnosis
+    content: dict[str, Any] = {
+        "verdict": found.sentence,
+        "agree": found.agree,
+        "chains": found.chains,
+        "sweeps": found.sweeps,
+        "mixing": {name: {"r_hat": _number(m.r_hat), "ess": _number(m.ess)} for name, m in found.mixing.items()},
+        "edge_deviation": _number(found.edge_deviation),
+        "clusters": result.n_clusters,
+        "regions": result.n_regions,
+    }
+    if result.summary.known:
+        ball = result.credible_ball()
+        content["credible_ball"] = {
+            "level": ball.level,
+            "radius_bits": ball.radius,
+            **{name: int(result.draws[getattr(ball, name)].max()) + 1 for name in RANGE},
+        }
+        content["mean_uncertainty_bits"] = float(result.uncertainty.mean())
+    return content
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None

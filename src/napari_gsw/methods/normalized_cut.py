@@ -1,0 +1,76 @@
+"""Normalized cuts after Shi and Malik (2000) on the graph of superpixels.
+
+Superpixels and colours are the package's own. Two that touch are tied by exp(-(d / colour)^2), d the distance of their
+mean colours, as in scikit-image's region graphs. The cuts are the package's own too, because scikit-image's need a
+hundred eigenvectors for each of them and fail on pictures of a few flat colours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.setting import Options, knob
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.methods.cuts import parts
+from napari_gsw.methods.photographs import numbered
+
+
+@dataclass(frozen=True)
+class NormalizedCut(Options):
+    """Settings of the normalized cut."""
+
+    site_size: int = knob(
+        200,
+        "normalized-cut",
+        "Mean number of pixels in a superpixel.",
+        low=1,
+        title="Site size",
+    )
+    colour: float = knob(
+        10.0,
+        "normalized-cut",
+        "Colour difference (in units of Lab) at which two superpixels are tied to 37 %.",
+        low=0.0,
+        open_low=True,
+        title="Colour width",
+    )
+    threshold: float = knob(
+        0.03,
+        "normalized-cut",
+        "Largest cost of a cut: larger values make more regions.",
+        low=0.0,
+        high=2.0,
+    )
+
+
+DEFAULT = NormalizedCut()
+
+
+def normalized_cut(
+    image: ArrayLike, options: NormalizedCut = DEFAULT, axes: str = "auto", seed: int = 0
+) -> NDArray[np.int32]:
+    """Segment an image of any kind that the package takes, in two or three dimensions.
+
+    Parameters
+    ----------
+    image : array, as for :func:`napari_gsw.core.image.picture.picture`.
+    options : size of the superpixels, ties and threshold.
+    axes : as for ``picture``.
+    seed : of the vectors from which the eigenvectors of large graphs are sought.
+
+    Returns
+    -------
+    (\\*shape,) int32, regions 1..k in the order of their first pixel. A region need not be connected.
+    """
+    seen = picture(image, axes)
+    sites = superpixels(seen, Settings(site_size=options.site_size))
+    graph = region_graph(seen, sites)
+    tie = np.exp(-np.square(graph.difference / options.colour))
+    part = parts(graph.n, graph.edges, tie, options.threshold, np.random.default_rng(seed))
+    return numbered(part[sites - 1])

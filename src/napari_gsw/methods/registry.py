@@ -1,0 +1,157 @@
+"""All methods by name: ours, and those it is compared with.
+
+A :class:`Choice` is a method with everything that it depends on, so that whoever runs it (the command line, an
+evaluation, a script) need not know which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline import segment as pipeline
+from napari_gsw.core.pipeline.segment import Report
+from napari_gsw.core.posterior.result import Result
+from napari_gsw.core.presets import DEFAULT_PRESET, preset
+from napari_gsw.core.setting import Options
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.versions import all_versions
+from napari_gsw.methods import crp
+from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
+from napari_gsw.methods.mean_shift import MeanShift, mean_shift
+from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
+
+Labels = NDArray[np.integer[Any]]
+
+
+class Outcome(NamedTuple):
+    """What a method has found.
+
+    Attributes
+    ----------
+    labels : label image of the picture's shape.
+    provenance : what made it, ready for JSON.
+    result : trace, uncertainty and all the rest, of the methods that sample; otherwise None.
+    """
+
+    labels: Labels
+    provenance: Mapping[str, Any]
+    result: Result | None
+
+
+class Method(NamedTuple):
+    """A way to segment.
+
+    Attributes
+    ----------
+    help : a few words for a person.
+    options : the settings of its own, or None.
+    samples : whether it is a chain on sites, and so takes the settings of sites, features and sweeps.
+    """
+
+    help: str
+    options: type[Options] | None
+    samples: bool
+
+
+METHODS: Mapping[str, Method] = {
+    "gsw": Method("Potts-partition model, generalized Swendsen-Wang sampler", None, True),
+    "rdd-crp": Method("region-level distance-dependent Chinese restaurant process", crp.RddCrp, True),
+    "dd-crp": Method("distance-dependent Chinese restaurant process", crp.DdCrp, True),
+    "mean-shift": Method("mean shift: OpenCV's filtering with region merging", MeanShift, False),
+    "felzenszwalb": Method("scikit-image's graph-based segmentation", Felzenszwalb, False),
+    "normalized-cut": Method("normalized cut of the graph of superpixels", NormalizedCut, False),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the package's settings (axes, sites, features, sweeps ...) and the method's own."""
+
+    method: str
+    settings: Settings
+    options: Options | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: those that the method reads."""
+        own = {} if self.options is None else self.options.to_dict()
+        return {"method": self.method, **(self.settings.to_dict() if METHODS[self.method].samples else {}), **own}
+
+
+def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapping[str, Any] | None = None) -> Choice:
+    """A method by name, with a preset and single settings changed; a setting of the method's own goes first.
+
+    >>> choose("rdd-crp", "paper", {"gamma": 0.1, "evidence": 5}).to_dict()["gamma"]
+    0.1
+    """
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    kind = METHODS[method]
+    mine = {} if kind.options is None else dict(kind.options.knobs())
+    own = {name: value for name, value in (changes or {}).items() if name in mine}
+    rest = {name: value for name, value in (changes or {}).items() if name not in mine}
+    for name in rest:
+        if not kind.samples and name != "axes":
+            raise InputError(f"{method} has no setting {name!r}; it has {', '.join(mine)}")
+    return Choice(method, preset(preset_name, **rest), None if kind.options is None else kind.options(**own))
+
+
+def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report | None = None, **given: Any) -> Outcome:
+    """Segment an image by any method.
+
+    Parameters
+    ----------
+    choice : as :func:`choose` makes it.
+    seed : of the methods that draw random numbers.
+    report : as for :func:`napari_gsw.segment`.
+    given : arrays such as ``sites`` and ``mask``, for the methods that take them.
+
+    Examples
+    --------
+    >>> stripes = np.kron(np.eye(2), np.ones((30, 30)))
+    >>> int(segment(stripes, choose("normalized-cut", changes={"site_size": 40})).labels.max())
+    4
+    """
+    takes = {"gsw": ("sites", "mask", "seeds", "init"), "rdd-crp": ("sites", "mask"), "dd-crp": ("sites", "mask")}
+    for name in given:
+        if name not in takes.get(choice.method, ()):
+            raise InputError(f"{choice.method} takes no {name}")
+    settings, options = choice.settings, choice.options
+    if METHODS[choice.method].samples:
+        found = (
+            crp.segment(image, settings, options, seed, report=report, **given)
+            if isinstance(options, crp.DdCrp)
+            else pipeline.segment(image, settings, seed=seed, report=report, **given)
+        )
+        return Outcome(found.labels, found.provenance, found)
+    if report:
+        report(choice.method, None)
+    labels = _WHOLE[choice.method](image, options, settings.axes, seed)
+    return Outcome(labels, _provenance(image, choice, seed, labels), None)
+
+
+# The methods that are one call: image, options, axes, seed -> labels.
+_WHOLE: Mapping[str, Callable[[Any, Any, str, int], Labels]] = {
+    "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
+    "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
+    "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
+}
+
+
+def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: Labels) -> dict[str, Any]:
+    array = np.asarray(image)
+    return {
+        "software": "napari-gsw",
+        "versions": all_versions(),
+        "image": {
+            "shape": list(array.shape), "dtype": str(array.dtype), "sha256": pipeline.array_hash(array),
+        },
+        "method": choice.to_dict(),
+        "seed": seed,
+        "regions": len(np.unique(labels)),
+    }  # fmt: skip

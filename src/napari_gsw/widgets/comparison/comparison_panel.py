@@ -1,0 +1,390 @@
+"""The widget "Compare segmentations": choose Labels layers, read how well they agree, see where they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import napari
+from napari.layers import Image, Labels
+from napari.utils.notifications import show_error
+from qtpy.QtCore import QSignalBlocker, Qt, QTimer
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QFileDialog,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_gsw.evaluation.partition_scores import default_tolerance
+from napari_gsw.widgets.comparison.comparison_worker import (
+    Comparison,
+    Failure,
+    Outcome,
+    natural_references,
+    natural_segmentation,
+    obstacle,
+    place,
+    size,
+)
+from napari_gsw.widgets.comparison.score_table import ScoreTable, count
+from napari_gsw.widgets.kit.docked import Docked
+from napari_gsw.widgets.kit.link import Link
+
+# How often the step that the worker is at is shown, in milliseconds.
+TICK = 100
+# What happens to the list of layers, or to a layer in it, that can change what there is to choose from.
+CHANGES = {"inserted", "removed", "changed", "reordered", "renamed", "data"}
+# In the metadata of the layers that this panel made, so that nobody else's is written over.
+MARK = "difference"
+
+
+class ComparisonPanel(Docked):
+    """Compares a Labels layer with one or several others."""
+
+    def __init__(self, napari_viewer: napari.Viewer) -> None:
+        super().__init__()
+        self.viewer = napari_viewer
+        self.comparison: Comparison | None = None
+        self.outcome: Outcome | None = None
+        self._layers: list[Labels] = []
+        self._others: list[Labels] = []
+        # What the user chose by hand; None while the panel may choose.
+        self._picked: Labels | None = None
+        self._ticked: list[Labels] | None = None
+        # The comparison that the table shows, and the layer that shows where they differ.
+        self._shown: Comparison | None = None
+        self._drawn: Image | None = None
+        self._build()
+        self._timer = QTimer(self, interval=TICK)
+        self._timer.timeout.connect(self._tick)
+        self.link = Link()
+        self.link.connect(self.viewer.layers.events, self._heard)
+        self.link.at_end(self._end)
+        self.destroyed.connect(self.link.cut)
+        self._list()
+
+    # ---- the form
+
+    def _build(self) -> None:
+        self.segmentation = QComboBox()
+        self.segmentation.setToolTip("The Labels layer that is judged")
+        # A long name must not widen the dock.
+        self.segmentation.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.segmentation.setMinimumContentsLength(10)
+        self.segmentation.activated.connect(self._pick)
+        self.references = QListWidget()
+        self.references.setToolTip("The Labels layers that it is compared with; tick one or several")
+        self.references.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.references.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.references.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.references.setMinimumWidth(80)
+        self.references.setSpacing(1)
+        # The empty box that comes with the system cannot be seen on a dark background.
+        self.references.setStyleSheet("QListView::indicator:unchecked { border: 1px solid #888; border-radius: 2px; }")
+        self.references.setFixedHeight(92)
+        self.references.itemChanged.connect(self._tick_changed)
+        self.tolerance = QDoubleSpinBox()
+        # One step below 0 stands for the default.
+        self.tolerance.setRange(-0.5, 1000)
+        self.tolerance.setSingleStep(0.5)
+        self.tolerance.setDecimals(1)
+        self.tolerance.setSuffix(" pixels")
+        self.tolerance.setSpecialValueText("0.75 % of the diagonal")
+        self.tolerance.setValue(self.tolerance.minimum())
+        self.tolerance.setToolTip(
+            "Boundaries match within this distance.\nOne step below 0 takes 0.75 % of the diagonal, as benchmarks do."
+        )
+        self.tolerance.valueChanged.connect(self._offer)
+        self.ignore = QCheckBox("Ignore background (0) of references")
+        self.ignore.setToolTip(
+            "Leave out the pixels that have the label 0 in a reference, such as those that nobody labelled."
+        )
+        self.show_difference = QCheckBox("Show where they differ")
+        self.show_difference.setChecked(True)
+        self.show_difference.setToolTip(
+            "A layer with the share of the references that see another region at each pixel.\n"
+            "Regions are paired such that they share as many pixels as they can."
+        )
+        self.show_difference.toggled.connect(self._draw)
+        form = QFormLayout()
+        form.setContentsMargins(0, 0, 0, 0)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.addRow("Segmentation", self.segmentation)
+        form.addRow("References", self.references)
+        form.addRow("Tolerance", self.tolerance)
+
+        self.compare_button = QPushButton("Compare")
+        self.compare_button.clicked.connect(self.toggle)
+        self.copy_button = QPushButton("Copy")
+        self.copy_button.setToolTip("Copy the table, with all digits, to paste it into a spreadsheet")
+        self.copy_button.clicked.connect(self.copy)
+        self.save_button = QPushButton("Save CSV...")
+        self.save_button.setToolTip("Save the table, with all digits, as a file")
+        self.save_button.clicked.connect(self._save_as)
+        self.status, self.caption, self.table = QLabel(), QLabel(), ScoreTable()
+        for label in (self.status, self.caption):
+            label.setWordWrap(True)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.copy_button)
+        buttons.addWidget(self.save_button)
+        self.results = QWidget()
+        found = QVBoxLayout(self.results)
+        found.setContentsMargins(0, 0, 0, 0)
+        found.addWidget(self.caption)
+        found.addWidget(self.table)
+        found.addLayout(buttons)
+        self.results.setVisible(False)
+
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.addLayout(form)
+        for widget in (self.ignore, self.show_difference, self.compare_button, self.status, self.results):
+            column.addWidget(widget)
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidget(inside)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(scroll)
+
+    # ---- what the user does
+
+    def toggle(self) -> None:
+        """Begin a comparison, or end the one that goes on."""
+        if self.comparison is None:
+            self.start()
+        else:
+            self.stop()
+
+    def start(self) -> None:
+        """Compare the chosen layers."""
+        segmentation, references = self.chosen
+        if segmentation is None or self.reason is not None:
+            self._offer()
+            return
+        # What was compared stays chosen when layers come and go.
+        self._picked, self._ticked = segmentation, references
+        self.comparison = comparison = Comparison(segmentation, references, self._reach, self.ignore.isChecked())
+        comparison.worker.returned.connect(self._returned)
+        comparison.worker.finished.connect(self._finished)
+        self.compare_button.setText("Stop")
+        self._lock(True)
+        self.status.setText("comparing ...")
+        self._timer.start()
+        comparison.worker.start()
+
+    def stop(self, why: str = "Stopped.") -> None:
+        """End the comparison; the button comes back when the worker has noticed."""
+        if self.comparison is not None:
+            self._timer.stop()
+            self.comparison.worker.quit()
+            self.compare_button.setEnabled(False)
+            self.status.setText(why)
+
+    def copy(self) -> None:
+        """Put the table on the clipboard, columns separated by tabs."""
+        QApplication.clipboard().setText(self.table.written("\t"))
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as a CSV file."""
+        try:
+            Path(path).write_text(self.table.written(","), encoding="utf-8")
+        except OSError as reason:
+            self._complain(f"the figures could not be saved: {reason.strerror or reason}; choose another place")
+        else:
+            self.status.setText(f"Saved {Path(path).name}.")
+
+    def _save_as(self) -> None:
+        dialog = QFileDialog(self, "Save the figures", "comparison.csv", "CSV (*.csv)")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("csv")
+        if dialog.exec():
+            self.save(dialog.selectedFiles()[0])
+        dialog.deleteLater()
+
+    def _pick(self, index: int) -> None:
+        self._picked = self._layers[index]
+        self._list()
+
+    def _tick_changed(self, item: QListWidgetItem) -> None:
+        self._ticked = self._ticks()
+        self._offer()
+
+    # ---- what is chosen
+
+    @property
+    def chosen(self) -> tuple[Labels | None, list[Labels]]:
+        """The segmentation and its references."""
+        index = self.segmentation.currentIndex()
+        return (self._layers[index] if index >= 0 else None), self._ticks()
+
+    @property
+    def reason(self) -> str | None:
+        """Why what is chosen cannot be compared, or None."""
+        segmentation, references = self.chosen
+        if segmentation is None or not self._others:
+            return "Open or make two Labels layers to compare them."
+        if not references:
+            return "Tick a reference to compare with."
+        return obstacle(segmentation, references)
+
+    @property
+    def _reach(self) -> float | None:
+        value = float(self.tolerance.value())
+        return value if value >= 0 else None
+
+    def _ticks(self) -> list[Labels]:
+        states = (self.references.item(row).checkState() for row in range(self.references.count()))
+        return [layer for layer, state in zip(self._others, states, strict=True) if state == Qt.CheckState.Checked]
+
+    # ---- what the comparison does
+
+    def _tick(self) -> None:
+        if self.comparison is not None and self.comparison.step:
+            self.status.setText(f"comparing ... {self.comparison.step}")
+
+    def _returned(self, outcome: Outcome | Failure | None) -> None:
+        if (comparison := self.comparison) is None or outcome is None:
+            return
+        self._timer.stop()  # what is said from here on stays
+        if isinstance(outcome, Failure):
+            self._complain(outcome.reason)
+            return
+        self.outcome, self._shown, self._drawn = outcome, comparison, None
+        self.status.setText("Done.")
+        self.caption.setText(comparison.caption)
+        self.table.fill(comparison.name, comparison.references, outcome.rows)
+        self.results.setVisible(True)
+        self._draw()
+
+    def _finished(self) -> None:
+        """The worker is gone, whether it found something, failed or was stopped; what it said stays to be read."""
+        if self.comparison is None:
+            return
+        self._timer.stop()
+        self.comparison = None
+        self.compare_button.setText("Compare")
+        self._lock(False)
+        said = self.status.text()
+        self._list()  # layers may have come and gone meanwhile
+        self.status.setText(said if self.reason is None else f"{said} {self.reason}")
+
+    def _complain(self, reason: str) -> None:
+        self.status.setText(reason)
+        show_error(f"Compare segmentations: {reason}")
+
+    def _draw(self, _: bool = True) -> None:
+        """Show where they differ, in the layer that already does so if there is one, or hide it."""
+        if self.outcome is None or self._shown is None:
+            return
+        wanted = self.show_difference.isChecked()
+        if self._drawn is None or self._drawn not in self.viewer.layers:
+            self._drawn = self._updated(self.outcome, self._shown)
+            if self._drawn is None and wanted:
+                self._drawn = self._made(self.outcome, self._shown)
+        if self._drawn is not None:
+            self._drawn.visible = wanted
+
+    def _updated(self, outcome: Outcome, comparison: Comparison) -> Image | None:
+        """The layer that showed this pair before, now with this difference, or None."""
+        for layer in self.viewer.layers:
+            if layer.name != comparison.title or layer.metadata.get("napari_gsw") != MARK:
+                continue
+            if layer.data.shape != outcome.difference.shape:
+                self.viewer.layers.remove(layer)
+                return None
+            # In place: the layer keeps its look.
+            layer.data[...] = outcome.difference
+            place(layer, comparison.space)
+            layer.refresh()
+            return layer
+        return None
+
+    def _made(self, outcome: Outcome, comparison: Comparison) -> Image:
+        active = self.viewer.layers.selection.active
+        layer = self.viewer.add_image(
+            outcome.difference, name=comparison.title, colormap="magma", blending="additive", contrast_limits=(0, 1),
+            metadata={"napari_gsw": MARK}, **comparison.space,
+        )  # fmt: skip
+        if active is not None:
+            # Whoever paints goes on in the layer in hand.
+            self.viewer.layers.selection.active = active
+        return layer
+
+    # ---- what the viewer does
+
+    def _heard(self, event: Any) -> None:
+        if event.type not in CHANGES:
+            return
+        if self.comparison is None:
+            self._list()
+        elif any(layer not in self.viewer.layers for layer in self.comparison.layers):
+            self.stop("Stopped, because a layer was removed.")
+
+    def _list(self) -> None:
+        """Offer the Labels layers that there are, topmost first, and keep what the user chose."""
+        self._layers = layers = [layer for layer in list(self.viewer.layers)[::-1] if isinstance(layer, Labels)]
+        if self._picked not in layers:
+            self._picked = None
+        segmentation = self._picked or natural_segmentation(layers, self.viewer.layers.selection.active)
+        self._others = [layer for layer in layers if layer != segmentation]
+        if self._ticked:
+            # Ticks that were all lost with their layers are forgotten; no tick at all is a choice too.
+            self._ticked = [layer for layer in self._ticked if layer in self._others] or None
+        ticked = natural_references(segmentation, self._others) if self._ticked is None else self._ticked
+        with QSignalBlocker(self.segmentation), QSignalBlocker(self.references):
+            self.segmentation.clear()
+            self.segmentation.addItems([layer.name for layer in layers])
+            self.segmentation.setCurrentIndex(layers.index(segmentation) if segmentation is not None else -1)
+            self.references.clear()
+            for layer in self._others:
+                item = QListWidgetItem(layer.name, self.references)
+                item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
+                item.setCheckState(Qt.CheckState.Checked if layer in ticked else Qt.CheckState.Unchecked)
+                item.setToolTip(layer.name if layer.multiscale else f"{layer.name}, {size(layer.data.shape)}")
+        self._offer()
+
+    def _offer(self, _: float = 0.0) -> None:
+        """Say what a comparison would do, or why there can be none."""
+        if self.comparison is not None:
+            return
+        reason = self.reason
+        self.compare_button.setEnabled(reason is None)
+        if reason is None:
+            shape, reach = self._layers[self.segmentation.currentIndex()].data.shape, self._reach
+            reach = default_tolerance(shape) if reach is None else reach
+            reason = f"{size(shape)} pixels, boundaries within {count(reach)} pixels."
+        self.status.setText(reason)
+
+    def _lock(self, locked: bool) -> None:
+        for widget in (self.segmentation, self.references, self.tolerance, self.ignore):
+            widget.setEnabled(not locked)
+
+    # ---- the end
+
+    def shut_down(self) -> None:
+        """End the comparison and let go of the viewer; more than once does no harm."""
+        self._timer.stop()
+        self._end()
+        super().shut_down()
+
+    def _end(self) -> None:
+        """End the comparison; no Qt here, since the panel may already have been destroyed with its window."""
+        if self.comparison is not None:
+            self.comparison.worker.quit()
+            self.comparison = None

@@ -1,0 +1,189 @@
+"""One comparison of segmentations in the background: of which layers, whether they fit, and what is found."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from napari.layers import Labels
+from napari.qt.threading import create_worker
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation.partition_scores import Scores, disagreement, scores
+
+# Where a layer lies in the world; the difference lies where the segmentation does.
+SPACE = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
+
+
+class Outcome(NamedTuple):
+    """What a comparison found.
+
+    Attributes
+    ----------
+    rows : one for each reference, and one for all if there are several.
+    difference : share of the references that disagree at each pixel, of the segmentation's shape.
+    """
+
+    rows: list[Scores]
+    difference: NDArray[np.float32]
+
+
+class Failure(NamedTuple):
+    """Why a comparison found nothing, in one sentence."""
+
+    reason: str
+
+
+class Stopped(Exception):
+    """Somebody asked the worker to end."""
+
+
+class Comparison:
+    """One comparison in the background. Of all that belongs to the panel, this alone leaves the GUI thread.
+
+    Nothing is raised out of the worker: napari loses a RuntimeError of some workers, and announces other exceptions on
+    its own, beside the panel's one sentence.
+
+    Attributes
+    ----------
+    step : what is being done now.
+    worker : napari's worker; it returns an :class:`Outcome` or a :class:`Failure`.
+    """
+
+    def __init__(
+        self, segmentation: Labels, references: Sequence[Labels], tolerance: float | None, ignore_background: bool
+    ) -> None:
+        self.layers = [segmentation, *references]
+        self.name = segmentation.name
+        self.references = [layer.name for layer in references]
+        self.space = space(segmentation)
+        self.step = ""
+        self._options = {"ignore_background": ignore_background}
+        self._tolerance = tolerance
+        self._arrays = [_still(layer) for layer in self.layers]
+        self.worker = create_worker(self._run, _start_thread=False)
+
+    @property
+    def title(self) -> str:
+        """What the layer is called that shows where they differ."""
+        many = len(self.references)
+        return f"{self.name} vs {self.references[0] if many == 1 else f'{many} references'} [difference]"
+
+    @property
+    def caption(self) -> str:
+        """What stands above the figures."""
+        return f"{self.name} against {self.references[0] if len(self.references) == 1 else 'each reference'}:"
+
+    def _run(self) -> Outcome | Failure | None:
+        try:
+            return self._compare()
+        except Stopped:
+            return None
+        except InputError as reason:
+            return Failure(str(reason))
+        except Exception as reason:
+            logging.getLogger(__name__).exception("a comparison failed")
+            return Failure((str(reason) or type(reason).__name__).splitlines()[0])
+        finally:
+            # napari keeps a worker as long as its window, so the pixels must not hang on it.
+            self._arrays.clear()
+
+    def _compare(self) -> Outcome:
+        self._report("reading the layers")
+        found, *many = (np.asarray(array) for array in self._arrays)
+        for name, reference in zip(self.references, many, strict=True):
+            if self._options["ignore_background"] and not reference.any():
+                raise InputError(f"{name!r} has the label 0 everywhere; untick 'Ignore background' or choose another")
+        rows = scores(found, many, tolerance=self._tolerance, report=self._report, **self._options)
+        return Outcome(rows, disagreement(found, many, report=self._report, **self._options))
+
+    def _report(self, step: str) -> None:
+        if self.worker.abort_requested:
+            raise Stopped
+        self.step = step
+
+
+def natural_segmentation(layers: Sequence[Labels], active: object) -> Labels | None:
+    """The layer that a person most likely wants to judge.
+
+    A result of GSW, the active or else the topmost one; else the active or topmost layer that is no truth.
+
+    Parameters
+    ----------
+    layers : topmost first.
+    """
+    ours = [layer for layer in layers if "[GSW]" in layer.name]
+    other = [layer for layer in layers if not _is_truth(layer)]
+    for candidates in (ours, other, layers):
+        for layer in candidates:
+            if layer == active:
+                return layer
+        if candidates:
+            return candidates[0]
+    return None
+
+
+def natural_references(segmentation: Labels | None, others: Sequence[Labels]) -> list[Labels]:
+    """The layers that a person most likely wants to compare with.
+
+    What is called a truth and has the shape of the segmentation, preferably the one that has its name too; without
+    a truth the next layer, preferably of that shape.
+
+    Parameters
+    ----------
+    others : all other layers, topmost first.
+    """
+    if segmentation is None or not others:
+        return []
+    fitting = [layer for layer in others if layer.data.shape == segmentation.data.shape]
+    truths = [layer for layer in fitting if _is_truth(layer)]
+    stem = segmentation.name.split(" [")[0]
+    return [layer for layer in truths if stem in layer.name] or truths or fitting[:1] or list(others[:1])
+
+
+def obstacle(segmentation: Labels, references: Sequence[Labels]) -> str | None:
+    """Why these layers cannot be compared, or None."""
+    for layer in (segmentation, *references):
+        if layer.multiscale:
+            return f"{layer.name!r} is a pyramid; extract one of its levels to compare it."
+    shape = tuple(segmentation.data.shape)
+    other = [layer for layer in references if tuple(layer.data.shape) != shape]
+    if other:
+        told = ", ".join(f"{layer.name!r} is {size(layer.data.shape)}" for layer in (segmentation, *other))
+        return f"The shapes differ: {told}; choose layers of one shape."
+    if 0 in shape:
+        return f"{segmentation.name!r} has no pixel; choose another layer."
+    return None
+
+
+def space(layer: Any) -> dict[str, Any]:
+    """Where a layer lies in the world, as its constructor takes it."""
+    return {key: layer.affine.affine_matrix if key == "affine" else getattr(layer, key) for key in SPACE}
+
+
+def place(layer: Any, where: dict[str, Any]) -> None:
+    """Put a layer where :func:`space` told, and touch nothing that is so already."""
+    for key, value in space(layer).items():
+        if not np.array_equal(value, where[key]):
+            setattr(layer, key, where[key])
+
+
+def size(shape: Sequence[int]) -> str:
+    """A shape as a person reads it.
+
+    >>> size((240, 320))
+    '240 x 320'
+    """
+    return " x ".join(str(length) for length in shape)
+
+
+def _is_truth(layer: Labels) -> bool:
+    return "truth" in layer.name.lower()
+
+
+def _still(layer: Labels) -> Any:
+    """The pixels of a layer as they are now; what is on a disk or yet to be computed is left to the worker."""
+    return layer.data.copy() if type(layer.data) is np.ndarray else layer.data

@@ -1,0 +1,136 @@
+"""The table of a comparison: what its columns tell, how a figure is written, and the table as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QResizeEvent
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
+
+from napari_gsw.evaluation.partition_scores import Scores
+
+# A table with more rows than this scrolls.
+ROWS = 8
+
+
+class Column(NamedTuple):
+    """A column of the table: what it is called, what it tells, and how a row is written."""
+
+    header: str
+    tip: str
+    text: Callable[[Scores], str]
+
+
+COLUMNS = (
+    Column(
+        "Rand ↑",
+        "Rand index: the share of the pairs of pixels that are together in both or apart in both.\n"
+        "0 to 1, higher is better. Over several references it is the probabilistic Rand index.",
+        lambda row: f"{row.rand:.3f}",
+    ),
+    Column(
+        "Adj.\nRand ↑",
+        "Adjusted Rand index: the Rand index corrected for chance.\n"
+        "0 for unrelated segmentations, 1 for equal ones, higher is better.",
+        lambda row: f"{row.adjusted_rand:.3f}",
+    ),
+    Column(
+        "VI ↓",
+        "Variation of information in bits: what one segmentation leaves unknown about the other, both ways.\n"
+        "0 for equal ones, lower is better.",
+        lambda row: f"{row.variation_of_information:.3f}",
+    ),
+    Column(
+        "Cover-\ning ↑",
+        "How well the regions of the reference are covered: their best intersection over union, averaged by size.\n"
+        "0 to 1, higher is better.",
+        lambda row: f"{row.covering:.3f}",
+    ),
+    Column(
+        "Bound.\nF ↑",
+        "Harmonic mean of two shares: boundary pixels of the segmentation near the reference's, and the reverse.\n"
+        "0 to 1, higher is better.",
+        lambda row: f"{row.boundary_f:.3f}",
+    ),
+    Column(
+        "Regions",
+        "Number of labels of the segmentation / of the reference, where they are compared.\n"
+        "Neither more nor fewer is better; the closer the two, the better.",
+        lambda row: f"{count(row.regions)} / {count(row.reference_regions)}",
+    ),
+)
+
+
+class ScoreTable(QTableWidget):  # type: ignore[misc]
+    """One row of figures for each reference. Columns share the room, and scroll where there is too little of it."""
+
+    def __init__(self) -> None:
+        super().__init__(0, len(COLUMNS))
+        self._segmentation = ""
+        self._rows: list[tuple[str, Scores]] = []
+        for j, column in enumerate(COLUMNS):
+            head = QTableWidgetItem(column.header)
+            head.setToolTip(column.tip)
+            self.setHorizontalHeaderItem(j, head)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.horizontalHeader().setMinimumSectionSize(24)
+        self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.verticalHeader().setMaximumWidth(100)
+        self.setStyleSheet("QHeaderView::section { border: none; }")
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+
+    def fill(self, segmentation: str, references: Sequence[str], rows: Sequence[Scores]) -> None:
+        """Show how a segmentation agrees with references, all of them by name; a row more is that of all together."""
+        names = [*references, "all"] if len(references) > 1 else references
+        self._segmentation, self._rows = segmentation, list(zip(names, rows, strict=True))
+        self.setRowCount(len(rows))
+        for i, (name, row) in enumerate(self._rows):
+            head = QTableWidgetItem(name)
+            head.setToolTip(name)
+            self.setVerticalHeaderItem(i, head)
+            for j, column in enumerate(COLUMNS):
+                cell = QTableWidgetItem(column.text(row))
+                cell.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
+                self.setItem(i, j, cell)
+        # A single row is named in the caption, and its figures just fit into a narrow dock.
+        self.verticalHeader().setVisible(len(rows) > 1)
+        self._share()
+        frame = 2 * self.frameWidth() + self.horizontalScrollBar().sizeHint().height()
+        heights = [self.rowHeight(i) for i in range(min(len(rows), ROWS))]
+        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + sum(heights) + frame)
+
+    def written(self, delimiter: str) -> str:
+        """The table as text, with all digits."""
+        text = io.StringIO()
+        table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        table.writerow(("segmentation", "reference", *Scores._fields))
+        for name, row in self._rows:
+            table.writerow((self._segmentation, name, *(f"{figure:.10g}" for figure in row)))
+        return text.getvalue()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share()
+
+    def _share(self) -> None:
+        """Give each column what it needs, and an equal part of what is left."""
+        letters = self.horizontalHeader().fontMetrics()
+        heads = [max(map(letters.horizontalAdvance, column.header.splitlines())) + 8 for column in COLUMNS]
+        needed = [max(head, self.sizeHintForColumn(j)) for j, head in enumerate(heads)]
+        spare = max(0, self.viewport().width() - sum(needed)) // len(COLUMNS)
+        for j, width in enumerate(needed):
+            self.setColumnWidth(j, width + spare)
+
+
+def count(number: float) -> str:
+    """A number, with a decimal only if it needs one.
+
+    >>> count(6.0), count(2.5)
+    ('6', '2.5')
+    """
+    return f"{number:.1f}".removesuffix(".0")

@@ -1,0 +1,138 @@
+"""One control for one knob, made from its declaration: value, bounds, words and tooltip."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from qtpy.QtCore import QEvent, QObject, Qt, Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
+
+from napari_gsw.core.setting import Knob
+
+GREEK = {
+    "alpha": "α", "beta": "β", "theta": "θ", "lambda": "λ", "phi": "φ", "tau": "τ",
+    "T_min": "Tₘᵢₙ", "T_max": "Tₘₐₓ",
+}  # fmt: skip
+MOST_INT, MOST_FLOAT = 2**31 - 1, 1e9
+# A place to look for a value of one's own, beside the words that are known.
+SUGGESTIONS = {"codebook": ("auto", "shipped", "image")}
+
+
+def title(name: str, knob: Knob) -> str:
+    """What stands beside a control: a word, with the paper's symbol in brackets."""
+    words = knob.title or name.replace("_", " ").capitalize()
+    return f"{words} ({GREEK.get(knob.symbol, knob.symbol)})" if knob.symbol else words
+
+
+def spoken(word: str) -> str:
+    """A choice as a person reads it.
+
+    >>> spoken("dirichlet-process")
+    'Dirichlet process'
+    """
+    known = {"slic": "SLIC", "gsw": "GSW", "swendsen-wang": "Swendsen-Wang", "pitman-yor": "Pitman-Yor"}
+    known |= {"one": "One cluster", "singletons": "Every site its own", "chi2": "Chi squared"}
+    return known.get(word, word.replace("-", " ").capitalize())
+
+
+class NoWheel(QObject):  # type: ignore[misc]
+    """The wheel scrolls the panel; it changes a value only where the user has clicked first."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
+
+
+class Number(QDoubleSpinBox):  # type: ignore[misc]
+    """A spin box that shows no more digits than there are."""
+
+    def textFromValue(self, value: float) -> str:
+        return f"{value:g}"
+
+
+class Control(QWidget):  # type: ignore[misc]
+    """The control of one setting.
+
+    Signals
+    -------
+    changed : the user (or :meth:`set_value`) has changed the value.
+    """
+
+    changed = Signal()
+
+    def __init__(self, name: str, knob: Knob, value: Any) -> None:
+        super().__init__()
+        self.name, self.knob = name, knob
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        self.check: QCheckBox | None = None
+        if knob.optional:
+            self.check = QCheckBox()
+            self.check.toggled.connect(self._toggled)
+            row.addWidget(self.check)
+        self.box = self._made()
+        self._wheel = NoWheel(self)
+        self.box.installEventFilter(self._wheel)
+        self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        row.addWidget(self.box, 1)
+        self.setToolTip(f"{knob.help}\nAllowed: {knob.allowed}.")
+        self.box.setAccessibleName(title(name, knob))
+        self.set_value(value)
+
+    def _made(self) -> QWidget:
+        knob = self.knob
+        if knob.choices or knob.kind is str:
+            box = QComboBox()
+            for word in knob.choices or SUGGESTIONS.get(self.name, ()):
+                box.addItem(spoken(word) if knob.choices else word, word)
+            box.setEditable(not knob.choices)
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            box.setMinimumContentsLength(8)
+            box.currentTextChanged.connect(self.changed)
+            return box
+        if knob.kind is int:
+            whole = QSpinBox()
+            whole.setRange(int(max(knob.low, -MOST_INT)), int(min(knob.high, MOST_INT)))
+            whole.setGroupSeparatorShown(True)
+            whole.valueChanged.connect(self.changed)
+            whole.setKeyboardTracking(False)
+            return whole
+        number = Number()
+        number.setDecimals(6)
+        small = 1e-6  # an end that is not allowed itself
+        low, high = max(knob.low, -MOST_FLOAT), min(knob.high, MOST_FLOAT)
+        number.setRange(low + small * knob.open_low, high - small * knob.open_high)
+        number.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
+        number.valueChanged.connect(self.changed)
+        number.setKeyboardTracking(False)
+        return number
+
+    def _toggled(self, on: bool) -> None:
+        self.box.setEnabled(on)
+        self.changed.emit()
+
+    def value(self) -> Any:
+        if self.check is not None and not self.check.isChecked():
+            return None
+        if isinstance(self.box, QComboBox):
+            return self.box.currentText() if self.box.isEditable() else self.box.currentData()
+        return self.box.value()
+
+    def set_value(self, value: Any) -> None:
+        if self.check is not None:
+            self.check.setChecked(value is not None)
+            self.box.setEnabled(value is not None)
+        if value is None:
+            return
+        if isinstance(self.box, QComboBox):
+            if self.box.isEditable():
+                self.box.setCurrentText(value)
+            else:
+                self.box.setCurrentIndex(self.box.findData(value))
+        else:
+            assert math.isfinite(value)
+            self.box.setValue(value)

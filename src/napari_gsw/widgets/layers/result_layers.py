@@ -1,0 +1,180 @@
+"""The layers of a segmentation: made once, then updated in place, where the image is and nowhere else."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import napari
+import numpy as np
+import pandas as pd
+from napari.layers import Image, Labels, Layer
+from napari.utils.colormaps import DirectLabelColormap
+from numpy.typing import NDArray
+
+from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.layers.lazy_picture import Painted, levels_of, pyramid
+from napari_gsw.widgets.layers.source import Position, Source
+
+# An image in memory, or one that is painted where it is looked at.
+Picture = NDArray[Any] | Painted
+# Name, colour map and what a person reads for each picture of uncertainty.
+CLOUDS = {"boundary": "magma", "entropy": "viridis"}
+
+
+class ResultLayers:
+    """Labels, uncertainty, locks and superpixels of one source.
+
+    Attributes
+    ----------
+    labels : the segmentation, 16 bits: they go to the screen as they are.
+    clouds : images of uncertainty by name, once they were asked for.
+    locks : outlines of what is locked, once something is.
+    sites : outlines of the superpixels, once they were asked for.
+    regions : outlines of regions or objects, once they were asked for.
+    """
+
+    def __init__(self, viewer: napari.Viewer, source: Source) -> None:
+        self.viewer, self.source = viewer, source
+        self.name = source.layer.name
+        self.labels: Labels | None = None
+        self.clouds: dict[str, Image] = {}
+        self.locks: Labels | None = None
+        self.sites: Labels | None = None
+        self.regions: Labels | None = None
+        self._levels: list[Mosaic] | None = None
+
+    def all(self) -> list[Layer]:
+        return [x for x in (self.labels, *self.clouds.values(), self.locks, self.sites, self.regions) if x is not None]
+
+    def forget(self, layer: Layer) -> None:
+        """A layer that the user has removed is gone."""
+        if layer is self.labels:
+            self.labels = None
+        if layer is self.locks:
+            self.locks = None
+        if layer is self.sites:
+            self.sites = None
+        if layer is self.regions:
+            self.regions = None
+        self.clouds = {name: image for name, image in self.clouds.items() if image is not layer}
+
+    def show_labels(self, position: Position, labels: Picture) -> None:
+        """Write labels where they belong."""
+        if self.labels is None:
+            data = self._data(position, labels)
+            self.labels = self._add_labels(data, "GSW", opacity=float(preference("opacity")))
+            return
+        self._write(self.labels, position, labels)
+
+    def show_cloud(self, name: str, position: Position, image: Picture) -> None:
+        """Write a picture of uncertainty."""
+        if name not in self.clouds:
+            self.clouds[name] = self._under_selection(
+                self.viewer.add_image,
+                self._data(position, image),
+                name=f"{self.name} [{name}]",
+                colormap=CLOUDS[name],
+                contrast_limits=(0, 1),
+                blending="additive" if name == "boundary" else "translucent",
+                opacity=1.0 if name == "boundary" else 0.7,
+            )
+            return
+        self._write(self.clouds[name], position, image)
+
+    def show_locks(self, position: Position, locked: Picture) -> None:
+        """Outline what is locked; the number is that of the lock."""
+        if self.locks is None:
+            if not locked.any():
+                return
+            data = self._data(position, locked)
+            self.locks = self._add_labels(data, "locked", opacity=1.0, blending="translucent_no_depth")
+            self.locks.contour = 2
+            # White on any colour; only what is locked is drawn, and seldom.
+            self.locks.colormap = DirectLabelColormap(color_dict={None: "white", 0: "transparent"})
+            return
+        self._write(self.locks, position, locked)
+
+    def show_sites(self, position: Position, sites: NDArray[np.int32] | Mosaic) -> None:
+        """Outline the superpixels."""
+        if isinstance(sites, Mosaic):
+            most = max(int(numbers.max()) for numbers in sites.numbers)
+            image: Picture = Painted(sites, np.arange(most + 1, dtype=np.int32))
+        else:
+            image = sites
+        if self.sites is None:
+            self.sites = self._add_labels(self._data(position, image), "superpixels", opacity=0.6)
+            self.sites.contour = 1
+            return
+        self._write(self.sites, position, image)
+
+    def show_regions(self, position: Position, regions: Picture) -> None:
+        """Outline regions or objects; they are for looking, a person paints on the clusters."""
+        if self.regions is None:
+            self.regions = self._add_labels(self._data(position, regions), "regions", opacity=1.0)
+            self.regions.contour = 2
+            self.regions.editable = False
+            return
+        self._write(self.regions, position, regions)
+
+    def _data(self, position: Position, image: Picture) -> Any:
+        """What a new layer holds: an array with the image in its place, or the levels of one that is painted late."""
+        if isinstance(image, Painted):
+            if self._levels is None or self._levels[0] is not image.sites:
+                self._levels = levels_of(image.sites)
+            return pyramid(image, self._levels, len(self.source.label_shape) - image.ndim)
+        data = np.zeros(self.source.label_shape, image.dtype)
+        data[self.source.index(position)] = image
+        return data
+
+    def _write(self, layer: Layer, position: Position, image: Picture) -> None:
+        """In place: the layer keeps its look, and nothing is sliced that is not on the screen."""
+        if isinstance(image, Painted):
+            if layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
+                layer.data = self._data(position, image)
+                return
+            for level in layer.data:
+                level.values = image.values
+        else:
+            layer.data[self.source.index(position)] = image
+        self._refresh(layer)
+
+    def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
+        """The regions' table, for napari's own table and for what it tells under the mouse."""
+        if self.labels is None:
+            return
+        table = pd.concat([pd.DataFrame(columns) for columns in tables], ignore_index=True)
+        # One row a label is all that napari can show; in a stack a label stands for its largest region.
+        table = table.sort_values("pixels", ascending=False).drop_duplicates("index").sort_values("index")
+        self.labels.features = table.reset_index(drop=True)
+
+    def clear(self) -> None:
+        """Empty pictures for a new start."""
+        for layer in self.all():
+            if layer.multiscale:
+                for level in layer.data:
+                    level.values = np.zeros_like(level.values)
+            else:
+                layer.data[...] = 0
+            self._refresh(layer)
+
+    def _add_labels(self, data: Any, what: str, **look: Any) -> Labels:
+        made: Labels = self._under_selection(self.viewer.add_labels, data, name=f"{self.name} [{what}]", **look)
+        return made
+
+    def _under_selection(self, add: Any, data: Any, **look: Any) -> Layer:
+        """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
+        selected = self.labels
+        with warnings.catch_warnings():
+            # napari's first colours of a process are out of gamut, which is nobody's business
+            warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
+            layer = add(data, **self.source.geometry(), **look)
+        if selected is not None and selected in self.viewer.layers:
+            self.viewer.layers.selection.active = selected
+        return layer
+
+    @staticmethod
+    def _refresh(layer: Layer) -> None:
+        if layer.visible:
+            layer.refresh(thumbnail=False, extent=False, highlight=False)

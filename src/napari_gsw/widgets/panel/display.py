@@ -1,0 +1,185 @@
+"""What is shown: which state, regions and their fineness, uncertainty, superpixels, and a moment of the past."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QButtonGroup,
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSlider,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_gsw.core.pipeline.live_chain import Show
+from napari_gsw.widgets.kit.buttons import push_button
+from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.session.session import Session
+
+# The first row of what can be shown, and the second: how far a plausible segmentation may be from the consensus.
+STATES: dict[Show, str] = {
+    "current": "The state that the chain is in now",
+    "best": "The state of highest log posterior so far",
+    "consensus": "The segmentation that is nearest, on average, to all that were seen since the burn-in",
+}
+BALL: dict[Show, str] = {
+    "coarsest": "The segmentation with the fewest clusters among the 95 % nearest to the consensus",
+    "finest": "The segmentation with the most clusters among the 95 % nearest to the consensus",
+    "farthest": "The segmentation that differs most from the consensus among the 95 % nearest to it",
+}
+# Steps of the slider from one region to every site on its own.
+STEPS = 100
+
+
+class Display(QWidget):  # type: ignore[misc]
+    """The rows below the trace."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addWidget(self._viewing_row())
+        self.shows = QButtonGroup(self)
+        column.addLayout(self._show_row("Show", STATES))
+        column.addLayout(self._show_row("Range", BALL))
+        self.shows.buttonClicked.connect(lambda button: self.session.set_show(button.property("show")))
+        column.addLayout(self._detail_row())
+        column.addLayout(self._layers_row())
+        session.layer_gone.connect(self._layer_gone)
+        self._clouds_changed()
+
+    def _viewing_row(self) -> QWidget:
+        self.viewing = QWidget()
+        row = QHBoxLayout(self.viewing)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.viewing_text = QLabel()
+        self.back_button = push_button("Back to live", "Show the chain as it is now", self.session.live_again)
+        self.from_here = push_button(
+            "Go on from here", "Continue the chain from this state", self.session.go_on_from_view
+        )
+        row.addWidget(self.viewing_text, 1)
+        row.addWidget(self.back_button)
+        row.addWidget(self.from_here)
+        self.viewing.setVisible(False)
+        return self.viewing
+
+    def _show_row(self, title: str, states: dict[Show, str]) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(_heading(title))
+        for name, tip in states.items():
+            button = QPushButton(name.capitalize())
+            button.setCheckable(True)
+            button.setChecked(name == "current")
+            button.setToolTip(f"{tip} (Ctrl+Alt+D)" if states is STATES else f"{tip}; known after the burn-in")
+            button.setProperty("show", name)
+            self.shows.addButton(button)
+            row.addWidget(button, 1)
+        return row
+
+    def _detail_row(self) -> QHBoxLayout:
+        tip = "Regions from coarse to fine, by how probable their boundaries are; known after the burn-in"
+        self.detail = QSlider(Qt.Orientation.Horizontal)
+        self.detail.setRange(0, STEPS)
+        self.detail.setValue(STEPS // 2)
+        self.detail.setToolTip(tip)
+        self.detail.valueChanged.connect(self._detail_moved)
+        self.auto_detail = QPushButton("Auto")
+        self.auto_detail.setCheckable(True)
+        self.auto_detail.setChecked(True)
+        self.auto_detail.setToolTip("Regions as the settings of the result say")
+        self.auto_detail.toggled.connect(self._auto_toggled)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        heading = _heading("Detail")
+        heading.setToolTip(tip)
+        row.addWidget(heading)
+        row.addWidget(QLabel("coarse"))
+        row.addWidget(self.detail, 1)
+        row.addWidget(QLabel("fine"))
+        row.addWidget(self.auto_detail)
+        return row
+
+    def _layers_row(self) -> QGridLayout:
+        self.clouds = {
+            "regions": _check("Regions", "Outlines of regions (connected parts of clusters) or of objects"),
+            "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
+            "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
+        }
+        self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
+        # Two by two: side by side they would not fit beside each other in a narrow dock.
+        grid = QGridLayout()
+        grid.setVerticalSpacing(2)
+        for name, box in self.clouds.items():
+            box.setChecked(name != "regions" and bool(preference(name)))
+            box.toggled.connect(self._clouds_changed)
+        self.show_sites.toggled.connect(self._sites_toggled)
+        for place, box in enumerate((self.clouds["regions"], self.show_sites, *list(self.clouds.values())[1:])):
+            grid.addWidget(box, place // 2, place % 2)
+        return grid
+
+    def refresh(self) -> None:
+        """Follow the session."""
+        session = self.session
+        known = session.frame is not None and session.frame.known
+        for button in self.shows.buttons():
+            button.setChecked(button.property("show") == session.show)
+            button.setEnabled(known or button.property("show") in ("current", "best"))
+        self.detail.setEnabled(known)
+        self.auto_detail.setEnabled(known)
+        for name, box in self.clouds.items():
+            _set_quietly(box, name in session.wanted)
+        self.viewing.setVisible(session.viewing is not None)
+        if session.viewing is not None:
+            self.viewing_text.setText(f"Viewing sweep {session.viewing:,}")
+
+    def _clouds_changed(self) -> None:
+        self.session.set_wanted({name for name, box in self.clouds.items() if box.isChecked()})
+
+    def _detail_moved(self) -> None:
+        """Who moves the slider wants to see what it does."""
+        self.session.wanted.add("regions")
+        _set_quietly(self.auto_detail, False)
+        self.session.set_detail(self.detail.value() / STEPS)
+        self.refresh()
+
+    def _auto_toggled(self, on: bool) -> None:
+        self.session.set_detail(None if on else self.detail.value() / STEPS)
+
+    def _sites_toggled(self, on: bool) -> None:
+        seg, position = self.session.segmentation, self.session.position
+        if seg is None or position is None:
+            return
+        if seg.layers.sites is not None:
+            seg.layers.sites.visible = on
+        elif on:
+            for place, part in seg.parts.items():
+                seg.layers.show_sites(place, part.sites)
+
+    def _layer_gone(self, name: str) -> None:
+        _set_quietly(self.show_sites if name == "sites" else self.clouds[name], False)
+
+
+def _heading(text: str) -> QLabel:
+    """The word before a row; all as wide as the widest, so that the rows begin at one line."""
+    label = QLabel(text)
+    label.setMinimumWidth(label.fontMetrics().horizontalAdvance("Range") + 4)
+    return label
+
+
+def _check(text: str, tip: str) -> QCheckBox:
+    box = QCheckBox(text)
+    box.setToolTip(tip)
+    return box
+
+
+def _set_quietly(button: QCheckBox | QPushButton, on: bool) -> None:
+    button.blockSignals(True)
+    button.setChecked(on)
+    button.blockSignals(False)

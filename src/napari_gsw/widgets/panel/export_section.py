@@ -1,0 +1,170 @@
+"""Save and export: everything that a segmentation has come to, with what made it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.utils.notifications import show_info
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QPushButton
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.files import plots
+from napari_gsw.files.label_formats import geometry, spatial
+from napari_gsw.files.labels import output_folder, put_labels, write_trace
+from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.panel.trace_plot import TracePlot
+from napari_gsw.widgets.session.array_run import Part
+from napari_gsw.widgets.session.plan import Segmentation
+from napari_gsw.widgets.session.session import Session
+
+FORMATS = {
+    "TIFF (ImageJ)": ".tif",
+    "OME-TIFF": ".ome.tif",
+    "OME-Zarr": ".zarr",
+    "PNG (2D)": ".png",
+    "NumPy": ".npy",
+}
+
+
+class ExportSection(Section):
+    """Labels in a format of the user's choice, overlay, trace, uncertainty, regions and provenance, in one folder.
+
+    Signals
+    -------
+    written : where it went; sent from the thread that wrote it.
+    """
+
+    written = Signal(str)
+
+    def __init__(self, session: Session, trace: TracePlot) -> None:
+        super().__init__("Save and export", "Write labels, pictures and tables into a folder")
+        self.session, self.trace = session, trace
+        self.format = QComboBox()
+        for text, ending in FORMATS.items():
+            self.format.addItem(text, ending)
+        self.format.setToolTip("The format of the label image; File > Save Selected Layers knows the same ones")
+        self.all_button = QPushButton("Export all ...")
+        self.all_button.setToolTip("Labels, overlay, trace, uncertainty, table of regions and provenance, in a folder")
+        self.trace_button = QPushButton("Trace ...")
+        self.trace_button.setToolTip("The trace as a table (.csv) or as a picture (.png)")
+        self.all_button.clicked.connect(self._ask_folder)
+        self.trace_button.clicked.connect(self._ask_trace)
+        form = QFormLayout()
+        form.setContentsMargins(0, 0, 0, 0)
+        form.addRow("Labels as", self.format)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(self.all_button)
+        row.addWidget(self.trace_button)
+        self.content.addLayout(form)
+        self.content.addLayout(row)
+        self.told = self.add_line("")
+        self.told.setVisible(False)
+        self.written.connect(self._tell)
+        self.refresh()
+
+    def refresh(self) -> None:
+        something = self.session.part is not None
+        self.all_button.setEnabled(something)
+        self.trace_button.setEnabled(something)
+        self.set_summary("labels, trace, overlay, provenance" if something else "nothing yet")
+
+    def _tell(self, where: str) -> None:
+        self.told.setText(f"Written to {where}")
+        self.told.setVisible(True)
+        show_info(f"GSW segmentation: written to {where}")
+
+    # ---- everything
+
+    def _ask_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Export into a folder")
+        if folder:
+            self.export(Path(folder))
+
+    def export(self, folder: Path) -> None:
+        """Write everything into a folder. The chain does it between two sweeps, so that all of it is one state."""
+        seg, position = self.session.segmentation, self.session.position
+        if seg is None or position is None:
+            return
+        ending = str(self.format.currentData())
+
+        def order(_: LiveChain) -> None:
+            try:
+                write_all(seg, folder, f"labels{ending}")
+            except InputError:
+                raise
+            except Exception as reason:  # a full disk or a broken library must not end the chain
+                raise InputError(f"nothing was exported: {reason}") from reason
+            self.written.emit(str(folder))
+
+        self.session.order(position, order)
+
+    # ---- the trace alone
+
+    def _ask_trace(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Save the trace", "trace.csv", "Table (*.csv);;Picture (*.png)")
+        if path:
+            self.save_trace(Path(path))
+
+    def save_trace(self, path: Path) -> None:
+        """Write the trace as .csv, or as it is drawn as .png."""
+        frame = self.session.frame
+        if frame is None:
+            return
+        try:
+            if path.suffix.lower() == ".png":
+                if not self.trace.picture().save(str(path)):
+                    raise OSError("the picture cannot be written")
+            else:
+                write_trace(frame.part.traces(), path.with_suffix(".csv"))
+        except OSError as reason:
+            self.session.noticed.emit(f"the trace cannot be written to {path}: {reason.strerror or reason}")
+            return
+        self.written.emit(str(path))
+
+
+def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
+    """Write what is known of every part of a segmentation into a folder."""
+    source = seg.plan.source
+    place = source.geometry()
+    where = geometry(
+        len(source.label_shape), source.label_axes, place["scale"].tolist(), place["units"], place["translate"].tolist()
+    )
+    if source.large and not labels_name.endswith(".zarr"):
+        raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
+    with output_folder(folder) as scratch:
+        whole: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
+        made: dict[str, Any] = {}
+        for position, part in seg.parts.items():
+            stem = "".join(f"{p:03d}." for p in position)
+            result = part.result()
+            labels = part.final()
+            if source.large:
+                whole, where = labels, spatial(where, source.depth)
+            else:
+                whole[source.index(position)] = labels
+            made[" ".join(map(str, position))] = result.provenance
+            write_trace(result.traces, scratch / f"{stem}trace.csv")
+            plots.save_trace(result.traces, scratch / f"{stem}trace.png")
+            plots.save_overlay(part.image, labels, scratch / f"{stem}overlay.png", part.axes)
+            plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
+            write_regions(part, scratch / f"{stem}regions.csv")
+        provenance = made[""] if not source.loop else {"software": "napari-gsw", "parts": made}
+        if not source.large:
+            whole = whole.astype(np.uint16 if whole.max() <= np.iinfo(np.uint16).max else np.uint32)
+        put_labels(whole, scratch / labels_name, where, source.layer.name, provenance)
+
+
+def write_regions(part: Part, path: Path) -> None:
+    """The table of regions as CSV."""
+    live = part.live
+    table = part.table(live.shown("best"), live.snapshot.together)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(table)
+        rows.writerows(zip(*(column.tolist() for column in table.values()), strict=True))

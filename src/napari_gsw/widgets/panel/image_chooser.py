@@ -1,0 +1,171 @@
+"""The head of the panel: which image, which part of it, and what its axes mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import napari
+from napari.layers import Image, Labels, Layer, Shapes
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QComboBox, QFormLayout, QMenu, QToolButton, QWidget
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
+
+# Ends of the names of our own layers, which nobody wants to segment or to segment within.
+OURS = ("[boundary]", "[entropy]", "[difference]")
+OUR_LABELS = ("[GSW]", "[superpixels]", "[locked]", "[seeds]")
+
+
+def is_image(layer: Layer) -> bool:
+    return isinstance(layer, Image) and not layer.name.endswith(OURS)
+
+
+def is_region(layer: Layer) -> bool:
+    return isinstance(layer, Shapes) or (isinstance(layer, Labels) and not layer.name.endswith(OUR_LABELS))
+
+
+class ImageChooser(QWidget):  # type: ignore[misc]
+    """Image, where, axes and channels; only what the image has is shown.
+
+    Signals
+    -------
+    changed : another image, or another part of it.
+    """
+
+    changed = Signal()
+
+    def __init__(self, viewer: napari.Viewer) -> None:
+        super().__init__()
+        self.viewer = viewer
+        self.image = LayerCombo(is_image)
+        self.image.setToolTip("The image layer to segment")
+        self.image.setAccessibleName("Image")
+        self.where = LayerCombo(is_region, [("Whole image", "image"), ("Visible part", "view")])
+        self.where.setToolTip(
+            "Segment everything, what is on the screen now, or what lies inside a Shapes or Labels layer"
+        )
+        self.where.setAccessibleName("Where")
+        self.depth = QComboBox()
+        self.depth.addItem("3D volume", 3)
+        self.depth.addItem("2D slices, one by one", 2)
+        self.depth.setToolTip("Segment a stack as one volume, or every slice on its own")
+        self.channel_axis = QComboBox()
+        self.channel_axis.setToolTip("The axis of the image that holds channels, if one does")
+        self.also = QToolButton()
+        self.also.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.also.setToolTip("Further image layers of the same shape to use as channels")
+        self.also.setMenu(QMenu(self.also))
+        self._others: list[Image] = []
+        self._layer: Image | None = None
+        self.form = QFormLayout(self)
+        self.form.setContentsMargins(0, 0, 0, 0)
+        self.form.setHorizontalSpacing(8)
+        self.form.setVerticalSpacing(4)
+        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.form.addRow("Image", self.image)
+        self.form.addRow("Where", self.where)
+        self.form.addRow("Channels", self.also)
+        self.form.addRow("Channel axis", self.channel_axis)
+        self.form.addRow("Stack as", self.depth)
+        self.image.chosen.connect(self._image_chosen)
+        self.where.chosen.connect(self.changed)
+        self.channel_axis.activated.connect(self._axis_chosen)
+        self.depth.activated.connect(self._fit_rows)
+        self.depth.activated.connect(self.changed)
+        self.follow()
+
+    # ---- what is chosen
+
+    def source(self) -> Source:
+        """What is to be segmented; an InputError says why it cannot be."""
+        layer = self.image.value()
+        if layer is None:
+            raise InputError("Open an image to segment")
+        where = self.where.value()
+        made = Source(
+            layer,
+            channels=tuple(self._others),
+            channel_axis=self.channel_axis.currentData(),
+            depth=self._depth(),
+            where="slice" if where == "slice" else "view" if where == "view" else "image",
+            mask=None if isinstance(where, str) else where,
+            **place_of(self.viewer, layer),
+        )
+        made.check()
+        return made
+
+    def _depth(self) -> int:
+        return int(self.depth.currentData()) if self.form.isRowVisible(self.depth) else 2
+
+    # ---- following the viewer
+
+    def follow(self) -> None:
+        """List the viewer's layers as they are now."""
+        layers = list(self.viewer.layers)
+        self.image.follow(layers)
+        self.where.follow(layers)
+        self._others = [x for x in self._others if any(x is y for y in layers)]
+        self._fill_also()
+
+    def _image_chosen(self) -> None:
+        layer = self.image.value()
+        self._layer, self._others = layer, []
+        self.channel_axis.clear()
+        self.channel_axis.addItem("None", None)
+        if layer is not None:
+            names = layer.axis_labels
+            for axis in range(layer.ndim if layer.ndim > 2 else 0):
+                shown = names[axis] if not names[axis].lstrip("-").isdigit() else f"axis {axis}"
+                self.channel_axis.addItem(f"{shown} ({layer.data.shape[axis]})", axis)
+            guessed = guess_channel_axis(layer)
+            self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
+            self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
+        self._fill_also()
+        self._fit_rows()
+        self.changed.emit()
+
+    def _axis_chosen(self) -> None:
+        if self._layer is not None:
+            axis = self.channel_axis.currentData()
+            self.depth.setCurrentIndex(self.depth.findData(guess_depth(self._layer, axis)))
+        self._fit_rows()
+        self.changed.emit()
+
+    def _fit_rows(self) -> None:
+        """Show only the questions that this image raises."""
+        layer = self._layer
+        space = 0 if layer is None else layer.ndim - (self.channel_axis.currentData() is not None)
+        self.form.setRowVisible(self.depth, space > 2)
+        self.form.setRowVisible(self.channel_axis, layer is not None and layer.ndim > 2)
+        slices = layer is not None and space > self._depth()
+        fixed: list[tuple[str, Any]] = [("Whole image", "image")]
+        if slices:
+            fixed = [("Every slice", "image"), ("This slice", "slice")]
+        self.where.set_fixed([*fixed, ("Visible part", "view")])
+        self.where.follow(list(self.viewer.layers))
+
+    def _fill_also(self) -> None:
+        layer = self._layer
+        fitting = [] if layer is None or layer.rgb else [
+            x for x in self.viewer.layers
+            if is_image(x) and x is not layer and not x.rgb and not x.multiscale and x.data.shape == layer.data.shape
+        ]  # fmt: skip
+        menu = self.also.menu()
+        menu.clear()
+        for other in fitting:
+            action = menu.addAction(other.name)
+            action.setCheckable(True)
+            action.setChecked(any(other is x for x in self._others))
+            action.toggled.connect(lambda on, x=other: self._toggle(x, on))
+        self._name_also()
+        self.form.setRowVisible(self.also, bool(fitting))
+
+    def _toggle(self, layer: Image, on: bool) -> None:
+        self._others = [x for x in self._others if x is not layer] + ([layer] if on else [])
+        self._name_also()
+        self.changed.emit()
+
+    def _name_also(self) -> None:
+        self.also.setText("This one only" if not self._others else f"With {', '.join(x.name for x in self._others)}")

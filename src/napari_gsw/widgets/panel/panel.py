@@ -1,0 +1,452 @@
+"""The GSW segmentation widget: choose an image, press Run, watch it form, correct it by painting, save it."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import Any
+
+import napari
+import numpy as np
+from napari.layers import Image
+from qtpy.QtCore import QSize, Qt
+from qtpy.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.presets import PRESETS
+from napari_gsw.widgets.kit.buttons import push_button, text_line
+from napari_gsw.widgets.kit.docked import Docked
+from napari_gsw.widgets.kit.layer_combo import LayerCombo, bare
+from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.layers.hover import describe, number_under
+from napari_gsw.widgets.layers.source import Source
+from napari_gsw.widgets.panel.display import STATES, Display
+from napari_gsw.widgets.panel.export_section import ExportSection
+from napari_gsw.widgets.panel.form import SettingsForm, preset_tip
+from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.progress import Progress
+from napari_gsw.widgets.panel.seeds_section import SeedsSection, is_labels
+from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
+from napari_gsw.widgets.session.plan import Plan
+from napari_gsw.widgets.session.session import Session
+from napari_gsw.widgets.superpixels.superpixel_panel import MARK
+
+# Keys that napari leaves free; the docs and the tooltips name them.
+KEYS = {
+    "Control-Alt-R": "run_or_pause",
+    "Control-Alt-S": "step",
+    "Control-Alt-X": "stop",
+    "Control-Alt-D": "next_display",
+    "Control-Alt-L": "lock_painted",
+}
+HINT = "Point at a region to learn about it."
+# The panels that are open, newest last, for the commands of the palette.
+OPEN: list[weakref.ref[SegmentationPanel]] = []
+
+
+class SegmentationPanel(Docked):
+    """Runs chains on an image layer and shows them live in a Labels layer."""
+
+    def __init__(self, napari_viewer: napari.Viewer) -> None:
+        super().__init__()
+        self.viewer = viewer = bare(napari_viewer)
+        self.session = Session(viewer, self)
+        self.form = SettingsForm(self)
+        self._notice = ""
+        self._plan_error = ""
+        self._build()
+        self._renamed: list[Any] = []
+        self._source: Source | None = None
+        self.link = link = self.session.link
+        layers = viewer.layers.events
+        for signal in (layers.inserted, layers.removed, layers.reordered):
+            link.connect(signal, self._layers_changed)
+        link.connect(viewer.events.theme, self._theme_changed)
+        link.connect(viewer.cursor.events.position, self._hover)
+        for key, name in KEYS.items():
+            viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
+            link.at_end(partial(viewer.bind_key, key, None))
+        link.at_end(self._let_layers_go)
+        self.destroyed.connect(link.cut)
+        OPEN.append(weakref.ref(self))
+        self._choose_preset(str(preference("preset")))
+        self._theme_changed()
+        self._layers_changed()
+
+    # ---- building
+
+    def _build(self) -> None:
+        self.inner = QWidget()
+        column = QVBoxLayout(self.inner)
+        column.setContentsMargins(6, 4, 6, 6)
+        column.setSpacing(6)
+        self.chooser = ImageChooser(self.viewer)
+        self.chooser.changed.connect(self._plan_changed)
+        column.addWidget(self.chooser)
+        column.addLayout(self._preset_row())
+        column.addLayout(self._run_row())
+        self.reason = text_line("reason")
+        self.reason.setStyleSheet("QLabel { color: #e0a030; }")
+        column.addWidget(self.reason)
+        self.progress = Progress(self.session)
+        column.addWidget(self.progress)
+        self.trace = TracePlot()
+        self.trace.sweep_clicked.connect(self.session.view_sweep)
+        self.trace.hovered.connect(self._trace_hovered)
+        column.addWidget(self.trace, 1)
+        self.verdict = text_line("verdict")
+        self.verdict.setToolTip(
+            "Whether the chains agree on log posterior, number of clusters, their sizes and every edge (R-hat, "
+            "effective samples); run several chains to be sure"
+        )
+        column.addWidget(self.verdict)
+        self.display = Display(self.session)
+        column.addWidget(self.display)
+        self.region = text_line("region")
+        self.region.setText(HINT)
+        self.region.setMinimumHeight(2 * self.region.fontMetrics().lineSpacing())
+        self.region.setAlignment(Qt.AlignmentFlag.AlignTop)
+        column.addWidget(self.region)
+        line = QFrame()
+        line.setFrameShape(QFrame.Shape.HLine)
+        column.addWidget(line)
+        self._add_sections(column)
+        column.addStretch()
+        self.scroll = QScrollArea()
+        self.scroll.setWidgetResizable(True)
+        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.scroll.setWidget(self.inner)
+        self.inner.setMinimumWidth(280)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.scroll)
+        self.form.changed.connect(self._settings_changed)
+        self.session.state_changed.connect(self._state_changed)
+        self.session.framed.connect(self._framed)
+        self.session.noticed.connect(self._noticed)
+
+    def sizeHint(self) -> QSize:
+        return QSize(360, 720)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(300, 200)
+
+    def _preset_row(self) -> QHBoxLayout:
+        self.presets = QButtonGroup(self)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(QLabel("Preset"))
+        for name in PRESETS:
+            button = QPushButton(name.capitalize())
+            button.setCheckable(True)
+            button.setToolTip(preset_tip(name))
+            button.setProperty("preset", name)
+            self.presets.addButton(button)
+            row.addWidget(button, 1)
+        self.presets.buttonClicked.connect(lambda button: self._choose_preset(button.property("preset")))
+        return row
+
+    def _run_row(self) -> QHBoxLayout:
+        self.run_button = push_button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
+        self.pause_button = push_button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
+        self.step_button = push_button("Step", "One sweep (Ctrl+Alt+S)", self.step)
+        self.stop_button = push_button("Stop", "End the chain and keep what it has found (Ctrl+Alt+X)", self.stop)
+        self.reset_button = push_button("Reset", "Forget the chain, its paint and its locks; start afresh", self.reset)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for button in (self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button):
+            row.addWidget(button, 1)
+        return row
+
+    def _add_sections(self, column: QVBoxLayout) -> None:
+        self.sites = LayerCombo(is_labels, [("Make them", None)])
+        self.sites.setToolTip("A Labels layer with superpixels, for example from the Superpixels widget; 0 is no site")
+        self.sites.chosen.connect(self._sites_chosen)
+        self._sites_layer: Any = None
+        self.form.layouts["superpixels"].insertRow(0, "Layer", self.sites)
+        self.seed = QSpinBox()
+        self.seed.setRange(0, 2**31 - 1)
+        self.seed.setValue(int(preference("seed")))
+        self.seed.setToolTip("The same image, settings and seed give the same labels; another seed starts afresh")
+        self.seed.valueChanged.connect(self._plan_changed)
+        self.form.layouts["sampler"].addRow("Seed", self.seed)
+        self.seeds = SeedsSection(self.session)
+        self.seeds.changed.connect(self._plan_changed)
+        self.seeds.canvas_wanted.connect(self._open_canvas)
+        self.export = ExportSection(self.session, self.trace)
+        self.sections: list[Section] = [*self.form.sections.values(), self.seeds, self.export]
+        for section in self.sections:
+            column.addWidget(section)
+
+    # ---- what the user does
+
+    def run(self) -> None:
+        """Start, or go on."""
+        if (plan := self._plan()) is not None and self.session.may("run"):
+            self._notice = ""
+            self.session.start(plan)
+
+    def pause(self) -> None:
+        if self.session.may("pause"):
+            self.session.toggle_pause()
+
+    def run_or_pause(self) -> None:
+        """One key for both."""
+        self.pause() if self.session.may("pause") else self.run()
+
+    def step(self) -> None:
+        if self.session.may("step") and (plan := self._plan()) is not None:
+            self._notice = ""
+            self.session.step(plan)
+
+    def stop(self) -> None:
+        if self.session.may("stop"):
+            self.session.stop()
+
+    def reset(self) -> None:
+        if self.session.may("reset"):
+            self._notice = ""
+            self.session.reset()
+
+    def next_display(self) -> None:
+        """Current, best, consensus if it is known, and round again."""
+        known = self.session.frame is not None and self.session.frame.known
+        names = [name for name in STATES if known or name != "consensus"]
+        place = names.index(self.session.show) if self.session.show in names else -1
+        self.session.set_show(names[(place + 1) % len(names)])
+        self._state_changed()
+
+    def lock_painted(self) -> None:
+        self.session.corrections.lock_painted()
+
+    def _choose_preset(self, name: str) -> None:
+        for button in self.presets.buttons():
+            button.setChecked(button.property("preset") == name)
+        self.form.choose_preset(name)
+
+    def _open_canvas(self) -> None:
+        if (plan := self._plan()) is not None:
+            self.session.corrections.open_canvas(plan)
+
+    # ---- the plan
+
+    def _plan(self) -> Plan | None:
+        """What the form asks for, or None with the reason on the screen."""
+        try:
+            return self._checked_plan()
+        except InputError as reason:
+            self._plan_error = str(reason)
+            return None
+
+    def _checked_plan(self) -> Plan:
+        source = self.chooser.source()
+        settings = self.form.settings(axes=source.axes)
+        sites, seeds = self.sites.value(), self.seeds.seeds.value()
+        for layer in (sites, seeds):
+            if layer is not None:
+                source.check_labels(layer)
+        data = None if sites is None else np.array(sites.data)
+        return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.corrections.lock_strokes)
+
+    def _plan_changed(self) -> None:
+        """Say what a run would do, or why there can be none."""
+        self._plan_error = ""
+        self._source = source = None
+        try:
+            self._source = source = self.chooser.source()
+            self.form.settings(axes=source.axes)
+            for layer in (self.sites.value(), self.seeds.seeds.value()):
+                if layer is not None:
+                    source.check_labels(layer)
+        except InputError as reason:
+            self._plan_error = str(reason)
+        self.session.set_ready(not self._plan_error)
+        self._summarise(source)
+
+    def _wanted_sites(self, pixels: int) -> int | None:
+        try:
+            return self.form.settings().wanted_sites(pixels)
+        except InputError:  # said elsewhere
+            return None
+
+    def _summarise(self, source: Source | None) -> None:
+        count = None if source is None else self._wanted_sites(source.pixels)
+        part, seg = self.session.part, self.session.segmentation
+        known = part is not None and seg is not None and source is not None and seg.plan.source.key == source.key
+        if known and part is not None:
+            count = part.live.problem.n
+        elif self.sites.value() is not None:
+            count = None
+        try:
+            self.form.summarise(count)
+        except InputError:
+            return
+        sites = self.sites.value()
+        if known and part is not None:
+            told = "" if sites is None else f", from {sites.name}"
+            self.form.sections["superpixels"].set_summary(f"{part.live.problem.n:,} sites{told}")
+        elif sites is not None:
+            self.form.sections["superpixels"].set_summary(f"from {sites.name}")
+        for button in self.presets.buttons():
+            name = button.property("preset")
+            changed = button.isChecked() and self.form.differences()
+            button.setText(name.capitalize() + (" *" if changed else ""))
+            tip = preset_tip(name)
+            button.setToolTip(tip + (f"\nChanged: {', '.join(changed)}. Click to undo." if changed else ""))
+        self.progress.refresh(self._outlook())
+
+    def _sites_chosen(self) -> None:
+        if self._sites_layer is not None:
+            self._sites_layer.events.paint.disconnect(self._sites_painted)
+        self._sites_layer = self.sites.value()
+        if self._sites_layer is not None:
+            self._sites_layer.events.paint.connect(self._sites_painted)
+        self._plan_changed()
+
+    def _sites_painted(self, event: Any = None) -> None:
+        if self.session.run is not None:
+            self._notice = "The superpixels have changed: this applies at the next run."
+            self._framed()
+
+    def _settings_changed(self) -> None:
+        self._plan_changed()
+        if self.session.run is not None and not self._plan_error:
+            try:
+                source = self.session.segmentation.plan.source if self.session.segmentation else None
+                taken = source is not None and self.session.retune(self.form.settings(axes=source.axes))
+            except InputError:
+                taken = False
+            self._notice = "" if taken else "This applies at the next run."
+            self._framed()
+
+    # ---- what the session tells
+
+    def _state_changed(self) -> None:
+        session = self.session
+        for button, what in (
+            (self.run_button, "run"),
+            (self.pause_button, "pause"),
+            (self.step_button, "step"),
+            (self.stop_button, "stop"),
+            (self.reset_button, "reset"),
+        ):
+            button.setEnabled(session.may(what) and not (what in ("run", "step") and bool(self._plan_error)))
+        self.pause_button.setText("Resume" if session.state == "paused" else "Pause")
+        self.run_button.setText("Run on" if session.state == "done" and session.goes_on(self._source) else "Run")
+        idle = session.may("form") or session.state == "no image"
+        self.chooser.setEnabled(idle)
+        self.sites.setEnabled(idle)
+        self.seed.setEnabled(idle)
+        self._framed()
+
+    def _framed(self) -> None:
+        """Bring every line up to date."""
+        session, frame = self.session, self.session.frame
+        self.reason.setText(self._plan_error or self._notice)
+        self.reason.setVisible(bool(self._plan_error or self._notice))
+        self.progress.refresh(self._outlook())
+        self.verdict.setText("" if frame is None else frame.verdict)
+        self.verdict.setVisible(frame is not None and bool(frame.verdict))
+        self.display.refresh()
+        if self.trace.isVisible():
+            if frame is not None:
+                self.trace.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
+            else:
+                self.trace.show_traces([], None)
+            self.trace.show_cursor(session.viewing)
+        self.seeds.refresh()
+        self.export.refresh()
+
+    def _outlook(self) -> str:
+        """What a run would do, in a line."""
+        if self.chooser.image.value() is None or self._plan_error:
+            return ""
+        sites = self.form.sections["superpixels"].summary.text().partition(", ")[0]
+        expects, _, known = self.form.sections["prior"].summary.text().partition(": ")
+        return f"{sites.capitalize()}; the prior {expects}." if known else ""
+
+    def _noticed(self, text: str) -> None:
+        self._notice = text
+        self._framed()
+
+    def _trace_hovered(self, text: str) -> None:
+        self.region.setText(text or HINT)
+
+    # ---- what the viewer tells
+
+    def _layers_changed(self, event: Any = None) -> None:
+        layers = list(self.viewer.layers)
+        for layer in layers:
+            if not any(layer is x for x in self._renamed):
+                layer.events.name.connect(self._layers_changed)
+                self._renamed.append(layer)
+        for layer in [x for x in self._renamed if not any(x is y for y in layers)]:
+            layer.events.name.disconnect(self._layers_changed)
+        self._renamed = layers
+        self.chooser.follow()
+        seg = self.session.segmentation
+        ours = [] if seg is None else seg.layers.all()
+        self.sites.follow([x for x in layers if not any(x is y for y in ours)])
+        self.seeds.seeds.follow(layers)
+        self._take_superpixels(event)
+        self._plan_changed()
+
+    def _take_superpixels(self, event: Any) -> None:
+        """Superpixels that the user has just made of this image are meant for it."""
+        image = self.chooser.image.value()
+        if event is None or event.type != "inserted" or image is None or not self.session.may("form"):
+            return
+        if event.value.metadata.get(MARK) == str(image.unique_id):
+            self.sites.choose(event.value)
+
+    def _theme_changed(self, event: Any = None) -> None:
+        self.trace.follow_theme(self.viewer.theme)
+        ink = quiet_ink(self.viewer.theme)
+        for section in self.sections:
+            section.set_ink(ink)
+        self.region.setStyleSheet(f"QLabel {{ color: {ink}; }}")
+
+    def _hover(self, event: Any = None) -> None:
+        """Tell about the region under the mouse."""
+        seg, frame = self.session.segmentation, self.session.frame
+        if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
+            return
+        layer = seg.layers.labels
+        number = number_under(layer, self.viewer.cursor.position)
+        if number:
+            unit = f"{layer.units[-1]:~}" if str(layer.units[-1]) != "pixel" else ""
+            power = "²" if seg.plan.source.depth == 2 else "³"
+            text = describe(frame.table, number, f"{unit}{power}" if unit else "")
+            if text:
+                self.region.setText(text)
+
+    # ---- the end
+
+    def shut_down(self) -> None:
+        """End the run and let go of the viewer; more than once does no harm."""
+        self.session.shut_down()
+
+    def _let_layers_go(self) -> None:
+        if self._sites_layer is not None:
+            self._sites_layer.events.paint.disconnect(self._sites_painted)
+            self._sites_layer = None
+        for layer in self._renamed:
+            layer.events.name.disconnect(self._layers_changed)
+        self._renamed.clear()
+        OPEN[:] = [ref for ref in OPEN if ref() is not None and ref() is not self]
+
+    def choose_image(self, layer: Image) -> None:
+        """Choose an image layer, as the user would."""
+        self.chooser.image.choose(layer)

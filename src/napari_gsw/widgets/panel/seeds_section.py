@@ -1,0 +1,130 @@
+"""Seeds and locks: what a person has told the chain."""
+
+from __future__ import annotations
+
+import numpy as np
+from napari.layers import Labels, Layer
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QGridLayout, QListWidget, QPushButton
+
+from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.session.session import Session
+
+
+def is_labels(layer: Layer) -> bool:
+    return isinstance(layer, Labels)
+
+
+class SeedsSection(Section):
+    """Paint corrects the chain; locks hold it; any Labels layer can be seeds.
+
+    Signals
+    -------
+    changed : another layer of seeds.
+    canvas_wanted : the user wants to paint before the first run.
+    """
+
+    changed = Signal()
+    canvas_wanted = Signal()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__("Seeds and locks", "Correct the chain by painting, and hold what is right")
+        self.session = session
+        self.seeds = LayerCombo(self._fits, [("None", None)])
+        self.seeds.setToolTip("A Labels layer whose labels are clamped when a run starts afresh")
+        self.seeds.chosen.connect(self.changed)
+        row = QFormLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addRow("Seeds", self.seeds)
+        self.lock_strokes = QCheckBox("Lock what I paint")
+        self.lock_strokes.setToolTip("The chain has to leave every site that you paint where you put it")
+        self.lock_strokes.toggled.connect(self._lock_strokes)
+        self.lock_strokes.setChecked(session.corrections.lock_strokes)
+        self.canvas = _button("Paint first", "Make the label layer now, to paint seeds before the first run")
+        self.lock_painted = _button("Lock painted", "Hold every site painted so far where it is (Ctrl+Alt+L)")
+        self.lock_label = _button("Lock label", "Hold the whole region of the layer's selected label")
+        self.undo = _button("Undo", "Take the last correction back (Ctrl+Z on the layer)")
+        self.redo = _button("Redo", "Make it again (Ctrl+Shift+Z on the layer)")
+        self.unlock = _button("Unlock", "Let the chosen locks go; all, if none is chosen")
+        self.canvas.clicked.connect(self.canvas_wanted)
+        self.lock_painted.clicked.connect(session.corrections.lock_painted)
+        self.lock_label.clicked.connect(self._lock_label)
+        self.undo.clicked.connect(session.corrections.undo)
+        self.redo.clicked.connect(session.corrections.redo)
+        self.unlock.clicked.connect(self._unlock)
+        self.locks = QListWidget()
+        self.locks.setMaximumHeight(84)
+        self.locks.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
+        self.locks.setToolTip("What is locked; choose some and press Unlock")
+        grid = QGridLayout()
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(4)
+        for i, button in enumerate(
+            (self.canvas, self.lock_painted, self.lock_label, self.undo, self.redo, self.unlock)
+        ):
+            grid.addWidget(button, i // 3, i % 3)
+        self.add_line(
+            "Paint, fill or erase on the result layer, also while it runs: the sites under the brush take the label, a "
+            "new label makes a new cluster, the eraser leaves a site to the chain."
+        )
+        self.content.addLayout(row)
+        self.content.addWidget(self.lock_strokes)
+        self.content.addLayout(grid)
+        self.content.addWidget(self.locks)
+        self._shown: list[tuple[int, int]] | None = None
+        self.refresh()
+
+    def _fits(self, layer: Layer) -> bool:
+        seg = self.session.segmentation
+        ours = [] if seg is None else seg.layers.all()
+        return is_labels(layer) and not any(layer is x for x in ours)
+
+    def _lock_strokes(self, on: bool) -> None:
+        self.session.corrections.lock_strokes = on
+
+    def _lock_label(self) -> None:
+        seg = self.session.segmentation
+        if seg is not None and seg.layers.labels is not None:
+            self.session.corrections.lock_label(int(seg.layers.labels.selected_label))
+
+    def _unlock(self) -> None:
+        chosen = [self._shown[self.locks.row(item)][0] for item in self.locks.selectedItems()] if self._shown else []
+        for number in chosen or [None]:
+            self.session.corrections.unlock(number)
+
+    def refresh(self) -> None:
+        """List the locks of the part on the screen."""
+        frame = self.session.frame
+        rows: list[tuple[int, int]] = []
+        strokes = 0
+        if frame is not None:
+            numbers, counts = np.unique(frame.numbers[frame.locks], return_counts=True)
+            rows = list(zip(numbers.tolist(), counts.tolist(), strict=True))
+            strokes = len(frame.marks)
+        if rows != self._shown:
+            self._shown = rows
+            self.locks.clear()
+            self.locks.addItems([f"label {number}: {_sites(count)}" for number, count in rows])
+            self.locks.setVisible(bool(rows))
+        locked = sum(count for _, count in rows)
+        told = [f"{strokes} correction{'s' * (strokes != 1)}"] if strokes else []
+        told += [f"{_sites(locked)} locked"] if locked else []
+        seeds = self.seeds.value()
+        told += [f"seeds from {seeds.name}"] if seeds is not None else []
+        self.set_summary(", ".join(told) or "paint to correct")
+        alive = self.session.part is not None
+        for button in (self.lock_painted, self.lock_label, self.undo, self.redo):
+            button.setEnabled(alive)
+        self.unlock.setEnabled(bool(rows))
+        self.canvas.setEnabled(not alive and self.session.may("form"))
+
+
+def _sites(count: int) -> str:
+    return f"{count:,} site{'s' * (count != 1)}"
+
+
+def _button(text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    return button

@@ -1,0 +1,156 @@
+"""One array that is segmented on its own: its chain, and how to draw it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
+from napari_gsw.core.pipeline.segment import provenance
+from napari_gsw.core.posterior.objects import object_labels
+from napari_gsw.core.posterior.region_table import Columns, region_table
+from napari_gsw.core.posterior.regions import regions_of
+from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
+from napari_gsw.core.posterior.uncertainty import Faces, boundary_probability, site_entropy, site_faces
+from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sites.pixel_kernels import paint_into
+from napari_gsw.widgets.layers.lazy_picture import Painted
+
+Sites = NDArray[np.int32]
+# A label image of 16 bits: an array, or Painted where it is looked at.
+Labels = Any
+
+
+class Part:
+    """A chain with what its pictures need.
+
+    Attributes
+    ----------
+    live : the chain.
+    image, axes : the array that is segmented, in memory or lazy, and the letters of its axes.
+    means : (n, channels) mean values of its sites.
+    obeyed, asked : number of the user's orders that have been carried out, and that have been given.
+    rate : sweeps a second in the last run.
+    verdict : what was last said about the agreement of its chains; `n_regions` how many regions there were.
+    given : arrays of the user's own that went into it, by name, for the provenance.
+    """
+
+    def __init__(
+        self,
+        live: LiveChain,
+        image: Any,
+        axes: str,
+        means: NDArray[np.float64],
+        channel_names: tuple[str, ...] = (),
+        pixel_size: float = 1.0,
+        given: dict[str, NDArray[Any]] | None = None,
+    ) -> None:
+        self.live, self.image, self.axes, self.means = live, image, axes, means
+        self.channel_names, self.pixel_size = channel_names, pixel_size
+        self.given = given or {}
+        self.obeyed = self.asked = 0
+        self.rate = 0.0
+        self.verdict = ""
+        self.n_regions = 0
+        sites = live.problem.sites
+        assert sites is not None
+        self.sites: Sites | Mosaic = sites if isinstance(sites, Mosaic) else np.ascontiguousarray(sites)
+
+    @cached_property
+    def faces(self) -> Faces:
+        return site_faces(self.live.problem)
+
+    def paint(self, numbers: NDArray[np.integer]) -> Labels:
+        """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
+        return self._painted(_wrapped(numbers))
+
+    def _painted(self, row: NDArray[Any]) -> Any:
+        """Image of a value for each site, of the values' type."""
+        values = np.concatenate((np.zeros(1, row.dtype), row))
+        if isinstance(self.sites, Mosaic):
+            return Painted(self.sites, values)
+        image = np.empty(self.sites.shape, row.dtype)
+        paint_into(self.sites.reshape(-1), values, image.reshape(-1))
+        return image
+
+    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> Labels:
+        """Label image of the locked sites alone."""
+        return self.paint(np.where(locks, numbers, 0))
+
+    def boundary(self, together: NDArray[np.float64]) -> Any:
+        """Image of the probability of a boundary; of a large image each site has that of its most probable one."""
+        if np.isnan(together).any():
+            return None
+        if isinstance(self.sites, Mosaic):
+            most = np.zeros(self.live.problem.n, np.float32)
+            for ends in self.live.problem.edges.T:
+                np.maximum.at(most, ends, (1 - together).astype(np.float32))
+            return self._painted(most)
+        return boundary_probability(self.live.problem, together, self.faces)
+
+    def entropy(self, together: NDArray[np.float64]) -> Any:
+        """Image of how unsure the model is of each site."""
+        if np.isnan(together).any():
+            return None
+        return self._painted(site_entropy(self.live.problem, together).astype(np.float32))
+
+    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> Labels:
+        """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
+
+        At the end of a run it is, without a detail, what ``gsw.segment`` returns.
+        """
+        summary, settings = self.live.summary, self.live.settings
+        if detail is not None and summary.known:
+            return self.paint(summary.detailed(detail))
+        large = isinstance(self.sites, Mosaic)  # objects pixel by pixel are then for the export alone
+        if final and settings.view != "clusters" and not large:
+            return _wrapped(summary.labels)
+        if settings.view == "objects" and not large:
+            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck))
+        together = summary.snapshot.together if settings.merge == "posterior" else None
+        return self.paint(
+            regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
+        )
+
+    def final(self) -> Any:
+        """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers.
+
+        Objects are cut out pixel by pixel, so that they have no counterpart on the screen and are numbered afresh.
+        """
+        live, summary = self.live, self.live.summary
+        if not live.changes or live.settings.view == "objects":
+            return self.result().labels
+        return self.paint(live.named(summary.regions if live.settings.view == "regions" else summary.clusters))
+
+    def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
+        live = self.live
+        return region_table(
+            live.problem, numbers, live.pixels, together, self.means, live.locks, self.channel_names, self.pixel_size
+        )
+
+    def traces(self) -> list[Trace]:
+        """The traces of the chains, as columns."""
+        return [trace_of(rows, len(rows)) for rows in self.live.traces]
+
+    def provenance(self) -> dict[str, Any]:
+        """What made the labels: settings, seed, hashes, and every correction."""
+        live = self.live
+        made = provenance(self.image, live.settings, live.seed, live.problem, live.snapshot, self.given)
+        return made | ({"corrections": list(live.changes)} if live.changes else {})
+
+    def result(self) -> Result:
+        """The same record that ``gsw.segment`` returns."""
+        return result(self.live.summary, self.provenance())
+
+
+def count_numbers(labels: Labels) -> int:
+    """How many different numbers other than 0 a label image has."""
+    return labels.count() if isinstance(labels, Painted) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
+
+
+def _wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
+    """Numbers in 16 bits; 0 stays 0."""
+    return np.where(numbers > 0, (numbers.astype(np.int64) - 1) % MOST_NUMBER + 1, 0).astype(np.uint16)

@@ -1,0 +1,184 @@
+"""What a run is asked to do, and what has come of it so far: one image, its parts and its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from napari.layers import Labels
+from numpy.typing import NDArray
+
+from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
+from napari_gsw.core.pipeline.segment import prepare, site_labels
+from napari_gsw.core.posterior.region_table import site_means
+from napari_gsw.core.settings import Settings, knobs
+from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sites.strokes import touched_sites
+from napari_gsw.widgets.layers.result_layers import ResultLayers
+from napari_gsw.widgets.layers.source import Position, Source
+from napari_gsw.widgets.session.array_run import Part
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that decides a run, taken from the form when Run is pressed.
+
+    Attributes
+    ----------
+    sites : a Labels layer with superpixels, or None to make them.
+    sites_data : its array then, so that a later edit shows.
+    seeds : a Labels layer whose labels are clamped, or None.
+    lock : whether paint that is already there is locked.
+    """
+
+    source: Source
+    settings: Settings
+    seed: int
+    sites: Labels | None = None
+    sites_data: NDArray[np.integer] | None = None
+    seeds: Labels | None = None
+    lock: bool = False
+
+    def same_sites(self, other: Plan) -> bool:
+        """Whether two plans have the same superpixels."""
+        if self.sites is not other.sites or self.source.key != other.source.key:
+            return False
+        if self.sites is not None:
+            return bool(np.array_equal(self.sites_data, other.sites_data))  # type: ignore[arg-type]
+        return _same(self.settings, other.settings, ("image", "superpixels"))
+
+    def same_problem(self, other: Plan) -> bool:
+        """Whether a chain of one plan can go on as one of the other: only how it moves may differ."""
+        return (
+            self.same_sites(other)
+            and self.seeds is other.seeds
+            and self.settings.chains == other.settings.chains
+            and _same(self.settings, other.settings, ("features", "prior", "coupling"))
+        )
+
+
+def _same(a: Settings, b: Settings, sections: tuple[str, ...]) -> bool:
+    return all(
+        getattr(a, name) == getattr(b, name)
+        for name, knob in knobs().items()
+        if knob.section in sections and (a.matters(name) or b.matters(name))
+    )
+
+
+@dataclass
+class Segmentation:
+    """One image's segmentation.
+
+    Attributes
+    ----------
+    plan : that of the last run.
+    parts : the chains, by position.
+    written : what was last written to the label layer at a position; the difference to what is there is paint.
+    """
+
+    plan: Plan
+    layers: ResultLayers
+    parts: dict[Position, Part] = field(default_factory=dict)
+    written: dict[Position, Any] = field(default_factory=dict)
+
+    def jobs(self, plan: Plan) -> list[tuple[Position, Part | Callable[[Report], Part]]]:
+        """What there is to do for a plan: chains that go on, and parts that have to be made (again)."""
+        afresh = plan.seed != self.plan.seed
+        made: list[tuple[Position, Part | Callable[[Report], Part]]] = []
+        for position in plan.source.positions:
+            part = None if afresh else self.parts.get(position)
+            if part is not None and plan.same_problem(self.plan) and _tuned(part.live, plan.settings):
+                made.append((position, part))
+            else:
+                made.append((position, self._maker(plan, position, part, plan.same_sites(self.plan))))
+        self.plan = plan
+        return made
+
+    def _maker(self, plan: Plan, position: Position, before: Part | None, same_sites: bool) -> Callable[[Report], Part]:
+        paint = self._paint_at(position) if before is None else None
+
+        def make(report: Report) -> Part:
+            return make_part(plan, position, report, before, same_sites, paint)
+
+        return make
+
+    def _paint_at(self, position: Position) -> NDArray[np.uint16] | None:
+        """What a person has painted where no chain has been yet."""
+        layer = self.layers.labels
+        if layer is None or layer.multiscale:  # which nobody can paint on
+            return None
+        here = np.array(layer.data[self.plan.source.index(position)])
+        known = self.written.get(position)
+        if known is not None:
+            here[here == known] = 0
+        return here if here.any() else None
+
+
+def _tuned(live: LiveChain, settings: Settings) -> bool:
+    """Hand the chain the settings that may change; False if others differ."""
+    changed = [k for k, v in settings.to_dict().items() if v != getattr(live.settings, k) and settings.matters(k)]
+    start = ("start", "start_clusters")  # of no matter to a chain that has started
+    if any(name not in TUNABLE and name not in start for name in changed):
+        return False
+    live.retune(live.settings.replace(**{k: v for k, v in settings.to_dict().items() if k in TUNABLE}))
+    return True
+
+
+def make_part(
+    plan: Plan,
+    position: Position,
+    report: Report,
+    before: Part | None,
+    same_sites: bool,
+    paint: NDArray[np.uint16] | None,
+) -> Part:
+    """Prepare one array and start its chain, as ``gsw.segment`` does; then bring over what the user has done."""
+    source = plan.source
+    image, mask = source.image(position), source.mask_at(position)
+    seeds = None if plan.seeds is None else source.labels_at(plan.seeds, position)
+    sites: Any = None if plan.sites is None else source.labels_at(plan.sites, position)
+    given: dict[str, Any] = {
+        name: a for name, a in (("mask", mask), ("sites", sites), ("seeds", seeds)) if a is not None
+    }
+    if before is not None and same_sites:
+        sites = before.sites  # no need to make them again
+    problem = prepare(image, plan.settings, sites=sites, mask=mask, report=lambda stage, _: report(stage))
+    report("start")
+    init = None if before is None else before.paint(before.live.numbers)
+    live = LiveChain(problem, plan.settings, plan.seed, seeds=seeds if before is None else None, init=init)
+    if before is not None and init is not None:
+        given["init"] = init
+        locked = before.paint(np.where(before.live.locks, before.live.numbers, 0))
+        _carry_over(live, locked, True)
+    if paint is not None:
+        _carry_over(live, paint, plan.lock)
+    live.forget_changes()
+    names = _channel_names(source)
+    if isinstance(problem.sites, Mosaic):
+        assert problem.graph is not None
+        means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
+    else:
+        means = site_means(image, plan.settings.axes, problem.site_image)
+    return Part(live, image, plan.settings.axes, means, names, source.pixel_size, given)
+
+
+def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:
+    if isinstance(live.problem.sites, Mosaic):
+        most = site_labels(live.problem, paint, "paint")
+        sites = np.flatnonzero(most > 0)
+        numbers = most[sites].astype(np.int64)
+    else:
+        sites, numbers = touched_sites(live.problem.site_image, np.zeros_like(paint), paint)
+    live.paint(sites, numbers, lock)
+
+
+def _channel_names(source: Source) -> tuple[str, ...]:
+    if source.layer.rgb:
+        return ("red", "green", "blue")
+    if source.channels:
+        return tuple(layer.name for layer in (source.layer, *source.channels))
+    return ()

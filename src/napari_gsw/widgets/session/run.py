@@ -1,0 +1,331 @@
+"""One run in a thread. This file alone knows threads.
+
+The worker never hands frames over one by one: it leaves the newest one of each part in a slot, and whoever watches
+takes it from there when it has time. So a slow screen never makes the chain wait, nor the other way round. What a
+person does meanwhile goes into a queue; the worker obeys it, in order, before the next sweep.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from napari.qt.threading import create_worker
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.jit import is_compiled
+from napari_gsw.core.pipeline.live_chain import LiveChain, Show
+from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.core.threads import cores
+from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.session.array_run import Labels, Part, count_numbers
+
+# How long a held chain sleeps before it looks for something to do, in seconds.
+NAP = 0.05
+# How often the slower pictures are made anew while the chain runs, in seconds, and how many times longer than they
+# take the chain is left alone afterwards.
+UNCERTAINTY_EVERY, TABLE_EVERY, PATIENCE = 0.5, 1.0, 40.0
+
+# How far the threads that sweep step back; see nice(2).
+NICE = 10
+
+Maker = Callable[[Callable[[str], None]], Part]
+Order = Callable[[LiveChain], object]
+
+
+class Stopped(Exception):
+    """The user does not want to wait for the preparation any longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What there is to see of one part.
+
+    Attributes
+    ----------
+    obeyed : number of orders that have been carried out on the part.
+    labels : label image with numbers that stay with their regions.
+    numbers : (n,) the same for the sites.
+    traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
+    boundary, entropy : images, or None where they were not asked for or are not known.
+    regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
+    table : columns of the regions' table, or None if it is not new.
+    verdict : what there is to say about the agreement of the chains.
+    known : whether the burn-in is over, and with it a consensus to be had.
+    provenance : what made it, at the end of a run.
+    rate : sweeps a second so far.
+    """
+
+    part: Part
+    obeyed: int
+    sweep: int
+    target: int
+    show: Show
+    labels: Labels
+    numbers: NDArray[np.int64]
+    locks: NDArray[np.bool_]
+    n_clusters: int
+    best: float
+    best_sweep: int
+    traces: list[NDArray[np.float64]]
+    marks: tuple[int, ...]
+    rate: float
+    boundary: NDArray[np.float32] | None = None
+    entropy: NDArray[np.float32] | None = None
+    regions: NDArray[np.uint16] | None = None
+    n_regions: int = 0
+    kind: str = "region"
+    verdict: str = ""
+    known: bool = False
+    table: dict[str, NDArray[Any]] | None = None
+    provenance: dict[str, Any] | None = None
+
+
+class Run:
+    """A run over one or several parts in the background.
+
+    Attributes
+    ----------
+    stage : what it is doing now, one of the stages of the preparation, "compiling" or "sampling".
+    place : index of the part it is at.
+    newest : the newest frame of each part, by position.
+    notices : sentences for the user: orders that could not be carried out.
+    failure : what has ended the run before its time, or None.
+    hungry : whether a frame is wanted: making one that nobody looks at would only cost time.
+    show, wanted : what to draw: the current or another state; which of "boundary", "entropy", "regions" are visible.
+    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
+    worker : napari's worker, with its signals.
+    """
+
+    def __init__(
+        self, jobs: Sequence[tuple[Position, Part | Maker]], sweeps: int, show: Show = "current", hold: bool = False
+    ) -> None:
+        self.jobs = list(jobs)
+        self.sweeps = sweeps
+        self.show: Show = show
+        self.wanted: frozenset[str] = frozenset()
+        self.detail: float | None = None
+        self.hungry = True
+        self.stage = "preparing"
+        self.place = 0
+        self.parts: dict[Position, Part] = {p: job for p, job in self.jobs if isinstance(job, Part)}
+        self.newest: dict[Position, Frame] = {}
+        self.notices: deque[str] = deque()
+        self.failure: Exception | None = None
+        self.stopping = False
+        self._orders: deque[tuple[Position, Order]] = deque()
+        self._go = threading.Event()
+        self._wake = threading.Event()
+        self._steps = 0
+        if not hold:
+            self._go.set()
+        self._spent, self._timed = 0.0, 0
+        self._stale = False
+        self._tables: dict[Position, float] = {}
+        self._clouds: dict[Position, float] = {}
+        self.worker = create_worker(self._guarded, _start_thread=False)
+
+    # ---- called from the GUI thread
+
+    @property
+    def held(self) -> bool:
+        return not self._go.is_set()
+
+    def pause(self) -> None:
+        self._go.clear()
+
+    def resume(self) -> None:
+        self._go.set()
+        self._wake.set()
+
+    def step(self) -> None:
+        """One more sweep of a held chain."""
+        self._steps += 1
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the sweeps that are under way and keep what there is."""
+        self.stopping = True
+        self._go.set()
+        self._wake.set()
+
+    def ask(self, position: Position, order: Order) -> None:
+        """Do something to the chain of a part before its next sweep."""
+        self._orders.append((position, order))
+        self._wake.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the worker to end, though not for ever: the preparation of a large image takes its time."""
+        end = time.monotonic() + seconds
+        while self.worker.is_running and time.monotonic() < end:
+            time.sleep(0.005)
+
+    def left(self) -> list[tuple[Position, Order]]:
+        """Orders that came too late for this run."""
+        orders = list(self._orders)
+        self._orders.clear()
+        return orders
+
+    def release(self) -> None:
+        """Let the arrays go: napari keeps every worker as long as its window."""
+        self.jobs.clear()
+        self.parts.clear()
+        self.newest.clear()
+
+    # ---- in the worker's thread
+
+    def _guarded(self) -> Iterator[None]:
+        """Nothing may leave the worker by itself: napari swallows a RuntimeError and prints the others."""
+        # Sweeps in threads of their own, which step back when the screen needs the processor.
+        with ThreadPoolExecutor(cores(), "gsw", step_back) as self._threads:
+            try:
+                yield from self._work()
+            except Stopped:
+                pass
+            except Exception as reason:
+                self.failure = reason
+
+    def _work(self) -> Iterator[None]:
+        for place, (position, job) in enumerate(self.jobs):
+            self.place = place
+            part = self.parts.get(position) or self._made(position, job)
+            yield
+            live = part.live
+            live.ensemble.executor = self._threads
+            live.target = live.sweep + self.sweeps
+            self.stage = "sampling" if is_compiled(kernels.advance) else "compiling"
+            self._publish(position)
+            while True:
+                self._obey()
+                if self.stopping or live.sweep >= live.target:
+                    break
+                if self.held and not self._steps:
+                    if self._stale:  # what it came to rest at is worth a look
+                        self._publish(position)
+                    self._wake.wait(NAP)
+                    self._wake.clear()
+                    yield
+                    continue
+                most = None
+                if self.held:
+                    self._steps -= 1
+                    most = 1
+                first, began = live.sweep, time.perf_counter()
+                live.advance(most)
+                if self.stage == "sampling":  # the first step may have compiled
+                    self._spent += time.perf_counter() - began
+                    self._timed += live.sweep - first
+                self.stage, self._stale = "sampling", True
+                if self.hungry:
+                    self._publish(position)
+                yield
+            if self.sweeps and place and not self.stopping:
+                before = self.jobs[place - 1][0]
+                part.live.rename(self.parts[before].paint(self.parts[before].live.shown("best")))
+            live.ensemble.executor = None
+            self._publish(position, last=True)
+            if self.stopping:
+                break
+        self._obey()
+        yield
+
+    def _made(self, position: Position, job: Part | Maker) -> Part:
+        assert not isinstance(job, Part)
+
+        def report(stage: str) -> None:
+            if self.stopping:
+                raise Stopped
+            self.stage = stage
+
+        part = self.parts[position] = job(report)
+        return part
+
+    def _obey(self) -> None:
+        """Carry out what the user has asked for; what cannot be done is said and changes nothing."""
+        changed: list[Position] = []
+        while self._orders:
+            position, order = self._orders.popleft()
+            part = self.parts[position]
+            try:
+                order(part.live)
+            except InputError as reason:
+                self.notices.append(str(reason))
+            finally:  # also if it ends the run: a part that waits for an order is never drawn again
+                part.obeyed += 1
+            changed.append(position)
+        for position in dict.fromkeys(changed):
+            self._publish(position, last=True)
+
+    def _publish(self, position: Position, last: bool = False) -> None:
+        """Leave a frame of a part in its slot."""
+        part = self.parts[position]
+        self.hungry = self._stale = False
+        if self._spent:
+            part.rate = self._timed / self._spent
+        live, now = part.live, time.monotonic()
+        snapshot = live.snapshot
+        numbers = live.shown(self.show)
+        boundary = entropy = regions = table = None
+        if self.wanted and (last or now > self._clouds.get(position, 0.0)):
+            boundary = part.boundary(snapshot.together) if "boundary" in self.wanted else None
+            entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
+            if "regions" in self.wanted:
+                regions = part.regions(numbers, self.detail, last)
+                part.n_regions = count_numbers(regions)
+            self._clouds[position] = _next(now, UNCERTAINTY_EVERY)
+        if last or now > self._tables.get(position, 0.0):
+            table = part.table(numbers, snapshot.together)
+            part.verdict = live.summary.diagnosis.sentence
+            self._tables[position] = _next(now, TABLE_EVERY)
+        before = self.newest.get(position)
+        if before is not None and before.part is part:  # a picture that nobody has taken yet is not lost
+            boundary = before.boundary if boundary is None else boundary
+            entropy = before.entropy if entropy is None else entropy
+            regions = before.regions if regions is None else regions
+            table = before.table if table is None else table
+        self.newest[position] = Frame(
+            part=part,
+            obeyed=part.obeyed,
+            sweep=live.sweep,
+            target=live.target,
+            show=self.show,
+            labels=part.paint(numbers),
+            numbers=numbers,
+            locks=live.locks,
+            n_clusters=int(np.count_nonzero(np.bincount(numbers))),
+            best=snapshot.best.log_posterior,
+            best_sweep=snapshot.best.sweep,
+            traces=live.traces,
+            marks=tuple(live.marks),
+            rate=part.rate,
+            boundary=boundary,
+            entropy=entropy,
+            regions=regions,
+            n_regions=0 if regions is None else part.n_regions,
+            kind="object" if live.settings.view == "objects" and self.detail is None else "region",
+            verdict=part.verdict,
+            known=live.summary.known,
+            table=table,
+            provenance=part.provenance() if last else None,
+        )
+
+
+def step_back() -> None:
+    """Give the calling thread less of the processor than the one that draws, where the system lets us."""
+    if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def _next(began: float, every: float) -> float:
+    """When to do again what has just been done, so that it never takes more than a small share of the time."""
+    now = time.monotonic()
+    return now + max(every, PATIENCE * (now - began))

@@ -1,0 +1,309 @@
+"""The Superpixels widget: cut an image into sites, look at them, and mend them by painting."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import napari
+import numpy as np
+from magicgui.widgets import CheckBox, ComboBox, Container, Label, PushButton, create_widget
+from napari.layers import Image, Labels, Layer
+from napari.qt.threading import create_worker
+from numpy.typing import NDArray
+from qtpy.QtCore import QEvent, QObject, QTimer
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import Picture, picture
+from napari_gsw.core.settings import Settings, knobs
+from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.widgets.kit.failure import Failure, sentence, tell
+from napari_gsw.widgets.kit.layer_combo import bare
+from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.setting_control import spoken, title
+from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
+from napari_gsw.widgets.panel.image_chooser import is_image, is_region
+from napari_gsw.widgets.superpixels.site_painter import SitePainter
+
+EVERYWHERE = "everywhere"
+KNOBS = ("superpixels", "site_size", "compactness", "smoothing")
+# How long the user has to be still before a preview is made, in milliseconds.
+PATIENCE = 300
+# What the worker brings: the source, its sites, the number of borders, and the sites' boxes.
+Cut = tuple[Source, NDArray[np.int32], int, dict[int, tuple[slice, ...]]]
+# Marks a layer as superpixels of ours, so that the GSW widget can take it.
+MARK = "napari-gsw superpixels"
+
+
+class Watcher(QObject):  # type: ignore[misc]
+    """Closing a dock takes the widget out of it without closing the widget."""
+
+    def __init__(self, panel: SuperpixelPanel) -> None:
+        super().__init__(panel.native)
+        self._panel = panel
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        gone = event.type() == QEvent.Type.ParentChange and watched.parent() is None
+        if gone or event.type() == QEvent.Type.Close:
+            self._panel.shut_down()
+        return False
+
+
+class SuperpixelPanel(Container):  # type: ignore[misc]
+    """Makes a Labels layer of superpixels where the image is; painting on it merges and splits them."""
+
+    def __init__(self, napari_viewer: napari.Viewer) -> None:
+        self.viewer = viewer = bare(napari_viewer)
+        start, all_knobs = Settings(), knobs()
+        self.image = ComboBox(choices=self._images, label="Image", tooltip="The image layer to cut into superpixels")
+        self.region = ComboBox(
+            choices=self._regions, label="Where", tooltip="Everywhere, or inside a Shapes or Labels layer"
+        )
+        self.settings_widgets = {
+            name: create_widget(
+                getattr(start, name), name=name, label=title(name, all_knobs[name]), options=_options(name)
+            )
+            for name in KNOBS
+        }
+        self.preview = CheckBox(
+            value=False, label="", text="Live preview", tooltip="Make them again whenever something changes"
+        )
+        self.count = Label(value="", label="Sites")
+        self.make_button = PushButton(text="Make superpixels", tooltip="Make a Labels layer of superpixels")
+        self.hint = Label(
+            value="Paint on the layer to mend it: a site's own label over its\nneighbours merges them, a new label "
+            "(key M) splits,\nthe eraser takes pixels out.",
+        )
+        super().__init__(
+            widgets=[
+                self.image, self.region, *self.settings_widgets.values(), self.preview, self.count, self.make_button,
+                self.hint,
+            ]
+        )  # fmt: skip
+        self.worker: Any = None
+        self.layer: Labels | None = None
+        self.painter: SitePainter | None = None
+        self._of: Image | None = None
+        self._cancelled = False
+        self._again = False
+        self._counts = 0
+        self._timer = QTimer(self.native)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(PATIENCE)
+        self._timer.timeout.connect(self.make)
+        self.link = Link()
+        self.link.connect(viewer.layers.events.inserted, self._layers_changed)
+        self.link.connect(viewer.layers.events.removed, self._layers_changed)
+        self.link.at_end(self._end)
+        self.native.destroyed.connect(self.link.cut)
+        for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview):
+            widget.changed.connect(self._touched)
+        self.make_button.changed.connect(self._pressed)
+        self._watcher = Watcher(self)
+        self.native.installEventFilter(self._watcher)
+        self._layers_changed()
+
+    # ---- the form
+
+    def _images(self, _: Any) -> list[tuple[str, Layer]]:
+        return [(x.name, x) for x in reversed(self.viewer.layers) if is_image(x)]
+
+    def _regions(self, _: Any) -> list[tuple[str, Any]]:
+        return [("Everywhere", EVERYWHERE), *((x.name, x) for x in reversed(self.viewer.layers) if is_region(x))]
+
+    def settings(self) -> Settings:
+        return Settings(**{name: widget.value for name, widget in self.settings_widgets.items()})
+
+    def source(self) -> Source:
+        """What is to be cut; an InputError says why it cannot be."""
+        layer = self.image.value
+        if layer is None:
+            raise InputError("Open an image to cut into superpixels")
+        axis = guess_channel_axis(layer)
+        region = None if self.region.value == EVERYWHERE else self.region.value
+        made = Source(
+            layer, channel_axis=axis, depth=guess_depth(layer, axis), mask=region, **place_of(self.viewer, layer)
+        )
+        made.check()
+        return made
+
+    def _touched(self, _: Any = None) -> None:
+        now = self.settings()
+        self.settings_widgets["compactness"].enabled = now.matters("compactness")
+        try:
+            source = self.source()
+        except InputError as reason:
+            self.count.value = str(reason)
+            self.make_button.enabled = self.worker is not None
+            return
+        self.make_button.enabled = True
+        slices = len(source.positions)
+        about = f"about {now.wanted_sites(source.pixels):,}"
+        self.count.value = about + (f" in each of {slices} slices" if slices > 1 else "")
+        if self.preview.value:
+            self._timer.start()
+
+    def _layers_changed(self, event: Any = None) -> None:
+        self.image.reset_choices()
+        self.region.reset_choices()
+        if self.layer is not None and self.layer not in self.viewer.layers:
+            self._let_go()
+        if self._of is not None and self._of not in self.viewer.layers:
+            self._cancelled = True
+            self._let_go()
+        self._touched()
+
+    # ---- making
+
+    def _pressed(self) -> None:
+        if self.worker is not None:
+            self._cancelled = True
+        else:
+            self.make()
+
+    def make(self) -> None:
+        """Cut the image, in the background; what is asked for meanwhile is made afterwards."""
+        if self.worker is not None:
+            self._again = True
+            self._cancelled = True
+            return
+        try:
+            source, settings = self.source(), self.settings()
+        except InputError as reason:
+            self.count.value = str(reason)
+            return
+        self._of, self._cancelled, self._again = source.layer, False, False
+        self.worker = create_worker(self._cut, source, settings, _start_thread=False)
+        self.worker.yielded.connect(self._progressed)
+        self.worker.returned.connect(self._made)
+        self.worker.finished.connect(self._finished)
+        self.make_button.text = "Cancel"
+        self.count.value = "making them ..."
+        self.worker.start()
+
+    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | Failure | None]:
+        """In the worker's thread: sites of every slice, numbered on, and what is to be told about them."""
+        try:
+            positions = source.positions
+            sites = np.zeros(source.label_shape, np.int32)
+            borders = 0
+            for i, position in enumerate(positions):
+                if self._cancelled:
+                    return None
+                seen = picture(source.image(position), source.axes)
+                yield f"making them ... {i + 1} of {len(positions)}" if len(positions) > 1 else "making them ..."
+                here = superpixels(seen, settings, source.mask_at(position))
+                borders += _borders(seen, here)
+                sites[source.index(position)] = np.where(here > 0, here + sites.max(), 0)
+            return source, sites, borders, SitePainter.boxes_of(sites)
+        except Exception as reason:
+            return Failure(reason)
+
+    def _progressed(self, text: str) -> None:
+        self.count.value = text
+
+    def _made(self, made: Cut | Failure | None) -> None:
+        if isinstance(made, Failure):
+            self.count.value = sentence(made.reason)
+            tell(made.reason, "Superpixels")
+            return
+        if made is None or self._cancelled:
+            return
+        source, sites, borders, boxes = made
+        if source.layer not in self.viewer.layers:
+            return
+        data = sites.astype(np.uint16) if sites.max() <= np.iinfo(np.uint16).max else sites
+        self._let_go(keep=True)
+        if (
+            self.layer is not None
+            and self.layer.metadata.get(MARK) == str(source.layer.unique_id)
+            and _alike(self.layer, data)
+        ):
+            self.layer.data = data
+        else:
+            self.layer = self.viewer.add_labels(
+                data,
+                name=f"{source.layer.name} [superpixels]",
+                metadata={MARK: str(source.layer.unique_id)},
+                **source.geometry(),
+            )
+            self.layer.contour = 1
+        self.painter = SitePainter(self.layer, source, boxes, self._mended)
+        self._tell(int(len(np.unique(sites)) - (sites.min() == 0)), borders)
+
+    def _tell(self, count: int, borders: int) -> None:
+        self.count.value = f"{count:,} sites, {borders:,} borders"
+
+    def _mended(self) -> None:
+        """The user has painted: count again, in the background."""
+        if self.layer is None or self.painter is None:
+            return
+        source, data = self.painter.source, np.array(self.layer.data)
+
+        def count() -> tuple[int, int]:
+            borders = 0
+            for position in source.positions:
+                here = data[source.index(position)].astype(np.int32)
+                blank = Picture(np.zeros((*here.shape, 1), np.float32), False)
+                borders += _borders(blank, here)
+            return len(np.unique(data[data > 0])), borders
+
+        self._counts += 1
+        number = self._counts
+
+        def tell(found: tuple[int, int]) -> None:
+            if number == self._counts:  # a later stroke has its own count
+                self._tell(*found)
+
+        worker = create_worker(count, _start_thread=False)
+        worker.returned.connect(tell)
+        worker.start()
+
+    def _finished(self) -> None:
+        self.worker = None
+        self.make_button.text = "Make superpixels"
+        if self._again:
+            self.make()
+        elif self._cancelled:
+            self._touched()
+
+    # ---- the end
+
+    def _let_go(self, keep: bool = False) -> None:
+        if self.painter is not None:
+            self.painter.let_go()
+            self.painter = None
+        if not keep:
+            self.layer = None
+
+    def _end(self) -> None:
+        self._cancelled, self._again = True, False
+        if self.worker is not None:
+            self.worker.quit()
+        self._let_go()
+
+    def shut_down(self) -> None:
+        """End what is going on and let go of the viewer; more than once does no harm."""
+        if self.link.alive:
+            self._timer.stop()
+        self.link.cut()
+
+
+def _options(name: str) -> dict[str, Any]:
+    knob = knobs()[name]
+    options: dict[str, Any] = {"tooltip": f"{knob.help} Allowed: {knob.allowed}."}
+    if knob.choices:
+        return options | {"widget_type": "ComboBox", "choices": [(spoken(word), word) for word in knob.choices]}
+    low = max(knob.low, 0) + (1e-3 if knob.open_low else 0)
+    return options | {"min": knob.kind(low), "max": knob.kind(min(knob.high, 1_000_000))}
+
+
+def _borders(seen: Picture, sites: NDArray[np.int32]) -> int:
+    """Number of edges of the region graph."""
+    compact = np.unique(sites, return_inverse=True)[1].reshape(sites.shape).astype(np.int32)
+    return len(region_graph(seen, compact + (0 if (sites == 0).any() else 1)).edges)
+
+
+def _alike(layer: Labels, data: NDArray[Any]) -> bool:
+    return bool(layer.data.shape == data.shape and layer.data.dtype == data.dtype)
