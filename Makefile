@@ -45,12 +45,12 @@ slow: $(VENV)/.ready
 	$(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
 
 large: $(VENV)/.ready
-	$(RUN)/python -m pytest -m large -s tests/test_whole_slide.py
+	$(RUN)/python -m pytest -m large -s tests/core/pipeline/test_whole_slide.py
 
 # By themselves: what measures time wants the machine for itself.
 timing: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/test_responsiveness.py
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/widgets/session/test_responsiveness.py
 
 # Exit code 4 (make says so too) when a ratio is worse than in benchmarks/recorded.json by more than its tolerance.
 bench: $(VENV)/.ready

@@ -61,7 +61,7 @@ def test_the_manifest_offers_everything():
 @pytest.mark.gui
 @pytest.mark.parametrize("ending", [".tif", ".ome.tif", ".npy", ".png", ".zarr"])
 def test_saving_a_labels_layer_goes_through_the_writer(make_napari_viewer, tmp_path, ending):
-    from napari_gsw.files.labels import read_labels
+    from napari_gsw.files.images import read_labels
 
     viewer = make_napari_viewer()
     labels = np.arange(1, 31, dtype=np.uint16).reshape(5, 6)

@@ -16,7 +16,7 @@ import imageio.v3 as iio
 from tqdm import tqdm
 
 from napari_gsw.core.evidence.codebook import Codebook
-from napari_gsw.core.evidence.site_features import colours, texture
+from napari_gsw.core.evidence.words import colours, texture
 from napari_gsw.core.image.picture import picture
 
 PIXELS = 400_000

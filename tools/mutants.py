@@ -25,74 +25,74 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-LAW = "tests/test_law.py"
+LAW = "tests/core/sampler/test_exact_law.py"
 MUTANTS = (
     Mutant(
         "edges inside a spin cluster are counted (the paper's formula, read literally)",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "if parent[j] != root:",
         "if True:",
         (LAW, "-k", "dirichlet-process-words and (lambda-3 or lambda-array)"),
     ),
     Mutant(
         "the factor 1 - delta is forgotten",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "pull[k] += beta[e] - x * strength[e]",
         "pull[k] += beta[e]",
         (LAW, "-k", "dirichlet-process-words and lambda-3"),
     ),
     Mutant(
         "a drawn bond probability is not used in the conditional",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "pull[k] += beta[e] - x * strength[e]",
         "pull[k] += beta[e] - strength[e]",
         (LAW, "-k", "dirichlet-process-words and bond"),
     ),
     Mutant(
         "spin clusters are visited in an order that looks at the labels",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "        if parent[root] != root:\n            continue\n",
         "        if parent[root] != root or (root % 2 == 0 and labels[root] == labels[0]):\n            continue\n",
         (LAW, "-k", "dirichlet-process-words and lambda-0"),
     ),
     Mutant(
         "a new cluster is weighed as if there were one fewer",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "score[fresh] = log_v[k_left + 1] + log_w[members]",
         "score[fresh] = log_v[k_left] + log_w[members]",
         (LAW, "-k", "dirichlet-process-words and lambda-1"),
     ),
     Mutant(
         "a cluster's present size is not taken out of its weight",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "log_w[m + members] - log_w[m] if m > 0 else",
         "log_w[m + members] if m > 0 else",
         (LAW, "-k", "dirichlet-process-words and lambda-0"),
     ),
     Mutant(
         "seeds move with their spin cluster",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "held = held or seeds[i] >= 0",
         "held = False",
         (LAW, "-k", "seeds"),
     ),
     Mutant(
         "whole-cluster moves forget the probabilities of the two deals",
-        "regroup_kernels.py",
+        "core/sampler/moves/regroup_kernels.py",
         "if not math.log(1.0 - rng.random()) < change + log_q[0] - log_q[1]:",
         "if not math.log(1.0 - rng.random()) < change:",
         (LAW, "-k", "whole_cluster_moves_leave"),
     ),
     Mutant(
         "whole-cluster moves put any number of seeds into a block",
-        "regroup_kernels.py",
+        "core/sampler/moves/regroup_kernels.py",
         "if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):",
         "if seeds[i] >= 0 and b != owner and owner >= 0:",
         (LAW, "-k", "seeds"),
     ),
     Mutant(
         "a site joins a neighbour's cluster from one that is not next door, and cannot go back",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "if not full and left > 0 and seen[old] != root:",
         "if not full and left > 0 and seen[old] != root and around == 0:",
         (LAW, "-k", "next_door"),
@@ -109,11 +109,11 @@ MUTANTS = (
         "chain.py",
         "regroups = int(needs_regroups(problem))",
         "regroups = 0",
-        ("tests/test_chain.py", "-k", "limits_are_crossed"),
+        ("tests/core/sampler/test_chain.py", "-k", "limits_are_crossed"),
     ),
     Mutant(
         "the Gaussian part of a cluster is not renewed when a group leaves",
-        "sweep_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)\n",
         "",
         (LAW, "-k", "dirichlet-process-gaussian and lambda-0"),
@@ -130,77 +130,77 @@ MUTANTS = (
         "likelihoods.py",
         "_log_gammas(block.phi, s, -1.0)",
         "_log_gammas(block.phi, s, 0.0)",
-        ("tests/test_chain.py", "-k", "keeps_the_log_posterior and words"),
+        ("tests/core/sampler/test_chain.py", "-k", "keeps_the_log_posterior and words"),
     ),
     Mutant(
         "the finite Dirichlet without Gamma(alpha) to the power -k, as in the paper",
         "priors.py",
         "gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)",
         "gammaln(self.alpha + np.arange(n + 1))",
-        ("tests/test_priors.py", "-k", "finite-dirichlet or drops"),
+        ("tests/core/model/test_priors.py", "-k", "finite-dirichlet or drops"),
     ),
     Mutant(
         "the chain's float sums are counted again when it is restored",
         "chain.py",
         "    chain.clusters.moments[:, : gauss.size] = moments\n",
         "",
-        ("tests/test_chain.py", "-k", "restored and (gaussian or mixed)"),
+        ("tests/core/sampler/test_chain.py", "-k", "restored and (gaussian or mixed)"),
     ),
     Mutant(
         "the generator starts anew when a chain is restored",
         "chain.py",
         "    rng.bit_generator.state = inner\n",
         "",
-        ("tests/test_chain.py", "-k", "restored"),
+        ("tests/core/sampler/test_chain.py", "-k", "restored"),
     ),
     Mutant(
         "a lock does not weigh more than paint when colours are matched",
         "live.py",
         "return np.where(self.locks, LOCK_WEIGHT, self.pixels)",
         "return self.pixels",
-        ("tests/test_live.py", "-k", "lock_keeps_its_number"),
+        ("tests/core/pipeline/test_live_chain.py", "-k", "lock_keeps_its_number"),
     ),
     Mutant(
         "sums of before a correction count after it",
         "chain.py",
         "counted=np.array([sweep, 0, sweep]),",
         "counted=np.array([sweep, 1, sweep]),",
-        ("tests/test_live.py", "-k", "begin_anew"),
+        ("tests/core/pipeline/test_live_chain.py", "-k", "begin_anew"),
     ),
     Mutant(
         "a freed site is bonded to its neighbours while it is drawn",
         "chain.py",
         "alone.bonds, alone.regroups = bonding.fixed(chain.problem, 0.0), 0",
         "alone.regroups = 0",
-        ("tests/test_live.py", "-k", "drawn_from_its_law"),
+        ("tests/core/pipeline/test_live_chain.py", "-k", "drawn_from_its_law"),
     ),
     Mutant(
         "any paint in a site means the site",
         "strokes.py",
         "taken = 2 * times >= size",
         "taken = times > 0",
-        ("tests/test_strokes.py",),
+        ("tests/core/sites/test_strokes.py",),
     ),
     Mutant(
         "the table that moves is counted among the others (rdd-CRP)",
-        "../peers/crp_kernels.py",
+        "methods/crp_kernels.py",
         "log_all = math.log(gamma + used[2])",
         "log_all = math.log(gamma + used[2] + 1)",
-        ("tests/test_crp.py", "-k", "exact_law and house"),
+        ("tests/methods/test_crp.py", "-k", "exact_law and house"),
     ),
     Mutant(
         "a link to a neighbour that hangs on the site itself is taken for one that leads outside (dd-CRP)",
-        "../peers/crp_kernels.py",
+        "methods/crp_kernels.py",
         "            if inside[j] == stamp:\n                own += 1",
         "            if False:\n                own += 1",
-        ("tests/test_crp.py", "-k", "exact_law and ring"),
+        ("tests/methods/test_crp.py", "-k", "exact_law and ring"),
     ),
     Mutant(
         "a table of its own always opens a region (rdd-CRP)",
-        "../peers/crp_kernels.py",
+        "methods/crp_kernels.py",
         "if regional and size[k] > 0:\n                score",
         "if False and size[k] > 0:\n                score",
-        ("tests/test_crp.py", "-k", "exact_law and path"),
+        ("tests/methods/test_crp.py", "-k", "exact_law and path"),
     ),
 )
 
@@ -212,7 +212,7 @@ def caught(mutant: Mutant) -> bool:
         shutil.copytree(ROOT / "src" / "napari_gsw", package, ignore=shutil.ignore_patterns("__pycache__"))
         tests = Path(folder) / "tests"
         shutil.copytree(ROOT / "tests", tests, ignore=shutil.ignore_patterns("__pycache__"))
-        file = package / "core" / mutant.file
+        file = package / mutant.file
         text = file.read_text()
         if text.count(mutant.line) < 1:
             raise SystemExit(f"the line of this mutant is gone from {mutant.file}: {mutant.line!r}")

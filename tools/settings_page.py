@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
-from napari_gsw.core.settings import SECTIONS, knobs
+from napari_gsw.core.settings import SECTIONS, declarations
 
 
 def main() -> None:
@@ -14,11 +14,11 @@ def main() -> None:
     for section in SECTIONS:
         print(f"\n## {section.capitalize()}\n")
         print("| setting | default | allowed | what it does |\n|---|---|---|---|")
-        for name, knob in knobs().items():
-            if knob.section == section:
-                symbol = f" ({knob.symbol})" if knob.symbol else ""
-                allowed = knob.allowed.replace("|", "\\|")
-                print(f"| `{name}`{symbol} | {default_words(name)} | {allowed} | {knob.help} |")
+        for name, setting in declarations().items():
+            if setting.section == section:
+                symbol = f" ({setting.symbol})" if setting.symbol else ""
+                allowed = setting.allowed.replace("|", "\\|")
+                print(f"| `{name}`{symbol} | {default_words(name)} | {allowed} | {setting.help} |")
     print("\n## Presets\n")
     names = ", ".join(f"`{name}`" for name in PRESETS)
     print(f"A preset changes some of the defaults, as the tables say in brackets: {names}.")

@@ -10,10 +10,12 @@ from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian
 from napari_gsw.core.model.priors import DirichletProcess, FiniteDirichlet, PitmanYor, Potts, TablePrior
 from napari_gsw.core.model.problem import Problem, log_posterior
-from napari_gsw.core.pipeline.segment import prepare, segment, simulate_prior, warm_up
+from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.segment import segment, simulate_prior, warm_up
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.presets import PRESETS, preset
-from napari_gsw.core.sampler.chain import Snapshot, State, run, sample
+from napari_gsw.core.sampler.sample import run, sample
+from napari_gsw.core.sampler.snapshot import Snapshot, State
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import own_version
 

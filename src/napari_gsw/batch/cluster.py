@@ -28,7 +28,8 @@ from napari_gsw.batch.images import Task, chain_run, gathered_up, in_parts, prep
 from napari_gsw.batch.order import Way
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, own_version
-from napari_gsw.jobs.run import DIED, Engine, Failure, Row, Work, guarded
+from napari_gsw.jobs.records import Engine, Failure, Row, Work
+from napari_gsw.jobs.run import DIED, guarded
 
 LOCAL = "local"
 TIMEOUT = 8.0  # seconds to wait for a scheduler

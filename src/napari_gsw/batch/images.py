@@ -18,16 +18,18 @@ from typing import Any, NamedTuple
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline import segment as pipeline
-from napari_gsw.core.pipeline.segment import ChainRun
+from napari_gsw.core.pipeline.chain_runs import ChainRun, can_be_parted, gathered, sampled
+from napari_gsw.core.pipeline.prepare import named_codebook, prepare
+from napari_gsw.core.pipeline.segment import concluded, warm_up
+from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.core.versions import own_version
-from napari_gsw.files.label_formats import is_zarr
-from napari_gsw.files.labels import companion, output_folder
+from napari_gsw.files.folders import output_folder
+from napari_gsw.files.labels import companion
 from napari_gsw.files.results import BESIDE, Extras, write_outcome
+from napari_gsw.files.zarr_files import is_zarr
 from napari_gsw.jobs.interruption import check
-from napari_gsw.jobs.run import Row
-from napari_gsw.methods.registry import METHODS, Choice, Outcome, segment
-from napari_gsw.sources import image_of
+from napari_gsw.jobs.records import Row
+from napari_gsw.methods.registry import METHODS, Choice, image_of, segment
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def prepared(task: Task) -> Prepared:
     _warm(True)
     began = time.perf_counter()
     image, choice = _opened(task)
-    problem = pipeline.prepare(image, choice.settings, codebook=pipeline.named_codebook(choice.settings))
+    problem = prepare(image, choice.settings, codebook=named_codebook(choice.settings))
     return Prepared(problem, choice, time.perf_counter() - began)
 
 
@@ -89,7 +91,7 @@ def chain_run(task: Task, begun: Prepared, number: int) -> TimedRun:
     """Run one of the chains."""
     _warm(True)
     began = time.perf_counter()
-    run = pipeline.sampled(begun.problem, begun.choice.settings, task.seed, number)
+    run = sampled(begun.problem, begun.choice.settings, task.seed, number)
     return TimedRun(run, time.perf_counter() - began)
 
 
@@ -99,14 +101,14 @@ def gathered_up(task: Task, begun: Prepared, *runs: TimedRun) -> Row:
     began = time.perf_counter() - begun.seconds - max(run.seconds for run in runs)
     settings = begun.choice.settings
     image, _ = _opened(task)
-    summary = pipeline.gathered(begun.problem, settings, [run.run for run in runs])
-    result = pipeline.concluded(image, summary, task.seed, pipeline.named_codebook(settings), {})
+    summary = gathered(begun.problem, settings, [run.run for run in runs])
+    result = concluded(image, summary, task.seed, named_codebook(settings), {})
     return _written(task, image, begun.choice, Outcome(result.labels, result.provenance, result), began)
 
 
 def in_parts(task: Task) -> bool:
     """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
-    return task.choice.method == "gsw" and pipeline.can_be_parted(task.choice.settings) and not is_zarr(task.image)
+    return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and not is_zarr(task.image)
 
 
 def _opened(task: Task) -> tuple[Any, Choice]:
@@ -174,4 +176,4 @@ def fingerprint(provenance: Path) -> str:
 def _warm(samples: bool) -> None:
     """Once in a process: compile the kernels or read them, so that no image's time includes it."""
     if samples:
-        pipeline.warm_up()
+        warm_up()

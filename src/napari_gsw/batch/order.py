@@ -11,7 +11,7 @@ from napari_gsw.batch.images import Task
 from napari_gsw.batch.selection import FORMATS, Item, Selection
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import priors
-from napari_gsw.core.pipeline.segment import named_codebook
+from napari_gsw.core.pipeline.prepare import named_codebook
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.results import Extras
 from napari_gsw.methods.registry import METHODS, Choice

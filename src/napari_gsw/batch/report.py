@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from napari_gsw.batch.order import Order
 from napari_gsw.core.versions import all_versions
 from napari_gsw.files.tables import write_csv, write_json
-from napari_gsw.jobs.run import Failure, Row, Told
+from napari_gsw.jobs.records import Failure, JobOutcome, Row
 
 TABLE, SUMMARY = "batch.csv", "batch.json"
 DONE, FAILED, LEFT = "done", "failed", "left"
@@ -16,12 +16,12 @@ FIGURES = ("regions", "clusters", "sites", "best_log_posterior", "seconds")
 COLUMNS = ("name", "status", *FIGURES, "attempts", "labels", "remarks", "reason")
 
 
-def table(names: Sequence[str], told: Mapping[str, Told]) -> list[Row]:
+def table(names: Sequence[str], told: Mapping[str, JobOutcome]) -> list[Row]:
     """A row an image with the columns of ``batch.csv``; what is not known is None. Those never reached are `left`."""
     return [_row(name, told.get(name)) for name in names]
 
 
-def _row(name: str, told: Told | None) -> Row:
+def _row(name: str, told: JobOutcome | None) -> Row:
     empty: Row = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "attempts": 0, "remarks": "", "reason": ""}
     if told is None:
         return empty

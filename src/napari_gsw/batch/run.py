@@ -17,9 +17,11 @@ from napari_gsw.batch.selection import Item, Selection, selected
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.segment import warm_up
 from napari_gsw.core.presets import DEFAULT_PRESET
+from napari_gsw.files.folders import made_folder
 from napari_gsw.files.results import Extras
-from napari_gsw.files.tables import made_folder
-from napari_gsw.jobs.run import JOURNALS, Engine, Manner, Row, Told, each_job
+from napari_gsw.jobs.journal import JOURNALS
+from napari_gsw.jobs.records import Engine, JobOptions, JobOutcome, Row
+from napari_gsw.jobs.run import each_job
 from napari_gsw.methods.registry import METHODS, choose
 
 TITLE = "batch"
@@ -74,7 +76,7 @@ def run_order(order: Order, way: Way) -> list[Row]:
     _check_earlier(order, items, way)
     began = time.perf_counter()
     names = [item.name for item in items]
-    told: dict[str, Told] = {}
+    told: dict[str, JobOutcome] = {}
     with _engine(order, way) as engine:
         for parent in {PurePosixPath(item.place).parent for item in items}:
             made_folder(order.output / parent)
@@ -93,14 +95,14 @@ def run_order(order: Order, way: Way) -> list[Row]:
     return rows
 
 
-def _each(order: Order, items: list[Item], way: Way, engine: Engine | None) -> Generator[Told]:
+def _each(order: Order, items: list[Item], way: Way, engine: Engine | None) -> Generator[JobOutcome]:
     places = {item.name: item.place for item in items}
     return each_job(
         TITLE,
         segmented,
         {item.name: order.task(item) for item in items},
         order.depends(),
-        Manner(order.output, way.jobs, way.overwrite, way.quiet, way.retries),
+        JobOptions(order.output, way.jobs, way.overwrite, way.quiet, way.retries),
         {item.name: order.files(item) for item in items},
         engine=engine,
         holds=lambda name, row: still_there(order.output, places[name], row),

@@ -12,9 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.label_formats import is_zarr, stem
+from napari_gsw.files.label_formats import stem
 from napari_gsw.files.labels import companion
 from napari_gsw.files.results import BESIDE
+from napari_gsw.files.zarr_files import is_zarr
 
 # Files that hold images; a folder is one if it is a zarr.
 ENDINGS = (

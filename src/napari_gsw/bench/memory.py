@@ -19,7 +19,7 @@ from scipy import sparse
 from napari_gsw.bench.problems import Planted, planted
 from napari_gsw.bench.report import Cell, Ratio, Section
 from napari_gsw.bench.sampling import CLUSTERS, LAM
-from napari_gsw.core.sampler.chain import run
+from napari_gsw.core.sampler.sample import run
 
 SWEEPS = 3
 # Below so many sites what the process has freed before hides what a chain takes.

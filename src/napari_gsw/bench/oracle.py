@@ -12,12 +12,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaln
 
+from napari_gsw.core.arrays import Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
 from napari_gsw.core.model.problem import Problem, check_labels
-
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
 
 
 class Oracle:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from napari_gsw.bench import machine, memory, rivals, sampling, stages, startup
 from napari_gsw.bench.report import Report, Section
+from napari_gsw.core.threads import cores
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ SECTIONS: Mapping[str, Callable[[Scale], Section]] = {
     "lambda": lambda s: sampling.lambdas(s.lambdas, s.seconds, s.n),
     "oracle": lambda s: rivals.oracle(s.rival_lambdas, s.seconds, s.n),
     "cpp": lambda s: rivals.cpp(s.rival_clusters, s.rival_lambdas, s.seconds, s.n),
-    "threads": lambda s: sampling.threads(machine.cores(), s.seconds, s.thread_sites),
+    "threads": lambda s: sampling.threads(cores(), s.seconds, s.thread_sites),
     "memory": lambda s: memory.memory(s.memory),
     "stages": lambda s: stages.stages(s.pictures, s.seconds, s.sweeps, s.pictures[0]),
     "startup": lambda s: startup.startup(s.cold, s.starts),

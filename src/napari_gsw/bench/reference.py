@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from napari_gsw.core.arrays import Evidence, Floats
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.evidence_tables import Evidence
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import start
+from napari_gsw.core.sampler.start import start
 
 SOURCE = Path(__file__).with_name("reference.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17")
@@ -105,7 +106,7 @@ def speed(
 
     Parameters
     ----------
-    lam, init : as in :func:`napari_gsw.core.sampler.chain.sample`.
+    lam, init : as in :func:`napari_gsw.core.sampler.sample.sample`.
     sweeps, repeats : the time is that of the fastest of `repeats` runs of `sweeps` sweeps.
     program : what :func:`build` made; None builds it for this once.
     """

@@ -9,8 +9,9 @@ from napari_gsw.bench.clock import fastest, working_clock
 from napari_gsw.bench.problems import Planted, planted
 from napari_gsw.bench.report import Cell, Ratio, Section
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import Chain, start, step
+from napari_gsw.core.sampler.chain import Chain, step
 from napari_gsw.core.sampler.ensemble import Ensemble
+from napari_gsw.core.sampler.start import start
 
 # Sites that are visited in one turn on the clock: some milliseconds, so that a turn is seldom interrupted.
 VISITS = 10_000

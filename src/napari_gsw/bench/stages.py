@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from napari_gsw.bench.clock import fastest, working_clock
 from napari_gsw.bench.pictures import photograph
 from napari_gsw.bench.report import Cell, Ratio, Section
-from napari_gsw.core.evidence.site_features import SiteWords, likelihoods
+from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.couplings import couplings
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.prepare import likelihoods
 from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains
 from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings
@@ -56,7 +57,7 @@ def staged(image: NDArray[np.uint8], settings: Settings) -> Iterator[tuple[str, 
     yield "superpixels", None
     graph = region_graph(seen, sites, settings.neighbourhood)
     yield "graph", None
-    words = SiteWords(seen, sites, settings)
+    words = ImageFeatures(seen, sites, settings)
     blocks = likelihoods(words, graph)
     yield "features", None
     beta = couplings(graph, settings, words)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from napari_gsw.cli.choices import add_choices, chosen, natural_number, whole_number
-from napari_gsw.cli.evaluation import PARTLY, cores
+from napari_gsw.cli.evaluation import PARTLY
 from napari_gsw.cli.segmentation import add_extras
+from napari_gsw.core.threads import cores
 
 
 def add_to(commands: Any) -> None:

@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
 
 def run_bench(given: argparse.Namespace) -> int:
     from napari_gsw.bench import guard, plan
-    from napari_gsw.files.labels import output_folder
+    from napari_gsw.files.folders import output_folder
 
     for name in given.only:
         if name not in SECTION_NAMES:

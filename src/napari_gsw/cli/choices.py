@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
-from napari_gsw.core.settings import SECTIONS, knobs
+from napari_gsw.core.settings import SECTIONS, declarations
 
 if TYPE_CHECKING:
     from napari_gsw.methods.registry import Choice
@@ -40,10 +40,10 @@ def add_choices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=whole_number, default=0, help="the same seed gives the same labels (default 0)")
     for section in SECTIONS:
         group = command.add_argument_group(f"settings: {section}")
-        for name, knob in knobs().items():
-            if knob.section == section:
-                symbol = f" [{knob.symbol}]" if knob.symbol else ""
-                text = f"{knob.help}{symbol} ({knob.allowed}; default {default_words(name)})"
+        for name, setting in declarations().items():
+            if setting.section == section:
+                symbol = f" [{setting.symbol}]" if setting.symbol else ""
+                text = f"{setting.help}{symbol} ({setting.allowed}; default {default_words(name)})"
                 flag = f"--{name.replace('_', '-')}"
                 group.add_argument(flag, dest=f"set_{name}", metavar="VALUE", help=text.replace("%", "%%"))
 
@@ -58,13 +58,13 @@ def chosen(given: argparse.Namespace) -> Choice:
         if not equals:
             raise InputError(f"--set takes NAME=VALUE, not {pair!r}")
         changes[name.strip().replace("-", "_")] = value.strip()
-    changes |= {n: v for n in knobs() if (v := getattr(given, f"set_{n}")) is not None}
+    changes |= {n: v for n in declarations() if (v := getattr(given, f"set_{n}")) is not None}
     return choose(given.method, given.preset, changes)
 
 
 def named_image(name: str) -> tuple[Any, str]:
     """The image of a file or of a sample, and the order of its axes; of a zarr nothing has been read yet."""
-    from napari_gsw.files.labels import open_image
+    from napari_gsw.files.images import open_image
     from napari_gsw.sample_data import sample
 
     if name.startswith(SAMPLE):
@@ -74,7 +74,7 @@ def named_image(name: str) -> tuple[Any, str]:
 
 def image_to_segment(name: str, choice: Choice) -> tuple[Any, str]:
     """As :func:`named_image`; lazy only where it is to be worked on in blocks."""
-    from napari_gsw.sources import image_of
+    from napari_gsw.methods.registry import image_of
 
     return named_image(name) if name.startswith(SAMPLE) else image_of(name, choice)
 

@@ -13,7 +13,7 @@ from napari_gsw.core.threads import cores
 
 if TYPE_CHECKING:
     from napari_gsw.evaluation.data_sets import Example
-    from napari_gsw.jobs.run import Manner
+    from napari_gsw.jobs.records import JobOptions
 
 PARTLY = 3
 
@@ -52,12 +52,12 @@ def add_manner(command: argparse.ArgumentParser) -> None:
     command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
-def manner_of(given: argparse.Namespace) -> Manner:
+def manner_of(given: argparse.Namespace) -> JobOptions:
     from napari_gsw.core.pipeline.segment import warm_up
-    from napari_gsw.jobs.run import Manner
+    from napari_gsw.jobs.records import JobOptions
 
     warm_up()  # so that the processes find everything compiled
-    return Manner(Path(given.output), given.jobs or cores(), given.fresh, given.quiet)
+    return JobOptions(Path(given.output), given.jobs or cores(), given.fresh, given.quiet)
 
 
 def run_evaluate(given: argparse.Namespace) -> int:

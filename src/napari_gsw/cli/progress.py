@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from types import FrameType
 
-from napari_gsw.core.sampler.chain import Snapshot
-
-# What is reported as the blocks of a large image are done.
-BLOCK = re.compile(r"block (\d+) of (\d+)")
+from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class Progress:
@@ -40,15 +37,15 @@ class Progress:
     def close(self) -> None:
         self.bar.close()
 
-    def report(self, stage: str, snapshot: Snapshot | None) -> bool:
-        blocks = BLOCK.fullmatch(stage)
-        if blocks is not None:
-            self._block(*map(int, blocks.groups()))
-        elif stage != self._stage:
+    def report(self, stage: Stage, snapshot: Snapshot | None) -> bool:
+        """Follow a segmentation; True when the user wants it to end."""
+        if stage.name == "blocks":
+            self._block(stage)
+        elif stage.name != self._stage:
             if self._count_in("sweeps"):
                 self.bar.reset(self.sweeps)
-            self._stage = stage
-            self.bar.set_description_str(stage)
+            self._stage = stage.name
+            self.bar.set_description_str(stage.name)
             if snapshot is not None:  # the speed is that of the chain, without what came before it
                 self.bar.reset()
         if snapshot is not None:
@@ -63,12 +60,12 @@ class Progress:
         self._unit, self.bar.unit = unit, f" {unit}"
         return changed
 
-    def _block(self, done: int, count: int) -> None:
+    def _block(self, stage: Stage) -> None:
         """A large image comes in blocks, which have a bar of their own."""
         if self._count_in("blocks"):
-            self.bar.reset(count)
+            self.bar.reset(stage.total)
             self.bar.set_description_str("reading")
-        self.bar.update(done - self.bar.n)
+        self.bar.update(stage.done - self.bar.n)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.stopped or self._stage != "sampling":

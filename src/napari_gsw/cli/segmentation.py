@@ -14,8 +14,7 @@ from napari_gsw.cli.progress import Progress
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
-    from napari_gsw.core.posterior.result import Result
-    from napari_gsw.methods.registry import Outcome
+    from napari_gsw.core.posterior.result import Outcome, Result
 
 LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
 OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -70,7 +69,9 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 def run_segment(given: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.image.lazy import is_lazy
-    from napari_gsw.files.labels import companion, open_labels, output_folder, read_labels
+    from napari_gsw.files.folders import output_folder
+    from napari_gsw.files.images import open_labels, read_labels
+    from napari_gsw.files.labels import companion
     from napari_gsw.files.results import BESIDE, Extras, write_outcome
     from napari_gsw.methods.registry import segment
 

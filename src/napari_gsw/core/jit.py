@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,3 +41,11 @@ def _kernel_files() -> tuple[tuple[str, int, int], ...]:
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Whether a kernel is ready in this process: compiled, read from the cache, or never to be compiled at all."""
     return bool(getattr(function, "signatures", True))
+
+
+# np.int64 to numba, a plain integer to the type checker
+as_int64 = cast(Callable[[Any], int], np.int64)
+
+
+# The same for an index that is never negative, so that numba need not look whether it counts from the end.
+as_index = cast(Callable[[Any], int], np.uint32)

@@ -17,7 +17,7 @@ from napari_gsw.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class Knob:
+class Setting:
     """What is known of one setting beside its name and its default.
 
     Attributes
@@ -95,24 +95,24 @@ def _refuse(value: Any) -> Any:
     raise ValueError(value)
 
 
-def knob(default: Any, section: str, help: str, **more: Any) -> Any:
-    """A dataclass field with its :class:`Knob` attached; the kind follows from the default."""
+def setting(default: Any, section: str, help: str, **more: Any) -> Any:
+    """A dataclass field with its :class:`Setting` attached; the kind follows from the default."""
     kind = more.pop("kind", type(default))
-    return field(default=default, metadata={"knob": Knob(help=help, section=section, kind=kind, **more)})
+    return field(default=default, metadata={"setting": Setting(help=help, section=section, kind=kind, **more)})
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings, each made by :func:`knob`. Frozen: a changed setting is a new object (:meth:`replace`)."""
+    """Settings, each made by :func:`setting`. Frozen: a changed setting is a new object (:meth:`replace`)."""
 
     def __post_init__(self) -> None:
-        for name, k in self.knobs().items():
+        for name, k in self.declarations().items():
             object.__setattr__(self, name, k.convert(name, getattr(self, name)))
 
     @classmethod
-    def knobs(cls) -> Mapping[str, Knob]:
-        """All knobs by name, in the order of the declaration."""
-        return {f.name: f.metadata["knob"] for f in dataclasses.fields(cls)}
+    def declarations(cls) -> Mapping[str, Setting]:
+        """All settings by name, in the order of the declaration."""
+        return {f.name: f.metadata["setting"] for f in dataclasses.fields(cls)}
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed; an unknown name is an error that suggests the nearest one."""
@@ -122,7 +122,7 @@ class Options:
 
     def matters(self, name: str) -> bool:
         """Whether a setting has any effect beside the others as they are."""
-        when = self.knobs()[name].when
+        when = self.declarations()[name].when
         if when is None:
             return True
         other, values = when
@@ -134,7 +134,7 @@ class Options:
 
     @classmethod
     def _known(cls, name: str) -> None:
-        names = list(cls.knobs())
+        names = list(cls.declarations())
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Every knob, once: its default, its bounds and one sentence of help.
+"""Every setting, once: its default, its bounds and one sentence of help.
 
 The command line, the widget, the documentation and the saved provenance all read this declaration; none
 of them has a list of its own. :class:`Settings` is frozen: a changed setting is a new object
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.setting import Knob, Options, knob
+from napari_gsw.core.setting import Options, Setting, setting
 
 # The parts of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", "result")
@@ -22,12 +22,12 @@ SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", 
 class Settings(Options):
     """All settings of a segmentation. See ``docs/settings.md`` for the table made from this class."""
 
-    axes: str = knob(
+    axes: str = setting(
         "auto",
         "image",
         "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
     )
-    block_pixels: int = knob(
+    block_pixels: int = setting(
         2**21,
         "image",
         "Lazy images (zarr, dask) of more than eight times as many pixels are worked on in blocks of about so many.",
@@ -35,7 +35,7 @@ class Settings(Options):
         title="Pixels of a block",
     )
 
-    signal: str = knob(
+    signal: str = setting(
         "colour",
         "superpixels",
         "What is looked at: perceptual colour, or how far a pixel stands out from the background (objects: "
@@ -44,14 +44,14 @@ class Settings(Options):
         title="Look at",
     )
 
-    superpixels: str = knob(
+    superpixels: str = setting(
         "slic",
         "superpixels",
         "How pixels are grouped into sites.",
         choices=("slic", "felzenszwalb", "watershed", "grid"),
         title="Method",
     )
-    site_size: int = knob(
+    site_size: int = setting(
         60,
         "superpixels",
         "Mean number of pixels in a site.",
@@ -59,7 +59,7 @@ class Settings(Options):
         when=("site_count", (None,)),
         title="Site size",
     )
-    site_count: int | None = knob(
+    site_count: int | None = setting(
         None,
         "superpixels",
         "Number of sites, whatever the size of the image; none goes by the site size.",
@@ -68,7 +68,7 @@ class Settings(Options):
         low=1,
         title="Number of sites",
     )
-    most_sites: int | None = knob(
+    most_sites: int | None = setting(
         500_000,
         "superpixels",
         "Sites of an image at most, where they go by the site size: in a very large image they are larger than that; "
@@ -79,7 +79,7 @@ class Settings(Options):
         when=("site_count", (None,)),
         title="Most sites",
     )
-    compactness: float = knob(
+    compactness: float = setting(
         10.0,
         "superpixels",
         "Large values make sites round and equal, small ones let them follow colour (slic, watershed).",
@@ -87,18 +87,18 @@ class Settings(Options):
         open_low=True,
         when=("superpixels", ("slic", "watershed")),
     )
-    smoothing: float = knob(
+    smoothing: float = setting(
         0.0, "superpixels", "Width in pixels of the Gaussian blur before sites are made.", low=0.0, high=100.0
     )
 
-    likelihood: str = knob(
+    likelihood: str = setting(
         "words",
         "features",
         "What a site is described by: a histogram of colour words, an 8-bin luminance histogram, "
         "or the continuous channels themselves (gaussian).",
         choices=("words", "luminance", "gaussian"),
     )
-    words: int = knob(
+    words: int = setting(
         120,
         "features",
         "Number of colour words in a codebook learnt from the image.",
@@ -107,7 +107,7 @@ class Settings(Options):
         when=("likelihood", ("words",)),
         title="Colour words",
     )
-    colours: str = knob(
+    colours: str = setting(
         "lab",
         "features",
         "Colours in which the words of an RGB image are told apart: Lab, or hue, saturation and value.",
@@ -115,14 +115,14 @@ class Settings(Options):
         when=("likelihood", ("words",)),
         title="Colour space",
     )
-    codebook: str = knob(
+    codebook: str = setting(
         "auto",
         "features",
         "Where the colour words come from: shipped (learnt on photographs, RGB only), image, the path of a "
         "saved codebook, or auto (shipped for RGB, else image).",
         when=("likelihood", ("words",)),
     )
-    bins: int = knob(
+    bins: int = setting(
         8,
         "features",
         "Number of bins of the luminance histogram.",
@@ -131,7 +131,7 @@ class Settings(Options):
         when=("likelihood", ("luminance",)),
         title="Luminance bins",
     )
-    phi: float = knob(
+    phi: float = setting(
         50.0,
         "features",
         "Concentration of the Dirichlet prior on a cluster's histogram.",
@@ -141,7 +141,7 @@ class Settings(Options):
         when=("likelihood", ("words", "luminance")),
         title="Histogram concentration",
     )
-    evidence: float | None = knob(
+    evidence: float | None = setting(
         5.0,
         "features",
         "Number of independent draws that a site's pixels are worth; none takes every pixel as one draw.",
@@ -151,10 +151,10 @@ class Settings(Options):
         open_low=True,
         symbol="s",
     )
-    texture_words: int = knob(
+    texture_words: int = setting(
         0, "features", "Number of texture words in a second histogram; 0 for none.", low=0, high=65535
     )
-    texture_phi: float = knob(
+    texture_phi: float = setting(
         20.0,
         "features",
         "Concentration of the Dirichlet prior on a cluster's texture histogram.",
@@ -163,7 +163,7 @@ class Settings(Options):
         when=("texture_words", ()),
         title="Texture concentration",
     )
-    texture_evidence: float | None = knob(
+    texture_evidence: float | None = setting(
         5.0,
         "features",
         "Number of independent draws that a site's texture is worth; none for every pixel.",
@@ -173,7 +173,7 @@ class Settings(Options):
         open_low=True,
         when=("texture_words", ()),
     )
-    graph_passes: int = knob(
+    graph_passes: int = setting(
         0,
         "features",
         "How often histograms are smoothed over the graph: each site borrows from neighbours that look alike.",
@@ -181,7 +181,7 @@ class Settings(Options):
         high=1000,
         title="Smoothing passes",
     )
-    graph_scale: float = knob(
+    graph_scale: float = setting(
         12.0,
         "features",
         "Difference of colour (in units of Lab) across which little is borrowed.",
@@ -190,14 +190,14 @@ class Settings(Options):
         when=("graph_passes", ()),
         title="Smoothing scale",
     )
-    position: float = knob(
+    position: float = setting(
         0.0,
         "features",
         "Number of draws that a site's place in the image is worth: keeps clusters together in space; 0 for none.",
         low=0.0,
         title="Position",
     )
-    gauss_kappa: float = knob(
+    gauss_kappa: float = setting(
         0.01,
         "features",
         "How many draws the prior mean of a Gaussian cluster is worth.",
@@ -206,7 +206,7 @@ class Settings(Options):
         when=("likelihood", ("gaussian",)),
         title="Weight of prior mean",
     )
-    gauss_shape: float | None = knob(
+    gauss_shape: float | None = setting(
         3.0,
         "features",
         "Shape of the inverse-gamma prior on the variance within a Gaussian cluster; none takes the expected variance "
@@ -218,7 +218,7 @@ class Settings(Options):
         when=("likelihood", ("gaussian",)),
         title="Shape of variance",
     )
-    gauss_spread: float = knob(
+    gauss_spread: float = setting(
         0.05,
         "features",
         "Expected variance within a Gaussian cluster, as a fraction of the image's variance.",
@@ -228,13 +228,13 @@ class Settings(Options):
         title="Expected spread",
     )
 
-    prior: str = knob(
+    prior: str = setting(
         "dirichlet-process",
         "prior",
         "Prior on the number and the sizes of clusters.",
         choices=("dirichlet-process", "pitman-yor", "finite-dirichlet", "potts"),
     )
-    alpha: float = knob(
+    alpha: float = setting(
         3.0,
         "prior",
         "Concentration: larger values expect more clusters.",
@@ -242,7 +242,7 @@ class Settings(Options):
         when=("prior", ("dirichlet-process", "pitman-yor", "finite-dirichlet")),
         title="Concentration",
     )
-    theta: float = knob(
+    theta: float = setting(
         0.25,
         "prior",
         "Discount of the Pitman-Yor prior: in [0, 1) with alpha > -theta, or negative with alpha = -L theta.",
@@ -252,7 +252,7 @@ class Settings(Options):
         when=("prior", ("pitman-yor",)),
         title="Discount",
     )
-    K: int = knob(
+    K: int = setting(
         20,
         "prior",
         "Largest number of clusters (finite-dirichlet, potts).",
@@ -261,7 +261,7 @@ class Settings(Options):
         when=("prior", ("finite-dirichlet", "potts")),
         title="Most clusters",
     )
-    min_size: int = knob(
+    min_size: int = setting(
         1,
         "prior",
         "Smallest number of sites in a cluster.",
@@ -269,7 +269,7 @@ class Settings(Options):
         symbol="T_min",
         title="Smallest cluster",
     )
-    max_size: int | None = knob(
+    max_size: int | None = setting(
         None,
         "prior",
         "Largest number of sites in a cluster, or none.",
@@ -280,7 +280,7 @@ class Settings(Options):
         title="Largest cluster",
     )
 
-    neighbourhood: int = knob(
+    neighbourhood: int = setting(
         1,
         "coupling",
         "1 couples sites that touch, 2 also the neighbours of neighbours.",
@@ -288,7 +288,7 @@ class Settings(Options):
         high=2,
         title="Neighbourhood",
     )
-    second_weight: float = knob(
+    second_weight: float = setting(
         0.5,
         "coupling",
         "Coupling of second-order neighbours relative to sites that touch.",
@@ -296,7 +296,7 @@ class Settings(Options):
         when=("neighbourhood", (2,)),
         title="Second-order weight",
     )
-    coupling: str = knob(
+    coupling: str = setting(
         "constant",
         "coupling",
         "How beta varies from edge to edge: not at all, with the length of the common boundary, falling with the "
@@ -304,7 +304,7 @@ class Settings(Options):
         choices=("constant", "length", "contrast", "learnt"),
         title="Varies with",
     )
-    beta: float = knob(
+    beta: float = setting(
         0.02,
         "coupling",
         "Strength with which neighbours share a cluster.",
@@ -312,7 +312,7 @@ class Settings(Options):
         symbol="beta",
         title="Strength",
     )
-    contrast_scale: float = knob(
+    contrast_scale: float = setting(
         5.0,
         "coupling",
         "Contrast (in units of Lab colour) at which the coupling has fallen to 37 %.",
@@ -320,7 +320,7 @@ class Settings(Options):
         open_low=True,
         when=("coupling", ("contrast",)),
     )
-    colour_scale: float | None = knob(
+    colour_scale: float | None = setting(
         None,
         "coupling",
         "Difference between the mean colours of two sites, smoothed over the graph (in units of Lab), at which the "
@@ -332,7 +332,7 @@ class Settings(Options):
         when=("coupling", ("contrast",)),
         title="Colour scale",
     )
-    texture_scale: float | None = knob(
+    texture_scale: float | None = setting(
         None,
         "coupling",
         "Distance between the texture words of two sites, smoothed over the graph (chi2, 0 to 1), at which the "
@@ -344,20 +344,20 @@ class Settings(Options):
         when=("coupling", ("contrast",)),
         title="Texture scale",
     )
-    boundaries: str = knob(
+    boundaries: str = setting(
         "shipped",
         "coupling",
         "What learnt couplings go by: shipped (learnt on photographs), or the path of a saved model.",
         when=("coupling", ("learnt",)),
     )
-    offset: float = knob(
+    offset: float = setting(
         1.0,
         "coupling",
         "Log odds for one segment from which on a learnt coupling attracts; larger values make more regions.",
         when=("coupling", ("learnt",)),
         title="Neutral log odds",
     )
-    repulsion: float = knob(
+    repulsion: float = setting(
         1.0,
         "coupling",
         "Weight of learnt couplings that push neighbours apart; 0 leaves only those that attract.",
@@ -366,7 +366,7 @@ class Settings(Options):
         title="Repulsion",
     )
 
-    sampler: str = knob(
+    sampler: str = setting(
         "gsw",
         "sampler",
         "How sites are bonded in a sweep: by lambda (gsw), lambda 1 (swendsen-wang), not at all (gibbs), lambda "
@@ -374,7 +374,7 @@ class Settings(Options):
         "each sweep (bond-drawn).",
         choices=("gsw", "swendsen-wang", "gibbs", "data-driven", "bond", "bond-drawn"),
     )
-    lam: float = knob(
+    lam: float = setting(
         10.0,
         "sampler",
         "Bond strength relative to the coupling.",
@@ -383,7 +383,7 @@ class Settings(Options):
         when=("sampler", ("gsw", "data-driven")),
         title="Bond strength",
     )
-    tau: float = knob(
+    tau: float = setting(
         1.0,
         "sampler",
         "How fast lambda falls with distance (data-driven).",
@@ -392,7 +392,7 @@ class Settings(Options):
         when=("sampler", ("data-driven",)),
         title="Fall with distance",
     )
-    distance: str = knob(
+    distance: str = setting(
         "hellinger",
         "sampler",
         "Distance between two sites' features (data-driven): hellinger, chi2 or total-variation between histograms, "
@@ -400,7 +400,7 @@ class Settings(Options):
         choices=("hellinger", "chi2", "total-variation", "euclidean"),
         when=("sampler", ("data-driven",)),
     )
-    bond: float = knob(
+    bond: float = setting(
         0.2,
         "sampler",
         "Probability that an edge of mean coupling inside a cluster is bonded (bond), or the largest such "
@@ -411,7 +411,7 @@ class Settings(Options):
         when=("sampler", ("bond", "bond-drawn")),
         title="Bond probability",
     )
-    bond_low: float = knob(
+    bond_low: float = setting(
         0.0,
         "sampler",
         "Smallest bond probability drawn (bond-drawn).",
@@ -421,7 +421,7 @@ class Settings(Options):
         when=("sampler", ("bond-drawn",)),
         title="Least probability",
     )
-    bond_cap: float | None = knob(
+    bond_cap: float | None = setting(
         None,
         "sampler",
         "Upper limit of beta times delta on an edge, or none; keeps spin clusters from percolating.",
@@ -431,7 +431,7 @@ class Settings(Options):
         when=("sampler", ("gsw", "swendsen-wang", "data-driven")),
         title="Bond limit",
     )
-    regroups: int | None = knob(
+    regroups: int | None = setting(
         None,
         "sampler",
         "Whole-cluster moves (merge, split, exchange) for each sweep; none makes one where cluster sizes are limited.",
@@ -440,14 +440,14 @@ class Settings(Options):
         low=0,
         title="Whole-cluster moves",
     )
-    splits: int = knob(
+    splits: int = setting(
         0,
         "sampler",
         "Moves for each sweep that split a cluster or merge two, informed by the marginal likelihood.",
         low=0,
         title="Split-merge moves",
     )
-    full_scans: float = knob(
+    full_scans: float = setting(
         1.0,
         "sampler",
         "Share of the sweeps in which a site weighs every cluster; in the others only those of its neighbours and a "
@@ -457,14 +457,14 @@ class Settings(Options):
         open_low=True,
         title="Full scans",
     )
-    hot: float = knob(
+    hot: float = setting(
         1.0,
         "sampler",
         "Temperature of the first sweep, which falls to 1 over the burn-in (annealing); 1 for none.",
         low=1.0,
         title="First temperature",
     )
-    replicas: int = knob(
+    replicas: int = setting(
         1,
         "sampler",
         "Copies of each chain at rising temperatures that exchange their states (parallel tempering); 1 for none.",
@@ -472,7 +472,7 @@ class Settings(Options):
         high=64,
         title="Tempering replicas",
     )
-    hottest: float = knob(
+    hottest: float = setting(
         4.0,
         "sampler",
         "Temperature of the hottest copy.",
@@ -481,14 +481,14 @@ class Settings(Options):
         when=("replicas", tuple(range(2, 65))),
         title="Hottest replica",
     )
-    start: str = knob(
+    start: str = setting(
         "one",
         "sampler",
         "First state of the chain: one cluster (of several chains, the others from random clusters), every site its "
         "own, or random clusters.",
         choices=("one", "singletons", "random"),
     )
-    start_clusters: int = knob(
+    start_clusters: int = setting(
         20,
         "sampler",
         "Number of clusters of a random start.",
@@ -496,22 +496,22 @@ class Settings(Options):
         when=("start", ("one", "random")),
         title="Clusters at start",
     )
-    chains: int = knob(
+    chains: int = setting(
         1,
         "sampler",
         "Number of independent chains; the result is the best state of all, the uncertainty is averaged over them.",
         low=1,
         high=64,
     )
-    sweeps: int = knob(300, "sampler", "Number of sweeps of the chain.", low=0)
-    stop: str = knob(
+    sweeps: int = setting(300, "sampler", "Number of sweeps of the chain.", low=0)
+    stop: str = setting(
         "sweeps",
         "sampler",
         "When a run ends: after its sweeps, or as soon as the chains agree after the burn-in (agreement).",
         choices=("sweeps", "agreement"),
         title="Ends",
     )
-    burn_in: float = knob(
+    burn_in: float = setting(
         0.5,
         "sampler",
         "Fraction of the sweeps left out of the uncertainty.",
@@ -521,28 +521,28 @@ class Settings(Options):
         title="Burn-in",
     )
 
-    consensus: str = knob(
+    consensus: str = setting(
         "none",
         "result",
         "Which partition is the result: the best state (none), or the one with the least expected variation of "
         "information (vi) or Binder loss (binder) over the states seen after the burn-in.",
         choices=("none", "vi", "binder"),
     )
-    polish: str = knob(
+    polish: str = setting(
         "no",
         "result",
         "Whether the best state is improved site by site and merge by merge until nothing raises the log posterior.",
         choices=("no", "yes"),
         when=("consensus", ("none",)),
     )
-    view: str = knob(
+    view: str = setting(
         "clusters",
         "result",
         "What labels stand for: clusters (what looks alike), regions (the connected parts of clusters), or objects "
         "on a background (the largest cluster, 0).",
         choices=("clusters", "regions", "objects"),
     )
-    neck: float = knob(
+    neck: float = setting(
         0.0,
         "result",
         "Objects are parted where they are thinner than this share of the smaller part; 0 leaves them together.",
@@ -552,14 +552,14 @@ class Settings(Options):
         when=("view", ("objects",)),
         title="Part at necks",
     )
-    min_region: int = knob(
+    min_region: int = setting(
         0,
         "result",
         "Regions with fewer pixels than this join a neighbour (objects: the background); 0 keeps all.",
         low=0,
         title="Smallest region",
     )
-    merge: str = knob(
+    merge: str = setting(
         "posterior",
         "result",
         "Which neighbour a small region joins: the one with which it is most probably one (posterior), or the one of "
@@ -588,6 +588,6 @@ class Settings(Options):
         return min(self.site_count or min(by_size, self.most_sites or by_size), pixels)
 
 
-def knobs() -> Mapping[str, Knob]:
-    """All knobs by name, in the order of the declaration."""
-    return Settings.knobs()
+def declarations() -> Mapping[str, Setting]:
+    """All settings by name, in the order of the declaration."""
+    return Settings.declarations()

@@ -23,7 +23,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def off_main_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """``function(*args, **kwargs)``, in another thread if this is the main one.
 
     An interrupted call goes on to its end in its thread; whoever holds what it works on should let it go.

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from napari_gsw.core.arrays import Mask
 from napari_gsw.core.errors import InputError
 
-Mask = NDArray[np.bool_]
-
-# Share of the image's diagonal within which two boundary pixels match: the convention of the Berkeley benchmark.
 BOUNDARY_TOLERANCE = 0.0075
 
 

@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 from skimage.draw import polygon
 
+from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import picture
-from napari_gsw.files.labels import read_image, read_labels
+from napari_gsw.files.images import read_image, read_labels
 
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 IMAGES = (*PHOTOGRAPHS, ".tif", ".tiff", ".bmp", ".npy")
 LABELS = (".tif", ".tiff", ".png", ".npy")  # of several files for one image the first counts
 FARTHEST = 1e6  # pixels; a polygon's corner beyond this, in any direction, is a slip
 
-Labels = NDArray[np.int32]
 Shape = tuple[int, ...]
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Scene(NamedTuple):
 
     Attributes
     ----------
-    image, axes : as :func:`napari_gsw.files.labels.read_image` gives them.
+    image, axes : as :func:`napari_gsw.files.images.read_image` gives them.
     humans : label images of the image's spatial shape, at least one.
     ignore_background : whether 0 marks pixels that nobody labelled, to be left out of a score; otherwise 0 is a region
         like any other.
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
 
     image: NDArray[Any]
     axes: str
-    humans: list[Labels]
+    humans: list[LabelImage]
     ignore_background: bool
 
 
@@ -167,7 +167,7 @@ def _tree(file: Path) -> ET.Element:
     return ET.fromstring(file.read_bytes())
 
 
-def _read_bsds(file: Path, shape: Shape) -> list[Labels]:
+def _read_bsds(file: Path, shape: Shape) -> list[LabelImage]:
     """The segmentations of all people: a cell ``groundTruth`` of structs with a field ``Segmentation``."""
     cells = _decoded(_cells, file, "a MATLAB file")
     if not isinstance(cells, np.ndarray) or cells.dtype != object or cells.size == 0:
@@ -180,11 +180,11 @@ def _read_bsds(file: Path, shape: Shape) -> list[Labels]:
     return humans
 
 
-def _read_folder(file: Path, shape: Shape) -> list[Labels]:
+def _read_folder(file: Path, shape: Shape) -> list[LabelImage]:
     return [_checked(_decoded(read_labels, file, "a label image"), file, shape)]
 
 
-def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> Labels:
+def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
     """Labels of the image's shape as int32, also from MATLAB's doubles; numbers too large for that are replaced."""
     if labels.shape != shape:
         raise InputError(f"{str(file)!r} has labels of shape {labels.shape}, its image has the shape {shape}")
@@ -197,7 +197,7 @@ def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> Labels:
     return labels.astype(np.int32)
 
 
-def _read_labelme(file: Path, shape: Shape) -> list[Labels]:
+def _read_labelme(file: Path, shape: Shape) -> list[LabelImage]:
     """The one partition that a file's polygons make, numbered from 1 in the order of painting."""
     root = _decoded(_tree, file, "XML")
     told = (root.findtext(f"imagesize/{side}", "").strip() for side in ("nrows", "ncols"))
@@ -237,5 +237,5 @@ def _area(corners: NDArray[np.float64]) -> float:
     return float(abs(np.sum(rows * np.roll(columns, 1) - columns * np.roll(rows, 1))) / 2)
 
 
-Reader = Callable[[Path, Shape], list[Labels]]
+Reader = Callable[[Path, Shape], list[LabelImage]]
 READERS: Mapping[str, Reader] = {"bsds": _read_bsds, "labelme": _read_labelme, "folder": _read_folder}

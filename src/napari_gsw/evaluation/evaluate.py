@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from napari_gsw.evaluation.data_sets import Example, Scene
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
+from napari_gsw.files.folders import made_folder
 from napari_gsw.files.labels import put_labels
-from napari_gsw.files.tables import made_folder, write_csv, write_json
-from napari_gsw.jobs.run import Manner, Row, run_jobs
+from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs.records import JobOptions, Row
+from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods.registry import Choice, segment
 
 # What is measured of each image, in the order of the tables, with its heading and the digits worth printing.
@@ -89,7 +91,7 @@ class Evaluation:
 
 
 def evaluate(
-    examples: Sequence[Example], choice: Choice, manner: Manner, seed: int = 0, save_labels: bool = False
+    examples: Sequence[Example], choice: Choice, manner: JobOptions, seed: int = 0, save_labels: bool = False
 ) -> Evaluation:
     """Segment and score every example and write ``images.csv`` and ``evaluation.json`` into the manner's folder.
 

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+from napari_gsw.core.arrays import Mask
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.boundary_score import Boundaries, Mask, boundary_f, default_tolerance
+from napari_gsw.evaluation.boundary_score import Boundaries, boundary_f, default_tolerance
 
 __all__ = [
     "Scores",

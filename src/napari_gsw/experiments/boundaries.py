@@ -23,18 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.arrays import Floats
+from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_cues import SiteSums, first_cues, second_cues
 from napari_gsw.core.graph.boundary_model import BoundaryModel
-from napari_gsw.core.graph.decision_forest import Forest
+from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.evaluation.data_sets import Example, bsds
-
-Floats = NDArray[np.float64]
 
 FOLDS = 5
 # Small trees and not too many: more fit the images at hand and no others.
@@ -74,7 +73,7 @@ def look(example: Example, settings: Settings) -> Look:
     seen = picture(scene.image, scene.axes)
     sites = superpixels(seen, settings)
     graph = region_graph(seen, sites)
-    words = SiteWords(seen, sites, settings)
+    words = ImageFeatures(seen, sites, settings)
     described = SiteSums(words, graph)
     i, j = graph.edges.T
     votes = [label[i] != label[j] for label in (majority(human, sites) for human in scene.humans)]
@@ -89,7 +88,7 @@ def majority(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np
     return np.asarray(table.reshape(-1, count).argmax(axis=1))
 
 
-def fitted(rows: Sequence[Floats], looks: Sequence[Look]) -> Forest:
+def fitted(rows: Sequence[Floats], looks: Sequence[Look]) -> DecisionForest:
     """Boosted trees for the log odds of a boundary; long boundaries count more, all images the same."""
     import lightgbm
 
@@ -98,7 +97,7 @@ def fitted(rows: Sequence[Floats], looks: Sequence[Look]) -> Forest:
     return as_forest(lightgbm.train(dict(TREES), data, ROUNDS).dump_model()["tree_info"])
 
 
-def as_forest(trees: Sequence[Mapping[str, Any]]) -> Forest:
+def as_forest(trees: Sequence[Mapping[str, Any]]) -> DecisionForest:
     """The trees that LightGBM describes, as arrays."""
     root: list[int] = []
     feature: list[int] = []
@@ -121,14 +120,18 @@ def as_forest(trees: Sequence[Mapping[str, Any]]) -> Forest:
 
     for tree in trees:
         root.append(add(tree["tree_structure"]))
-    return Forest.from_dict({"root": root, "feature": feature, "threshold": threshold, "left": left, "right": right})
+    return DecisionForest.from_dict(
+        {"root": root, "feature": feature, "threshold": threshold, "left": left, "right": right}
+    )
 
 
-def second_rows(first: Forest, one: Look) -> Floats:
+def second_rows(first: DecisionForest, one: Look) -> Floats:
     return second_cues(one.graph, one.cues, expit(first.scores(one.cues)), one.described)
 
 
-def learn(looks: Sequence[Look], fold: NDArray[np.integer], cache: dict[frozenset[int], Forest]) -> BoundaryModel:
+def learn(
+    looks: Sequence[Look], fold: NDArray[np.integer], cache: dict[frozenset[int], DecisionForest]
+) -> BoundaryModel:
     """Both forests from some images.
 
     The second forest learns from probabilities of the first for images that this has not seen: it must know how wrong
@@ -142,7 +145,7 @@ def learn(looks: Sequence[Look], fold: NDArray[np.integer], cache: dict[frozense
     present = set(np.unique(fold).tolist())
     missing = frozenset(range(FOLDS)) - present
 
-    def first(without: frozenset[int]) -> Forest:
+    def first(without: frozenset[int]) -> DecisionForest:
         if without not in cache:
             kept = [one for one, f in zip(looks, fold, strict=True) if f not in without]
             cache[without] = fitted([one.cues for one in kept], kept)
@@ -156,7 +159,7 @@ def learn_all(examples: Sequence[Example], folder: Path, settings: Settings) -> 
     """The model of all images, and those that leave one fold out."""
     looks = [look(example, settings) for example in examples]
     fold = fold_of(len(looks))
-    cache: dict[frozenset[int], Forest] = {}
+    cache: dict[frozenset[int], DecisionForest] = {}
     folder.mkdir(parents=True, exist_ok=True)
     for left_out in range(FOLDS):
         kept = [one for one, f in zip(looks, fold, strict=True) if f != left_out]

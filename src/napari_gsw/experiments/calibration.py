@@ -12,18 +12,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, xlog1py, xlogy
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.human_boundary import posterior_odds
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.data_sets import Example, bsds
 from napari_gsw.experiments.boundaries import fold_of
 from napari_gsw.experiments.quality import OURS, learnt_odds, people_along
-
-Floats = NDArray[np.float64]
 
 
 def edges(example: Example, name: str, model: str) -> Floats:

@@ -10,11 +10,12 @@ from scipy.special import gammaln
 
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.chain import run
+from napari_gsw.core.sampler.sample import run
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import Plan
 from napari_gsw.files.tables import write_csv, write_json
-from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
 
 N = 1000
 ALPHAS = (3.0, 5.0)
@@ -57,7 +58,7 @@ def simulated(task: Task) -> Row:
     return {"counts": np.bincount(trace, minlength=N + 1)[: int(trace.max()) + 1].tolist()}
 
 
-def reproduce(plan: Plan, manner: Manner) -> Rows:
+def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
     jobs = {f"alpha {a:g}": Task(a, sweeps, plan.seed) for a in ALPHAS}
     done = run_jobs("fig1", simulated, jobs, {"sweeps": sweeps, "seed": plan.seed}, manner)

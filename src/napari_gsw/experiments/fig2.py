@@ -11,14 +11,15 @@ from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.chain import run
+from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.paper import CAPTION_CLUSTERS, SITES
 from napari_gsw.experiments.pictures import Plan
 from napari_gsw.files.tables import write_csv, write_json
-from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
 from napari_gsw.sample_data import astronaut
 
 ALPHAS = (1.0, 3.0, 5.0)
@@ -58,7 +59,7 @@ def simulated(task: Task) -> Row:
     return {"mean": float(clusters.mean()), "error": error, "sites": sites.n, "edges": len(sites.edges)}
 
 
-def reproduce(plan: Plan, manner: Manner) -> Rows:
+def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
     jobs = {
         f"alpha {a:g}, beta {b:g}, from {start}": Task(a, b, start, sweeps, plan.seed)

@@ -15,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.segment import prepare, start_labels
+from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.segment import start_labels
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import start, step
+from napari_gsw.core.sampler.chain import step
+from napari_gsw.core.sampler.start import start
 from napari_gsw.core.settings import Settings
 from napari_gsw.evaluation.data_sets import Example
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import LABELME, Plan, photograph_tiles, spread
-from napari_gsw.files.labels import read_image
+from napari_gsw.files.images import read_image
 from napari_gsw.files.tables import write_csv, write_json
-from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
 
 IMAGES, QUICK_IMAGES = 48, 6
 LAMBDAS = (0.0, 1.0, 5.0, 10.0, 20.0)
@@ -82,7 +85,7 @@ def _run(problem: Problem, made: Any, first: Any, sweeps: int, seed: int) -> Row
     return {"value": value, "clusters": clusters, "seconds": seconds}
 
 
-def chosen_images(plan: Plan, manner: Manner) -> list[Example]:
+def chosen_images(plan: Plan, manner: JobOptions) -> list[Example]:
     """48 images: LabelMe's if there are any (six of each kind of scene), otherwise those of the other data set."""
     count = QUICK_IMAGES if plan.quick else IMAGES
     count = count if plan.limit is None else min(count, plan.limit)
@@ -92,7 +95,7 @@ def chosen_images(plan: Plan, manner: Manner) -> list[Example]:
     return spread(photograph_tiles(manner.folder), count)
 
 
-def reproduce(plan: Plan, manner: Manner) -> Rows:
+def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     examples = chosen_images(plan, manner)
     sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
     jobs = {e.name: Task(e, sweeps, plan.seed) for e in examples}
@@ -192,7 +195,7 @@ def _table(rows: Mapping[str, Row]) -> tuple[Sequence[str], list[list[Any]]]:
     return head, lines
 
 
-def _draw_traces(rows: Mapping[str, Row], manner: Manner) -> None:
+def _draw_traces(rows: Mapping[str, Row], manner: JobOptions) -> None:
     """A typical run: the image whose gain of lambda = 10 is the median one."""
     middle = gains(rows, "paper", "one", False)["10"]
     name = list(rows)[int(np.argsort(middle)[len(middle) // 2])]
@@ -212,7 +215,7 @@ def _draw_traces(rows: Mapping[str, Row], manner: Manner) -> None:
     figures.save(made, manner.folder / "fig4a.png")
 
 
-def _draw_gains(rows: Mapping[str, Row], sweeps: Mapping[str, int], manner: Manner) -> None:
+def _draw_gains(rows: Mapping[str, Row], sweeps: Mapping[str, int], manner: JobOptions) -> None:
     """Box plots of the increase over single-site Gibbs, after equal sweeps and after equal time."""
     made = figures.figure(11, 7)
     grid = made.subplots(2, 4, width_ratios=(2, 2, 1.1, 1.1))

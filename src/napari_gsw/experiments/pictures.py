@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from napari_gsw.evaluation.data_sets import Example, labelled_folder
-from napari_gsw.files.tables import made_folder
+from napari_gsw.files.folders import made_folder
 from napari_gsw.sample_data import photographs, random_mosaic
 
 BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.arrays import Floats
+from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.posterior.human_boundary import human_odds
@@ -34,10 +35,9 @@ from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
 from napari_gsw.experiments.table1 import p_value
 from napari_gsw.files.tables import write_json
-from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods.registry import choose, segment
-
-Floats = NDArray[np.float64]
 
 OURS = ("general", "photo")
 PEERS = ("felzenszwalb", "mean-shift")
@@ -105,7 +105,7 @@ def learnt_odds(result: Result, scene: Scene, model: str) -> Floats:
     problem = result.problem
     assert problem.graph is not None
     settings = problem.settings or preset("general")
-    words = SiteWords(picture(scene.image, settings.axes), problem.site_image, settings)
+    words = ImageFeatures(picture(scene.image, settings.axes), problem.site_image, settings)
     return (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
 
 
@@ -141,7 +141,7 @@ def area(right: Floats, wrong: Floats) -> float:
     return float((wrong * (below + right / 2)).sum() / max(right.sum() * wrong.sum(), 1e-12))
 
 
-def reproduce(plan: Plan, manner: Manner) -> Rows:
+def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     methods: tuple[str, ...] = (*OURS, *PEERS)
     if importlib.util.find_spec("cv2") is None:
         print('napari-gsw: mean shift is left out; it needs: pip install "napari-gsw[peers]"', file=sys.stderr)
@@ -251,7 +251,7 @@ def markdown(data: Mapping[str, Any]) -> str:
     return "\n".join(text) + "\nAll figures are means over the images.\n"
 
 
-def _draw(data: Mapping[str, Any], manner: Manner) -> None:
+def _draw(data: Mapping[str, Any], manner: JobOptions) -> None:
     """Reliability: how often people draw a boundary that is said to be so and so probable."""
     curves = [
         (which, name, one["uncertainty"])

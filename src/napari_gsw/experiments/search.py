@@ -14,21 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import NO_MOVES, TEMPERATE
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.segment import prepare, start_labels
+from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.segment import start_labels
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import Chain, annealed, needs_regroups, split_moves, start, step
+from napari_gsw.core.sampler.chain import Chain, step
 from napari_gsw.core.sampler.ensemble import chain_seeds
 from napari_gsw.core.sampler.greedy import polished
-from napari_gsw.core.sampler.tempering import Tempered, geometric_ladder, tempered
+from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, annealed, geometric_ladder, split_moves
+from napari_gsw.core.sampler.start import needs_regroups, start
+from napari_gsw.core.sampler.tempering import Tempered, tempered
 from napari_gsw.core.settings import Settings
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import Plan, spread
-from napari_gsw.files.labels import read_image
+from napari_gsw.files.images import read_image
 from napari_gsw.files.tables import write_csv, write_json
-from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
 from napari_gsw.sample_data import SAMPLES, sample
 
 # Presets whose posteriors are searched; the others are for photographs or for objects alone.
@@ -135,7 +138,7 @@ def _run(problem: Problem, settings: Settings, way: Way, seed: int, seconds: flo
     }
 
 
-def reproduce(plan: Plan, manner: Manner) -> Rows:
+def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     seconds, seeds = (QUICK_SECONDS, QUICK_SEEDS) if plan.quick else (SECONDS, SEEDS)
     pictures: dict[str, Path | None] = dict.fromkeys(list(SAMPLES)[: plan.limit])
     for examples in plan.data.values():
@@ -219,7 +222,7 @@ def _table(rows: Mapping[str, Row], seconds: float) -> tuple[Sequence[str], list
     return head, lines
 
 
-def _draw(rows: Mapping[str, Row], seconds: float, manner: Manner) -> None:
+def _draw(rows: Mapping[str, Row], seconds: float, manner: JobOptions) -> None:
     """Shortfall against seconds, the median over the seeds; a panel for each picture and preset."""
     made = figures.figure(3.2 * len(rows) + 0.8, 6.4)
     grid = made.subplots(len(SEARCHED), len(rows), squeeze=False)

@@ -21,7 +21,8 @@ from scipy.stats import wilcoxon
 
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.segment import chains, prepare
+from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.segment import chains
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler.chain import step
 from napari_gsw.evaluation.data_sets import Example
@@ -30,7 +31,8 @@ from napari_gsw.experiments import figures
 from napari_gsw.experiments.paper import TABLE
 from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
 from napari_gsw.files.tables import write_csv, write_json
-from napari_gsw.jobs.run import Manner, Row, Rows, run_jobs
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods import crp
 from napari_gsw.methods.registry import choose, segment
 
@@ -96,7 +98,7 @@ def best_labels(problem: Problem, changes: Mapping[str, Any], seed: int) -> NDAr
     return problem.paint(chain.posterior.best + 1)
 
 
-def reproduce(plan: Plan, manner: Manner) -> Rows:
+def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     sweeps = QUICK_SWEEPS if plan.quick else preset("paper").sweeps
     columns = (*PAPERS, *FURTHER)
     if importlib.util.find_spec("cv2") is None:
@@ -201,7 +203,7 @@ def _markdown_line(name: str, one: Mapping[str, Any], printed: Any, best: bool) 
     return "| " + " | ".join(cells) + " |"
 
 
-def _draw(data: Mapping[str, Any], manner: Manner) -> None:
+def _draw(data: Mapping[str, Any], manner: JobOptions) -> None:
     """Median Rand index and number of clusters of each method, ours filled, the paper's hollow."""
     shown = {which: parts["table"] for which, parts in data.items() if parts["table"]["images"]}
     if not shown:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.files.folders import output_folder
 from napari_gsw.files.label_formats import stem
-from napari_gsw.files.labels import companion, output_folder, write_labels
+from napari_gsw.files.labels import companion, write_labels
 
 # What people call their axes, in lower case.
 AXIS_NAMES = {

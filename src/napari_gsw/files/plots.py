@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from skimage.color import lab2rgb
 
 from napari_gsw.core.image.lazy import is_lazy, read
+from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.picture import picture
-from napari_gsw.core.model.block_assembly import opened
 from napari_gsw.core.posterior.result import Result, Trace
 
 DPI = 150
@@ -49,7 +49,7 @@ def palette(count: int) -> NDArray[np.float64]:
 def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
     """The image tinted by cluster, with fine white boundaries: (y, x, 3) uint8; of a lazy one every so many pixels."""
     if is_lazy(image):
-        whole = opened(image, axes)
+        whole = open_lazy(image, axes)
         step = -(-max(whole.shape) // MOST_DRAWN)
         image, axes, labels = whole.every(step), whole.axes, coarse(labels, step)
     numbers, flat = np.unique(middle(labels), return_inverse=True)

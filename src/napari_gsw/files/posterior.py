@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.human_boundary import human_boundary
 from napari_gsw.core.posterior.result import Result
-from napari_gsw.files.label_formats import geometry, write_values
+from napari_gsw.files.geometry import geometry
 from napari_gsw.files.labels import companion, put_labels
+from napari_gsw.files.zarr_files import write_values
 
 RANGE = ("coarsest", "finest", "farthest")
 # All that `write_posterior` may write.

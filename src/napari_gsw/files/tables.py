@@ -5,19 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.core.errors import InputError
-
-
-def made_folder(folder: Path) -> Path:
-    """A folder that is there, with those above it."""
-    with writing(f"the output folder {str(folder)!r}"):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
+from napari_gsw.files.folders import writing
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -44,12 +36,3 @@ def _replace(path: Path, text: str) -> None:
         except BaseException:
             scratch.unlink(missing_ok=True)
             raise
-
-
-@contextmanager
-def writing(what: str) -> Iterator[None]:
-    """What the system does not let us write (a full disk, a lack of rights) is the user's to mend: one line tells."""
-    try:
-        yield
-    except OSError as reason:
-        raise InputError(f"{what} cannot be written: {reason.strerror or reason}") from None

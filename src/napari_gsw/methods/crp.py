@@ -24,16 +24,20 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import gammaln
 
-from napari_gsw.core.arrays import TRACE, Clusters, Floats, Ints, Longs, Posterior
+from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import adjacency
+from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, check_labels
-from napari_gsw.core.pipeline.segment import Report, prepare, provenance
+from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.provenance import provenance
+from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, result
 from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.sampler import chain_kernels as kernels
-from napari_gsw.core.sampler.chain import Snapshot, State, counted_clusters, generator
-from napari_gsw.core.setting import Options, knob
+from napari_gsw.core.sampler.chain import counted_clusters
+from napari_gsw.core.sampler.records import TRACE, Clusters, RunningSums
+from napari_gsw.core.sampler.snapshot import Snapshot, State, generator
+from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.settings import Settings
 from napari_gsw.methods import crp_kernels
 
@@ -42,7 +46,7 @@ from napari_gsw.methods import crp_kernels
 class DdCrp(Options):
     """Settings of the dd-CRP beside those of the features."""
 
-    alpha: float = knob(
+    alpha: float = setting(
         1e-10, "dd-crp", "Weight of a link to the site itself; that to a neighbour is 1.", low=0.0, open_low=True
     )
 
@@ -51,7 +55,7 @@ class DdCrp(Options):
 class RddCrp(DdCrp):
     """Settings of the rdd-CRP beside those of the features."""
 
-    gamma: float = knob(
+    gamma: float = setting(
         1e-2, "rdd-crp", "Concentration with which tables are dealt to regions.", low=0.0, open_low=True
     )
 
@@ -165,7 +169,7 @@ class _Chain:
     clusters: Clusters
     tables: Longs
     used: Longs
-    posterior: Posterior
+    posterior: RunningSums
     rng: np.random.Generator
 
 
@@ -195,7 +199,7 @@ def _start(model: LinkModel, seed: int, init: ArrayLike | None) -> _Chain:
         if model.gamma is None:
             regions = tables_of(links).astype(np.int32)
     value = log_joint(model, links, regions)
-    posterior = Posterior(
+    posterior = RunningSums(
         np.array([value, value]),
         regions.copy(),
         np.zeros(len(model.problem.edges), np.int64),
@@ -205,7 +209,7 @@ def _start(model: LinkModel, seed: int, init: ArrayLike | None) -> _Chain:
 
 
 def _assembled(
-    model: LinkModel, links: Ints, regions: Ints, posterior: Posterior, rng: np.random.Generator, used: int = 0
+    model: LinkModel, links: Ints, regions: Ints, posterior: RunningSums, rng: np.random.Generator, used: int = 0
 ) -> _Chain:
     problem, n = model.problem, model.problem.n
     used = max(used, int(regions.max()) + 1)
@@ -247,8 +251,8 @@ def _snapshot(chain: _Chain, trace: Floats) -> Snapshot:
     value, best_value = (float(x) for x in chain.posterior.value)
     edges = len(chain.model.problem.edges)
     share = chain.posterior.together / counted if counted else np.full(edges, np.nan)
-    best = State(best_sweep, kernels.canonical(chain.posterior.best), best_value)
-    return Snapshot(sweep, kernels.canonical(chain.labels), value, best, trace, share, (), _exported(chain))
+    best = State(best_sweep, canonical(chain.posterior.best), best_value)
+    return Snapshot(sweep, canonical(chain.labels), value, best, trace, share, (), _exported(chain))
 
 
 def _exported(chain: _Chain) -> Mapping[str, NDArray[Any]]:
@@ -271,7 +275,7 @@ def _exported(chain: _Chain) -> Mapping[str, NDArray[Any]]:
 def _restored(model: LinkModel, state: Mapping[str, NDArray[Any]]) -> _Chain:
     """The chain whose state was exported."""
     try:
-        posterior = Posterior(*(state[name].copy() for name in Posterior._fields))
+        posterior = RunningSums(*(state[name].copy() for name in RunningSums._fields))
         links, labels, family = (state[name].astype(np.int32) for name in ("links", "labels", "family"))
         moments, gauss, words = state["moments"], state["gauss"], state["generator"]
     except KeyError as missing:
@@ -316,7 +320,7 @@ def search(problem: Problem, options: DdCrp, seed: int = 0, report: Report | Non
     every = max(1, settings.sweeps // 100)
     for snapshot in sample(model, settings.sweeps, seed, every=every, burn_in=int(settings.burn_in * settings.sweeps)):
         rows.append(snapshot.trace)
-        if report and report("sampling", snapshot):
+        if report and report(Stage("sampling", snapshot.sweep, settings.sweeps), snapshot):
             break
     assert snapshot is not None
     return snapshot, np.concatenate(rows)

@@ -26,10 +26,13 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Clusters, Evidence, Floats, Graph, Ints, Longs, Posterior
-from napari_gsw.core.jit import jit
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.jit import as_int64, jit
 from napari_gsw.core.sampler.chain_kernels import compact, note
-from napari_gsw.core.sampler.moves.cluster_kernels import draw, gain, gather, gauss_part, grown, whole
+from napari_gsw.core.sampler.moves.cluster_kernels import draw, gain, gather, gauss_part, grown
+from napari_gsw.core.sampler.records import Clusters, RunningSums
 
 
 @jit
@@ -60,16 +63,16 @@ def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, found: In
     """Write i and all sites whose links lead to it into `found` and stamp them; returns their number."""
     found[0] = i
     inside[i] = stamp
-    count = whole(1)
-    at = whole(0)
+    count = as_int64(1)
+    at = as_int64(0)
     while at < count:
-        j = whole(child[found[at]])
+        j = as_int64(child[found[at]])
         while j >= 0:
             if inside[j] != stamp:
                 inside[j] = stamp
                 found[count] = j
                 count += 1
-            j = whole(younger[j])
+            j = as_int64(younger[j])
         at += 1
     return count
 
@@ -77,7 +80,7 @@ def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, found: In
 @jit
 def relink(
     evidence: Evidence,
-    graph: Graph,
+    graph: Adjacency,
     log_alpha: float,
     log_gamma: float,
     regional: bool,
@@ -110,7 +113,7 @@ def relink(
     group_count = np.zeros(table_start.size, np.uint32)
     group_moments = np.zeros(2 * channels)
     nothing = np.zeros(2 * channels)
-    most = whole(0)
+    most = as_int64(0)
     for i in range(n):
         most = max(most, start[i + 1] - start[i])
     wanted = np.zeros(capacity, np.int64)  # regions that may be chosen
@@ -126,19 +129,19 @@ def relink(
         slots = used[0] + 1
 
         # Cut the link, and take what hangs on i out of its region.
-        old_link = whole(link[i])
+        old_link = as_int64(link[i])
         cut(link, child, younger, elder, i)
         used[3] += 1
         stamp = used[3]
         members = walk(child, younger, i, inside, stamp, found)
-        old = whole(labels[i])
+        old = as_int64(labels[i])
         whole_table = inside[old_link] == stamp
         if whole_table:
             tables[old] -= 1
             used[2] -= 1
-        length = whole(0)
+        length = as_int64(0)
         for t in range(members):
-            j = whole(found[t])
+            j = as_int64(found[t])
             length = gather(site_start, word, count, j, group_word, group_count, length)
             for c in range(2 * channels):
                 group_moments[c] += site_moments[j, c]
@@ -148,15 +151,15 @@ def relink(
         if channels > 0:
             for c in range(2 * channels):
                 moments[c, old] = moments[c, old] - group_moments[c] if size[old] > 0 else 0.0
-            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)
+            cached[old] = gauss_part(gauss, moments, old, as_int64(words[pixels, old]), nothing)
         if size[old] == 0:
             used[1] -= 1
 
         # How well it fits into each region that it may join.
-        fresh = whole(0)
+        fresh = as_int64(0)
         while size[fresh] > 0:
             fresh += 1
-        candidates = whole(0)
+        candidates = as_int64(0)
         if regional:
             for k in range(slots):
                 if size[k] > 0 or k == fresh:
@@ -164,9 +167,9 @@ def relink(
                     candidates += 1
         else:
             wanted[0] = fresh
-            candidates = whole(1)
+            candidates = as_int64(1)
             for t in range(start[i], start[i + 1]):
-                k = whole(labels[neighbour[t]])
+                k = as_int64(labels[neighbour[t]])
                 if inside[neighbour[t]] != stamp and noted[k] != stamp:
                     noted[k] = stamp
                     wanted[candidates] = k
@@ -182,22 +185,22 @@ def relink(
                     fit[wanted[c]] += table[at + extra] - table[at]
             else:
                 for c in range(candidates):
-                    m = whole(words[d, wanted[c]])
-                    fit[wanted[c]] += gain(table, table_start, table_end, tail, d, m, whole(extra))
+                    m = as_int64(words[d, wanted[c]])
+                    fit[wanted[c]] += gain(table, table_start, table_end, tail, d, m, as_int64(extra))
         if channels > 0:
             for c in range(candidates):
                 k = wanted[c]
-                total = whole(words[pixels, k] + group_count[pixels])
+                total = as_int64(words[pixels, k] + group_count[pixels])
                 fit[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
 
         # Weigh every link outside, and every region for a table of its own.
-        options = whole(0)
-        own = whole(0)
+        options = as_int64(0)
+        own = as_int64(0)
         top = log_alpha
         within[0] = log_alpha
         old_score = 0.0
         for t in range(start[i], start[i + 1]):
-            j = whole(neighbour[t])
+            j = as_int64(neighbour[t])
             f = log_f[edge[t]]
             if inside[j] == stamp:
                 own += 1
@@ -216,7 +219,7 @@ def relink(
         log_all = math.log(gamma + used[2])
         for k in range(slots):
             if regional and size[k] > 0:
-                score[options + k] = log_within + math.log(whole(tables[k])) - log_all + fit[k]
+                score[options + k] = log_within + math.log(as_int64(tables[k])) - log_all + fit[k]
             elif k == fresh:
                 score[options + k] = log_within + fit[k] + (log_gamma - log_all if regional else 0.0)
             else:
@@ -233,20 +236,20 @@ def relink(
 
         # Link it up and put it into the region that was drawn.
         if chosen < options:
-            target = whole(neighbour[start[i] + chosen])
-            new = whole(labels[target])
+            target = as_int64(neighbour[start[i] + chosen])
+            new = as_int64(labels[target])
             value[0] += score[chosen] - old_score
         else:
             new = chosen - options
             pick = draw(within, weight, own + 1, rng.random())
-            target = whole(i)
+            target = as_int64(i)
             if pick > 0:
-                own = whole(0)
+                own = as_int64(0)
                 for t in range(start[i], start[i + 1]):
                     if inside[neighbour[t]] == stamp:
                         own += 1
                         if own == pick:
-                            target = whole(neighbour[t])
+                            target = as_int64(neighbour[t])
             value[0] += score[chosen] - log_within + within[pick] - old_score
             tables[new] += 1
             used[2] += 1
@@ -263,7 +266,7 @@ def relink(
             for c in range(2 * channels):
                 moments[c, new] += group_moments[c]
                 group_moments[c] = 0.0
-            cached[new] = gauss_part(gauss, moments, new, whole(words[pixels, new]), nothing)
+            cached[new] = gauss_part(gauss, moments, new, as_int64(words[pixels, new]), nothing)
         if new != old:
             for t in range(members):
                 labels[found[t]] = new
@@ -273,7 +276,7 @@ def relink(
 @jit
 def advance(
     evidence: Evidence,
-    graph: Graph,
+    graph: Adjacency,
     log_alpha: float,
     log_gamma: float,
     regional: bool,
@@ -283,7 +286,7 @@ def advance(
     clusters: Clusters,
     tables: Longs,
     used: Longs,
-    posterior: Posterior,
+    posterior: RunningSums,
     rng: np.random.Generator,
     burn_in: int,
     trace: Floats,
@@ -303,7 +306,7 @@ def advance(
                     tables[moved[k]] = tables[k]
             for k in range(used[0], tables.size):
                 tables[k] = 0
-        i = whole(0)
+        i = as_int64(0)
         while i < n:
             i = relink(
                 evidence, graph, log_alpha, log_gamma, regional, link, family, labels, clusters, tables, used, value,

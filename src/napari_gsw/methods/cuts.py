@@ -18,11 +18,8 @@ from scipy.sparse import coo_array, csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from napari_gsw.core.arrays import Floats, Longs, Mask
 
-# Ties below this are none: no threshold would notice what it costs to cut them.
 WEAKEST = 1e-6
 # A graph of more nodes is solved by iteration.
 DENSE = 300
@@ -96,8 +93,8 @@ def cheapest_cut(graph: csr_array[Any], values: Floats) -> tuple[Mask, float]:
     start, stop = rank[ends.row], rank[ends.col]
     once = start < stop
     # An edge is cut after every rank from that of its one end to the one before its other end.
-    opened = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
-    cut = np.cumsum(opened)[:-1]
+    open_lazy = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
+    cut = np.cumsum(open_lazy)[:-1]
     below = np.cumsum(graph.sum(axis=0)[order])
     cost = cut / below[:-1] + cut / (below[-1] - below[:-1])
     best = int(np.argmin(cost))

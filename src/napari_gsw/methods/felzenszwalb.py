@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from skimage import segmentation
 
-from napari_gsw.core.setting import Options, knob
+from napari_gsw.core.setting import Options, setting
 from napari_gsw.methods.photographs import numbered, samples
 
 
@@ -16,13 +16,13 @@ from napari_gsw.methods.photographs import numbered, samples
 class Felzenszwalb(Options):
     """Settings of the graph-based segmentation; the defaults are for photographs of 481 x 321 pixels."""
 
-    scale: float = knob(
+    scale: float = setting(
         400.0,
         "felzenszwalb",
         "Larger values prefer larger regions; in the authors' units, for colours from 0 to 255.",
         low=0.0,
     )
-    sigma: float = knob(
+    sigma: float = setting(
         0.8,
         "felzenszwalb",
         "Width in pixels of the Gaussian blur before regions are made.",
@@ -30,7 +30,7 @@ class Felzenszwalb(Options):
         high=100.0,
         title="Smoothing",
     )
-    min_size: int = knob(
+    min_size: int = setting(
         400,
         "felzenszwalb",
         "Smallest region in pixels; smaller ones join across their weakest boundary.",

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from skimage.color.colorconv import rgb2luv
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.setting import Options, knob
+from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.sites.superpixels import connected
 from napari_gsw.methods.merging import fused, pixels, without_small
 from napari_gsw.methods.photographs import samples
@@ -53,7 +53,7 @@ MOST_STEPS = 100
 class MeanShift(Options):
     """Settings of the mean shift; the defaults are the paper's."""
 
-    spatial: float = knob(
+    spatial: float = setting(
         20.0,
         "mean-shift",
         "Spatial bandwidth: half the side of the window, in pixels.",
@@ -61,7 +61,7 @@ class MeanShift(Options):
         high=100.0,
         title="Spatial bandwidth",
     )
-    range: float = knob(
+    range: float = setting(
         15.0,
         "mean-shift",
         "Range bandwidth: colours within this distance attract each other, in units of L*u*v*.",
@@ -70,7 +70,7 @@ class MeanShift(Options):
         high=1000.0,
         title="Range bandwidth",
     )
-    min_size: int = knob(
+    min_size: int = setting(
         1500,
         "mean-shift",
         "Smallest region in pixels; smaller ones join the neighbour of the nearest colour.",

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from napari_gsw.core.arrays import Floats, Longs, Mask
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import picture
-from napari_gsw.core.setting import Options, knob
+from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.methods.cuts import parts
@@ -25,14 +25,14 @@ from napari_gsw.methods.photographs import numbered
 class NormalizedCut(Options):
     """Settings of the normalized cut."""
 
-    site_size: int = knob(
+    site_size: int = setting(
         200,
         "normalized-cut",
         "Mean number of pixels in a superpixel.",
         low=1,
         title="Site size",
     )
-    colour: float = knob(
+    colour: float = setting(
         10.0,
         "normalized-cut",
         "Colour difference (in units of Lab) at which two superpixels are tied to 37 %.",
@@ -40,7 +40,7 @@ class NormalizedCut(Options):
         open_low=True,
         title="Colour width",
     )
-    threshold: float = knob(
+    threshold: float = setting(
         0.03,
         "normalized-cut",
         "Largest cost of a cut: larger values make more regions.",

@@ -6,42 +6,31 @@ evaluation, a script) need not know which one it is.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline import segment as pipeline
-from napari_gsw.core.pipeline.segment import Report
-from napari_gsw.core.posterior.result import Result
+from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.image.lazy_image import open_lazy
+from napari_gsw.core.pipeline.provenance import array_hash
+from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
+from napari_gsw.core.pipeline.stage import Report, Stage
+from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.setting import Options
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import all_versions
+from napari_gsw.files.images import open_image, read_image
 from napari_gsw.methods import crp
 from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
 from napari_gsw.methods.mean_shift import MeanShift, mean_shift
 from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
-
-Labels = NDArray[np.integer[Any]]
-
-
-class Outcome(NamedTuple):
-    """What a method has found.
-
-    Attributes
-    ----------
-    labels : label image of the picture's shape.
-    provenance : what made it, ready for JSON.
-    result : trace, uncertainty and all the rest, of the methods that sample; otherwise None.
-    """
-
-    labels: Labels
-    provenance: Mapping[str, Any]
-    result: Result | None
 
 
 class Method(NamedTuple):
@@ -92,7 +81,7 @@ def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapp
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
     kind = METHODS[method]
-    mine = {} if kind.options is None else dict(kind.options.knobs())
+    mine = {} if kind.options is None else dict(kind.options.declarations())
     own = {name: value for name, value in (changes or {}).items() if name in mine}
     rest = {name: value for name, value in (changes or {}).items() if name not in mine}
     for name in rest:
@@ -126,32 +115,41 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
         found = (
             crp.segment(image, settings, options, seed, report=report, **given)
             if isinstance(options, crp.DdCrp)
-            else pipeline.segment(image, settings, seed=seed, report=report, **given)
+            else segment_by_gsw(image, settings, seed=seed, report=report, **given)
         )
         return Outcome(found.labels, found.provenance, found)
     if report:
-        report(choice.method, None)
+        report(Stage(choice.method), None)
     labels = _WHOLE[choice.method](image, options, settings.axes, seed)
     return Outcome(labels, _provenance(image, choice, seed, labels), None)
 
 
 # The methods that are one call: image, options, axes, seed -> labels.
-_WHOLE: Mapping[str, Callable[[Any, Any, str, int], Labels]] = {
+_WHOLE: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
     "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
     "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
     "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
 }
 
 
-def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: Labels) -> dict[str, Any]:
+def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: LabelImage) -> dict[str, Any]:
     array = np.asarray(image)
     return {
         "software": "napari-gsw",
         "versions": all_versions(),
         "image": {
-            "shape": list(array.shape), "dtype": str(array.dtype), "sha256": pipeline.array_hash(array),
+            "shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array),
         },
         "method": choice.to_dict(),
         "seed": seed,
         "regions": len(np.unique(labels)),
     }  # fmt: skip
+
+
+def image_of(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
+    """An image and the order of its axes; lazy only where it is to be worked on in blocks."""
+    image, axes = open_image(path)
+    if not is_lazy(image):
+        return image, axes
+    grid = open_lazy(image, choice.settings.axes).grid(choice.settings.block_pixels)
+    return (image, axes) if choice.method == "gsw" and len(grid) > 1 else read_image(path)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.word_kernels import nearest
-from napari_gsw.core.image.picture import Pixels, picture
+from napari_gsw.core.image.picture import picture
 from napari_gsw.core.sites.face_kernels import sums
 
 # Pixels that k-means looks at; more of them move the words by less than the words' own scatter.

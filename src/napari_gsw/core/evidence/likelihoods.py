@@ -9,27 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
-from napari_gsw.core.arrays import TAIL, Evidence
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 
-Floats = NDArray[np.float64]
-
-# Counts are 32-bit numbers, and so are their sums.
 MOST_COUNTS = 2**31 - 1
-# Entries of the table of a word, and of all tables: at most 8 and 512 megabytes. What a word needs is an entry for
-# every pixel it has, which a large picture has too many of; greater counts are so large that Stirling's series does as
-# well as a table, though not as fast.
-MOST_ENTRIES = 2**20
-ALL_ENTRIES = 2**26
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
 # long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
 KNOWN = 1e9
@@ -204,11 +194,6 @@ class Gaussian(Likelihood):
         return np.array([c, a, s / 2, -c * gammaln(a), -c / 2, s / self.kappa, slope])
 
 
-def _log_gammas(base: float, weight: float, sign: float) -> Floats:
-    """sign (log Gamma(base + weight m) - log Gamma(base)), as the kernels' `beyond` reads it."""
-    return np.array([sign, base, weight, -sign * gammaln(base), 0.0, 0.0, 0.0])
-
-
 def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:
     """Whole numbers >= 0 as a sparse matrix of the words that occur."""
     raw = given if sparse.issparse(given) else np.asarray(given)
@@ -233,67 +218,3 @@ def membership(labels: NDArray[np.integer]) -> sparse.csr_array:
     """(clusters, n) matrix that is 1 where a site is in a cluster: a product with it sums over clusters."""
     k = np.unique(labels, return_inverse=True)[1]
     return sparse.csr_array((np.ones(len(k), np.int64), (k, np.arange(len(k)))))
-
-
-def _log_gamma_table(formula: Floats, s: float, length: int) -> Floats:
-    """What a word with counts 0, 1, ... adds to the log marginal, see :func:`_log_gammas`."""
-    table: Floats = formula[0] * (gammaln(formula[1] + s * np.arange(length)) - gammaln(formula[1]))
-    return table
-
-
-def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
-    """All blocks as the tables and sparse rows that the sampler reads.
-
-    A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
-    """
-    rows: list[sparse.csr_array] = []
-    needs: list[int] = []  # of each word, the greatest count
-    fills: list[Callable[[int], Floats]] = []  # its table, of so many entries
-    formulas: list[Floats] = []  # and what holds beyond
-    moments, gauss, pixels = np.zeros((n, 0)), np.ones(3), -1
-    for block in blocks:
-        if block.n != n:
-            raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
-        if isinstance(block, DirichletMultinomial):
-            s, pi = block.weight, block.concentration
-            totals = np.asarray(block.counts.sum(axis=0)).ravel()
-            rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
-            needs += [int(most) for most in (*totals, totals.sum())]
-            own = [_log_gammas(p, s, 1.0) for p in pi] + [_log_gammas(block.phi, s, -1.0)]
-            formulas += own
-            fills += [partial(_log_gamma_table, formula, s) for formula in own]
-        elif isinstance(block, Gaussian):
-            if pixels >= 0:
-                raise InputError("a problem takes one block of continuous channels; put all channels into it")
-            pixels = len(needs)
-            rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
-            needs.append(int(block.mass.sum()))
-            formulas.append(block.pixel_tail())
-            fills.append(block.pixel_table)
-            moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
-            gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
-    counts = (
-        sparse.csr_array(sparse.hstack(rows, format="csr")) if rows else sparse.csr_array(np.zeros((n, 0), np.int64))
-    )
-    counts.sort_indices()
-    most = MOST_ENTRIES
-    while sum(min(need + 1, most) for need in needs) > ALL_ENTRIES:
-        most //= 2
-    ends = np.array([min(need + 1, most) for need in needs], np.int64)
-    start = np.cumsum(ends) - ends
-    table = np.empty(int(ends.sum()))
-    for first, length, fill in zip(start, ends, fills, strict=True):
-        table[first : first + length] = fill(int(length))
-    beyond = [formula if need >= most else np.zeros(TAIL) for formula, need in zip(formulas, needs, strict=True)]
-    return Evidence(
-        site_start=counts.indptr.astype(np.int64),
-        word=counts.indices.astype(np.uint32),
-        times=counts.data.astype(np.uint32),
-        table=table,
-        table_start=start.astype(np.uint64),
-        table_end=ends.astype(np.uint32),
-        tail=np.array(beyond, np.float64).reshape(len(needs), TAIL),
-        moments=np.ascontiguousarray(moments),
-        gauss=gauss,
-        pixels=pixels,
-    )

@@ -8,11 +8,10 @@ are kept, and three planes for an image in three dimensions.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.jit import jit
 
-Pixels = NDArray[np.float32]
 Whole = int | np.int64
 
 LOG_2 = np.float32(np.log(2.0))

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats32, Ints, Longs
 from napari_gsw.core.jit import jit
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float32]
-
-# Up to this many channels are cut into cells: at most so many, and one for so many pixels.
 FEW = 3
 CELLS = 4096
 PIXELS_A_CELL = 16
@@ -22,7 +17,7 @@ BLOCK = 128
 
 
 @jit
-def nearest(values: Floats, centres: Floats) -> Ints:
+def nearest(values: Floats32, centres: Floats32) -> Ints:
     """Index of the nearest centre for each row of `values` in float32; the first one wins a tie."""
     result = np.empty(values.shape[0], np.int32)
     if values.shape[0] == 0:
@@ -35,7 +30,7 @@ def nearest(values: Floats, centres: Floats) -> Ints:
 
 
 @jit
-def _nearest_by_cell(values: Floats, centres: Floats, result: Ints) -> None:
+def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Few channels: a grid over the values, and for each of its cells the centres that can be nearest in it.
 
     The list of a cell is made when the first pixel falls into it: of 120 colours about four remain.
@@ -93,7 +88,7 @@ def _longer(pool: Ints) -> Ints:
 
 @jit
 def _candidates(
-    planes: Floats, channels: int, axes: Floats, cell: int, grid: int, bounds: Floats, pool: Ints, used: int
+    planes: Floats32, channels: int, axes: Floats32, cell: int, grid: int, bounds: Floats32, pool: Ints, used: int
 ) -> int:
     """Append to the pool the centres that can be nearest to a point of a cell; returns the pool's new length.
 
@@ -126,7 +121,7 @@ def _candidates(
 
 
 @jit
-def _nearest_by_block(values: Floats, centres: Floats, result: Ints) -> None:
+def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Many channels: all distances, a block of pixels at a time and its channels three by three."""
     pixels, channels = values.shape
     words = centres.shape[0]

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.jit import jit
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-# Below this a group of sites has no pixels.
 NOTHING = 1e-9
 # In place of 0 as a divisor of 0.
 TINY = 1e-300

@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.site_features import Described
 from napari_gsw.core.graph.boundary_cue_kernels import add_merges, differences, surroundings
-from napari_gsw.core.graph.merge_tree import hierarchy
+from napari_gsw.core.graph.merge_tree import merge_tree
 from napari_gsw.core.graph.random_walk import walk, walked
 from napari_gsw.core.graph.random_walk_kernels import step
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.graph.spectral import embedding
 
-Floats = NDArray[np.float64]
-
-# The walk over the graph: its scale in units of Lab, and the numbers of steps after which sites are compared.
 SCALE = 12.0
 STEPS = (3, 8, 16)
 MODES = 16
@@ -117,7 +115,7 @@ def _parted(graph: RegionGraph, apart: Floats, described: SiteSums) -> Floats:
     Height of the merge; logarithms of the share of the smaller and of the larger of the two; their three differences;
     logarithm of the number of regions that are left.
     """
-    tree = hierarchy(graph.n, graph.edges, apart, graph.length)
+    tree = merge_tree(graph.n, graph.edges, apart, graph.length)
     merges = len(tree.height)
     sums = np.concatenate((described.sums, np.zeros((merges, described.sums.shape[1]))))
     add_merges(sums, graph.n, tree.left, tree.right)

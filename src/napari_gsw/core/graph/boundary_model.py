@@ -10,16 +10,14 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.site_features import Described
 from napari_gsw.core.graph.boundary_cues import SiteSums, first_cues, second_cues
-from napari_gsw.core.graph.decision_forest import Forest
+from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.region_graph import RegionGraph
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +30,8 @@ class BoundaryModel:
     second : log odds from these cues and from what the first forest says of the whole image.
     """
 
-    first: Forest
-    second: Forest
+    first: DecisionForest
+    second: DecisionForest
 
     def log_odds(self, words: Described, graph: RegionGraph) -> Floats:
         """(m,) log odds that the two sites of an edge belong to different segments."""
@@ -56,7 +54,7 @@ class BoundaryModel:
         """Read a model that :meth:`save` wrote; anything else is an :class:`InputError`."""
         try:
             content = json.loads(Path(path).read_text())
-            return cls(Forest.from_dict(content["first"]), Forest.from_dict(content["second"]))
+            return cls(DecisionForest.from_dict(content["first"]), DecisionForest.from_dict(content["second"]))
         except OSError as reason:
             raise InputError(f"model {str(path)!r} cannot be read: {reason.strerror}") from None
         except (ValueError, KeyError, TypeError) as reason:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.site_features import Described
 from napari_gsw.core.graph.boundary_cues import chi2
@@ -12,8 +12,6 @@ from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.graph.random_walk import walk, walked
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.settings import Settings
-
-Floats = NDArray[np.float64]
 
 
 def couplings(graph: RegionGraph, settings: Settings, words: Described) -> Floats:

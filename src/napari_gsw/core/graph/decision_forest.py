@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.decision_forest_kernels import summed
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class DecisionForest:
     """Trees one after the other. A node with a feature of -1 is a leaf.
 
     Attributes
@@ -47,7 +44,7 @@ class Forest:
         return content
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Forest:
+    def from_dict(cls, content: Mapping[str, Any]) -> DecisionForest:
         """The forest that :meth:`to_dict` wrote; every index is checked, because the compiled code checks none."""
         try:
             whole = {name: np.array(content[name], dtype=np.int32) for name in ("root", "feature", "left", "right")}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.jit import jit
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 @jit

@@ -19,7 +19,7 @@ from napari_gsw.core.graph.region_graph import check_edges
 
 
 @dataclass(frozen=True, eq=False)
-class Hierarchy:
+class MergeTree:
     """The tree of merges of n sites, from single sites to as few regions as the graph allows.
 
     Sites that no path of edges joins are never merged, at any threshold: a graph of three components leaves three
@@ -98,7 +98,7 @@ class Hierarchy:
         return min(max(self.n - int(count), 0), len(self.height))
 
 
-def hierarchy(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> Hierarchy:
+def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> MergeTree:
     """Merge neighbouring regions, always the two with the least mean probability on their common boundary.
 
     The mean over a boundary of several edges is weighted by their length. Of equal means, the boundary with the edge
@@ -134,7 +134,7 @@ def hierarchy(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | No
     weight = np.ones(len(pairs)) if length is None else _per_edge(length, len(pairs), "length")
     if not ((weight > 0) & np.isfinite(weight)).all():
         raise InputError("length must be positive and finite: the number of pixel faces of each boundary")
-    return Hierarchy(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy()))
+    return MergeTree(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy()))
 
 
 def _per_edge(values: ArrayLike, m: int, name: str) -> Floats:

@@ -16,8 +16,7 @@ import heapq
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import jit
-from napari_gsw.core.sampler.moves.cluster_kernels import whole
+from napari_gsw.core.jit import as_int64, jit
 
 
 @jit
@@ -46,14 +45,14 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
     for e in range(m):
         a = min(end[e, 0], end[e, 1])
         b = max(end[e, 0], end[e, 1])
-        key = whole(a) * n + b
+        key = as_int64(a) * n + b
         if key in between:
             other = between[key]
             total[other] += total[e]
             length[other] += length[e]
             alive[e] = False
             continue
-        between[key] = whole(e)
+        between[key] = as_int64(e)
         for side in range(2):
             following[2 * e + side] = first[end[e, side]]
             first[end[e, side]] = 2 * e + side
@@ -89,7 +88,7 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
             if alive[e]:
                 c = end[e, 1 - h % 2]
                 end[e, h % 2] = b
-                key = whole(min(b, c)) * n + max(b, c)
+                key = as_int64(min(b, c)) * n + max(b, c)
                 if key in between:
                     other = between[key]
                     kept = min(e, other)
@@ -100,7 +99,7 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
                     heapq.heappush(queue, (total[kept] / length[kept], kept))
                 else:
                     kept = e
-                between[key] = whole(kept)
+                between[key] = as_int64(kept)
                 if kept == e:
                     following[h] = first[b]
                     first[b] = h
@@ -154,8 +153,8 @@ def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
         name[n + s] = b
     result = np.empty(edges.shape[0], np.int64)
     for e in range(edges.shape[0]):
-        a = whole(edges[e, 0])
-        b = whole(edges[e, 1])
+        a = as_int64(edges[e, 0])
+        b = as_int64(edges[e, 1])
         last = -1
         while a != b and last < merges:
             if joined[a] > joined[b]:

@@ -8,16 +8,13 @@ edge of the image.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.word_kernels import sparse_rows
 from napari_gsw.core.graph.random_walk_kernels import rounded, step
 from napari_gsw.core.graph.region_graph import RegionGraph
 
-Floats = NDArray[np.float64]
-
-# How much more a unit of contrast along a boundary hinders than a unit of difference between the means of its sites.
 CONTRAST_WEIGHT = 1.5
 # A smoothed histogram is no longer a count of pixels. It becomes one of this many, rounded: the likelihood's tables
 # want whole numbers, and the evidence says how many draws they are worth.

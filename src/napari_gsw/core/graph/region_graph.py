@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
-from napari_gsw.core.arrays import Graph
+from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
-from napari_gsw.core.sites.face_kernels import sums, touching
-from napari_gsw.core.sites.superpixels import Sites
-
-Floats = NDArray[np.float64]
+from napari_gsw.core.sites.face_kernels import touching
+from napari_gsw.core.sites.per_site import means_and_pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +57,9 @@ def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> Regi
     numbers = np.ascontiguousarray(sites, dtype=np.int32)
     channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
     edges, length, total = touching(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
-    means, pixels = _means(channels, numbers.ravel(), n)
+    means, pixels = means_and_pixels(channels, numbers.ravel(), n)
     first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return first if neighbourhood == 1 else with_second_order(first)
-
-
-def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
-    """Mean of each channel of `values`, (\\*shape, C), over each site: (n, C)."""
-    flat = values if values.dtype == np.float32 else np.asarray(values, dtype=np.float64)
-    rows = np.ascontiguousarray(flat).reshape(sites.size, -1)
-    return _means(rows, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
-
-
-def _means(values: NDArray[np.float32] | Floats, sites: NDArray[np.int32], n: int) -> tuple[Floats, NDArray[np.int64]]:
-    total, pixels = sums(values, sites, n)
-    return total / np.maximum(pixels, 1)[:, np.newaxis], pixels
 
 
 def with_second_order(graph: RegionGraph) -> RegionGraph:
@@ -102,7 +91,7 @@ def with_second_order(graph: RegionGraph) -> RegionGraph:
     )  # fmt: skip
 
 
-def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Graph:
+def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Adjacency:
     """Edges (m, 2) -> the CSR form that the sampler reads; neighbours of a site in the order of the edges."""
     m = len(edges)
     left, right = edges[:, 0].astype(np.int32), edges[:, 1].astype(np.int32)
@@ -110,7 +99,7 @@ def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Graph:
     order = np.argsort(tail, kind="stable")
     start = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(tail, minlength=n), out=start[1:])
-    return Graph(
+    return Adjacency(
         start=start,
         neighbour=np.concatenate((right, left))[order],
         edge=np.tile(np.arange(m, dtype=np.int32), 2)[order],
@@ -132,3 +121,33 @@ def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int
     if not loops and (pairs[:, 0] == pairs[:, 1]).any():
         raise InputError("edges must join two different sites")
     return np.array(pairs, dtype=np.int32, order="C")
+
+
+class Adjacency(NamedTuple):
+    """Neighbours of each site in CSR form, and the edges themselves."""
+
+    start: Longs  # (n + 1,)
+    neighbour: Ints  # (2 m,)
+    edge: Ints  # (2 m,)
+    left: Ints  # (m,)
+    right: Ints  # (m,)
+    beta: Floats  # (m,)
+
+
+def merged_graph(
+    n: int, ends: NDArray[np.int64], length: Floats, steps: Floats, mass: NDArray[np.int64], means: Floats
+) -> RegionGraph:
+    """The graph of n sites from pairs of sites (e, 2) that touch somewhere, in any order and repeated."""
+    apart = ends[:, 0] != ends[:, 1]
+    a, b = ends[apart].T
+    key, index = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
+    faces = np.bincount(index, length[apart], len(key)).astype(np.float64)
+    contrast = np.bincount(index, steps[apart], len(key)) / np.maximum(faces, 1)
+    pairs = np.stack((key // n, key % n), axis=1).astype(np.int32)
+    return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)
+
+
+def joined(n: int, pairs: NDArray[np.integer]) -> Ints:
+    """(n,) which of n things hang together through pairs (m, 2)."""
+    graph = sparse.coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int32)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-Floats = NDArray[np.float64]
+from napari_gsw.core.arrays import Floats
 
-# Eigenvectors to this accuracy; finer digits do not show in a distance.
 ACCURACY = 1e-4
 LEAST_DEGREE = 1e-9
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.jit import jit
 
-Pixels = NDArray[np.float32]
-
-# Where the curve of Lab turns from a line into a cube root, the slope of the line, and its height at 0.
 KNEE, SLOPE, FOOT = np.float32((6 / 29) ** 3), np.float32(29**2 / (3 * 6**2)), np.float32(4 / 29)
 # First guesses of cube roots, at so many places from 0 to 1.
 PLACES = 4096

@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.block_grid import Slices
-from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.threads import cores
 
 T = TypeVar("T")
@@ -140,31 +138,6 @@ def mapped(work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], done: Callab
                 finished += 1
             done(finished)
     return found
-
-
-def painted(sites: Mosaic, values: NDArray[Any]) -> LazyArray:
-    """Lazy image of ``values[site]``, in blocks; entry 0 is for pixels without a site."""
-    return _sites(sites).map_blocks(
-        lambda block: values[block], dtype=values.dtype, meta=np.empty((0,) * sites.ndim, values.dtype)
-    )
-
-
-def beside(sites: Mosaic, work: Callable[[NDArray[np.int32]], NDArray[Any]], dtype: Any) -> LazyArray:
-    """Lazy image of what `work` makes of blocks of sites, each read with one more pixel on every side that has any."""
-    return _array().map_overlap(
-        work, _sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
-    )
-
-
-def lazy_copy(image: NDArray[Any], chunks: Any) -> LazyArray:
-    """An image in memory as a lazy one."""
-    return _array().from_array(image, chunks=chunks, name=f"napari-gsw-{uuid4().hex}")
-
-
-def _sites(sites: Mosaic) -> LazyArray:
-    # A name of its own: hashing would read everything.
-    name = f"napari-gsw-{uuid4().hex}"
-    return _array().from_array(sites, chunks=sites.grid.chunks, name=name, meta=np.empty((0,) * sites.ndim, np.int32))
 
 
 def _array() -> Any:

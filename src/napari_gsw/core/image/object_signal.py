@@ -16,11 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 from skimage.filters import threshold_otsu
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
 
-Values = NDArray[np.float64]
-
-# Widths in pixels of the Gaussian filters: noise, a step around an object's border, and the surroundings of an object.
 NOISE, FINE, COARSE = 0.5, 1.0, 4.0
 SURROUNDINGS = 16.0
 # Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
@@ -58,7 +56,7 @@ def signal_picture(image: ArrayLike, axes: str = "auto") -> Picture:
     return as_picture(signal(values.astype(np.float64), levels_of([values], rgb)))
 
 
-def as_picture(found: Values) -> Picture:
+def as_picture(found: Floats) -> Picture:
     return Picture(found.astype(np.float32)[..., np.newaxis], False)
 
 
@@ -87,7 +85,7 @@ def levels_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Levels | None:
     return made._replace(unit=max(_typical(_all(shine)), 1e-12))
 
 
-def signal(values: Values, levels: Levels | None) -> Values:
+def signal(values: Floats, levels: Levels | None) -> Floats:
     """(\\*shape,) signal of an image, or of a part of one, (\\*shape, C) without alpha.
 
     Bright objects shine, each place with its own gain: their brightness differs by staining and depth. Dark ones
@@ -102,13 +100,13 @@ def signal(values: Values, levels: Levels | None) -> Values:
     above = _above(smooth, levels) / levels.unit
     above = above + ndimage.gaussian_filter(above, FINE) - ndimage.gaussian_filter(above, COARSE)
     bend = 0.5 if levels.dark else 1.0
-    bent: Values = np.clip(OBJECT * np.arcsinh(bend * above) / bend, LOWEST, HIGHEST)
+    bent: Floats = np.clip(OBJECT * np.arcsinh(bend * above) / bend, LOWEST, HIGHEST)
     return bent
 
 
-def _above(smooth: Values, levels: Levels) -> Values:
+def _above(smooth: Floats, levels: Levels) -> Floats:
     """How far light is above the background, where objects shine in units of what is usual around them."""
-    above: Values = smooth - levels.background
+    above: Floats = smooth - levels.background
     if levels.dark:
         return above
     shine = np.maximum(above, 0)
@@ -119,10 +117,10 @@ def _above(smooth: Values, levels: Levels) -> Values:
     return np.asarray(above / (near + COMMON_GAIN * levels.brightness))
 
 
-def _typical(shine: Values) -> float:
+def _typical(shine: Floats) -> float:
     """Brightness of the objects, however few they are: the mean weighted by itself."""
     return float(np.square(shine).sum() / max(float(shine.sum()), 1e-12))
 
 
-def _all(parts: Sequence[Values]) -> Values:
+def _all(parts: Sequence[Floats]) -> Floats:
     return parts[0] if len(parts) == 1 else np.concatenate([part.ravel() for part in parts])

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
-
-Pixels = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,20 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from napari_gsw.core.arrays import Floats, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
-from napari_gsw.core.evidence.site_features import colours, histogram, luminance_words, texture
+from napari_gsw.core.evidence.words import colours, histogram, luminance_words, texture
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
 from napari_gsw.core.image.object_signal import Levels, as_picture, signal
-from napari_gsw.core.image.picture import Picture, Pixels, Span, picture, samples
+from napari_gsw.core.image.picture import Picture, Span, picture, samples
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Packed
-from napari_gsw.core.sites.superpixels import Sites, connected, superpixels
+from napari_gsw.core.sites.mosaic import PackedArray
+from napari_gsw.core.sites.superpixels import connected, superpixels
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 HIGH, LOW = 1, 0
 
 
@@ -88,9 +87,9 @@ class Side(NamedTuple):
     band : numbers of its sites, as they were before they were cut, on both sides of the border.
     """
 
-    pieces: Packed
+    pieces: PackedArray
     channels: Pixels
-    band: Packed
+    band: PackedArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,7 @@ class Block:
     sides : by axis and LOW or HIGH, where there is a neighbour.
     """
 
-    pieces: Packed
+    pieces: PackedArray
     whole: Ints
     mass: NDArray[np.int64]
     sums: Floats
@@ -134,7 +133,7 @@ def block_of(frame: Frame, index: Index) -> Block:
     graph = region_graph(here, pieces)
     sums, squares = _moments(here, pieces, inside, frame.grid.shape)
     return Block(
-        pieces=Packed.of(pieces),
+        pieces=PackedArray.of(pieces),
         whole=whole,
         mass=graph.pixels,
         sums=sums,
@@ -218,7 +217,7 @@ def sides_of(
             strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
             plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
             made[axis, end] = Side(
-                Packed.of(pieces[plane]), here.channels[plane].copy(), Packed.of(sites[crop(around, strip)])
+                PackedArray.of(pieces[plane]), here.channels[plane].copy(), PackedArray.of(sites[crop(around, strip)])
             )
     return made
 

@@ -19,25 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import Gaussian
-from napari_gsw.core.evidence.site_features import colour_codebook, telling, texture, texture_codebook
-from napari_gsw.core.graph.region_graph import RegionGraph, with_second_order
+from napari_gsw.core.evidence.site_features import telling
+from napari_gsw.core.evidence.words import colour_codebook, texture, texture_codebook
+from napari_gsw.core.graph.region_graph import RegionGraph, merged_graph, with_second_order
 from napari_gsw.core.image import lazy
-from napari_gsw.core.image.block_grid import Grid, grid_of, tiles
+from napari_gsw.core.image.block_grid import Grid, tiles
+from napari_gsw.core.image.lazy_image import LazyImage
 from napari_gsw.core.image.object_signal import levels_of
-from napari_gsw.core.image.picture import guess_axes, span_of
+from napari_gsw.core.image.picture import span_of
 from napari_gsw.core.model.block import Block, Frame, block_of, photo_books
 from napari_gsw.core.model.stitching import offsets, stitched
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic
 
-Floats = NDArray[np.float64]
-
-# A lazy image of no more than this many blocks is taken whole: it fits, and its sites know no border.
-FEW = 8
-# What is the same all over an image is looked for in so many parts of so many pixels.
 SAMPLES, SAMPLE_PIXELS = 64, 2**16
 # Pixels that filters reach, and what a signal's gain reaches.
 LEAST_HALO, SIGNAL_HALO = 16, 64
@@ -45,78 +43,8 @@ LEAST_HALO, SIGNAL_HALO = 16, 64
 MOST_LEARNT = 100_000
 
 
-class Opened(NamedTuple):
-    """A lazy image whose axes are known.
-
-    Attributes
-    ----------
-    array : the finest level.
-    letters : one for each of its axes; others than ZYXCS have length 1.
-    shape : of its space.
-    """
-
-    array: Any
-    letters: str
-    shape: tuple[int, ...]
-
-    @property
-    def axes(self) -> str:
-        """Letters of what :meth:`whole` gives."""
-        return "".join(a for a in self.letters if a in "ZYXCS")
-
-    def whole(self) -> NDArray[Any]:
-        """All pixels in memory, without the axes that say nothing."""
-        return lazy.read(self.array, tuple(slice(None) if a in "ZYXCS" else 0 for a in self.letters))  # type: ignore[misc]
-
-    def chunks(self) -> tuple[int, ...]:
-        lengths = lazy.chunk_lengths(self.array)
-        return tuple(lengths[self.letters.index(a)] for a in "ZYX" if a in self.letters)
-
-    def every(self, step: int) -> NDArray[Any]:
-        """Every `step`-th pixel of space, in memory, with the axes of :meth:`whole`."""
-        jump = {a: slice(None, None, step) for a in "ZYX"}
-        index = tuple(jump.get(a, slice(None) if a in "CS" else 0) for a in self.letters)
-        return lazy.read(self.array, index)  # type: ignore[arg-type]
-
-    def grid(self, block_pixels: int) -> Grid:
-        """The blocks to work on; one, if the image is one chunk or small."""
-        if self.chunks() == self.shape or np.prod(self.shape) <= FEW * block_pixels:
-            return Grid(tuple((0, n) for n in self.shape))
-        return grid_of(self.shape, self.chunks(), block_pixels)
-
-
-def opened(image: Any, axes: str = "auto") -> Opened:
-    """The finest level of a lazy image, and what its axes are."""
-    array = lazy.levels(image)[0]
-    told = lazy.group_axes(image)
-    if axes != "auto":
-        letters = axes.upper()
-    elif told is not None and len(told) == array.ndim:
-        letters = told
-    else:
-        letters = guess_axes(array)
-    if len(letters) != array.ndim or len(set(letters)) != len(letters) or not set("YX") <= set(letters):
-        raise InputError(
-            f"axes must have {array.ndim} letters for an image of shape {tuple(array.shape)}, not {axes!r}"
-        )
-    # Axes of length 1 say nothing, unless they are all that a plane has.
-    kept = "".join("." if n == 1 and a not in "YX" else a for a, n in zip(letters, array.shape, strict=True))
-    if "T" in kept:
-        raise InputError(f"the image has a time axis of {array.shape[kept.index('T')]}; give one time point at a time")
-    if not set(kept) <= set("ZYXCS."):
-        raise InputError(f"axes must be Y, X and possibly Z with at most one of C and S, not {letters!r}")
-    space = [kept.index(a) for a in "ZYX" if a in kept]
-    if space != sorted(space):
-        raise InputError(f"a lazy image must have its axes of space in the order ZYX, not {letters!r}")
-    if array.dtype.kind not in "buif":
-        raise InputError(f"the image must hold numbers, not {array.dtype}")
-    if 0 in array.shape:
-        raise InputError(f"the image is empty (shape {tuple(array.shape)})")
-    return Opened(array, kept, tuple(int(array.shape[a]) for a in space))
-
-
 @dataclass(frozen=True, eq=False)
-class BlockWords:
+class BlockFeatures:
     """What is known about the sites of a large image; see :class:`napari_gsw.core.evidence.site_features.Described`."""
 
     settings: Settings
@@ -177,12 +105,12 @@ class Described(NamedTuple):
 
     sites: Mosaic
     graph: RegionGraph
-    words: BlockWords
+    words: BlockFeatures
     frame: Frame
 
 
 def described(
-    image: Opened,
+    image: LazyImage,
     grid: Grid,
     settings: Settings,
     sites: Any = None,
@@ -205,7 +133,7 @@ def described(
     return put_together(frame, blocks)
 
 
-def framed(image: Opened, grid: Grid, settings: Settings, sites: Any, mask: Any) -> Frame:
+def framed(image: LazyImage, grid: Grid, settings: Settings, sites: Any, mask: Any) -> Frame:
     """The frame of an image, without what has to be looked for in its pixels."""
     pixels = int(np.prod(image.shape))
     # The mask's pixels are not counted, which would mean to read it all: sites are then as large as without one.
@@ -275,17 +203,4 @@ def put_together(frame: Frame, blocks: Sequence[Block]) -> Described:
             f"general), or larger sites (most_sites {MOST_LEARNT})"
         )
     rgb = "S" in frame.letters and frame.settings.signal != "objects" and means.shape[1] == 3
-    return Described(mosaic, graph, BlockWords(frame.settings, rgb, ndim, mass, sums, totals, words), frame)
-
-
-def merged_graph(
-    n: int, ends: NDArray[np.int64], length: Floats, steps: Floats, mass: NDArray[np.int64], means: Floats
-) -> RegionGraph:
-    """The graph of n sites from pairs of sites (e, 2) that touch somewhere, in any order and repeated."""
-    apart = ends[:, 0] != ends[:, 1]
-    a, b = ends[apart].T
-    key, index = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
-    faces = np.bincount(index, length[apart], len(key)).astype(np.float64)
-    contrast = np.bincount(index, steps[apart], len(key)) / np.maximum(faces, 1)
-    pairs = np.stack((key // n, key % n), axis=1).astype(np.int32)
-    return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)
+    return Described(mosaic, graph, BlockFeatures(frame.settings, rgb, ndim, mass, sums, totals, words), frame)

@@ -26,25 +26,23 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from napari_gsw.core.arrays import Tables
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import jit
 from napari_gsw.core.settings import Settings
-
-Floats = NDArray[np.float64]
 
 
 class PartitionPrior(ABC):
     """What all priors share: `tables`, `expected_clusters`, `truncated`."""
 
     @abstractmethod
-    def tables(self, n: int) -> Tables:
+    def tables(self, n: int) -> PriorTables:
         """``log_v`` and ``log_w`` for partitions of n sites."""
 
     def expected_clusters(self, n: int) -> float:
@@ -74,8 +72,8 @@ class Potts(PartitionPrior):
     def __post_init__(self) -> None:
         object.__setattr__(self, "K", _checked_whole("K", self.K))
 
-    def tables(self, n: int) -> Tables:
-        return Tables(_log_falling(self.K, n), np.zeros(n + 1))
+    def tables(self, n: int) -> PriorTables:
+        return PriorTables(_log_falling(self.K, n), np.zeros(n + 1))
 
     def expected_clusters(self, n: int) -> float:
         return float(-self.K * math.expm1(n * math.log1p(-1 / self.K))) if self.K > 1 else float(n > 0)
@@ -92,9 +90,9 @@ class FiniteDirichlet(PartitionPrior):
         object.__setattr__(self, "K", _checked_whole("K", self.K))
         _check_positive("alpha", self.alpha)
 
-    def tables(self, n: int) -> Tables:
+    def tables(self, n: int) -> PriorTables:
         log_w: Floats = gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)
-        return Tables(_log_falling(self.K, n), log_w)
+        return PriorTables(_log_falling(self.K, n), log_w)
 
     def expected_clusters(self, n: int) -> float:
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
@@ -117,9 +115,9 @@ class DirichletProcess(PartitionPrior):
     def __post_init__(self) -> None:
         _check_positive("alpha", self.alpha)
 
-    def tables(self, n: int) -> Tables:
+    def tables(self, n: int) -> PriorTables:
         log_w = gammaln(np.maximum(np.arange(n + 1), 1))
-        return Tables(np.arange(n + 1) * np.float64(math.log(self.alpha)), np.asarray(log_w))
+        return PriorTables(np.arange(n + 1) * np.float64(math.log(self.alpha)), np.asarray(log_w))
 
     def expected_clusters(self, n: int) -> float:
         return float(np.sum(self.alpha / (self.alpha + np.arange(n))))
@@ -158,7 +156,7 @@ class PitmanYor(PartitionPrior):
         whole = round(ratio)
         return whole if whole >= 1 and math.isclose(ratio, whole, rel_tol=1e-9) else None
 
-    def tables(self, n: int) -> Tables:
+    def tables(self, n: int) -> PriorTables:
         i = np.arange(1, max(n, 1))
         if self.limit is None:
             rising = self.alpha + i * self.theta
@@ -167,7 +165,7 @@ class PitmanYor(PartitionPrior):
         with np.errstate(divide="ignore"):
             log_v = np.concatenate(([0.0, 0.0], np.cumsum(np.log(rising))))[: n + 1]
         m = np.maximum(np.arange(n + 1), 1)
-        return Tables(log_v, gammaln(m - self.theta) - gammaln(1 - self.theta))
+        return PriorTables(log_v, gammaln(m - self.theta) - gammaln(1 - self.theta))
 
     def expected_clusters(self, n: int) -> float:
         alpha, theta = self.alpha, self.theta
@@ -200,7 +198,7 @@ class TablePrior(PartitionPrior):
             table.setflags(write=False)
             object.__setattr__(self, name, table)
 
-    def tables(self, n: int) -> Tables:
+    def tables(self, n: int) -> PriorTables:
         cut = []
         for name in ("log_v", "log_w"):
             table = np.asarray(getattr(self, name))
@@ -209,7 +207,7 @@ class TablePrior(PartitionPrior):
             table = table[: n + 1].copy()
             table[0] = 0.0
             cut.append(table)
-        return Tables(*cut)
+        return PriorTables(*cut)
 
 
 @dataclass(frozen=True)
@@ -226,7 +224,7 @@ class Truncated(PartitionPrior):
             largest = _checked_whole("max_size", self.max_size, max(self.min_size, 1))
             object.__setattr__(self, "max_size", largest)
 
-    def tables(self, n: int) -> Tables:
+    def tables(self, n: int) -> PriorTables:
         if self.min_size > n:
             raise InputError(f"min_size must be a whole number in [0, {n}] for {n} sites, not {self.min_size}")
         log_v, log_w = self.prior.tables(n)
@@ -234,7 +232,7 @@ class Truncated(PartitionPrior):
         log_w[1 : self.min_size] = -np.inf
         if self.max_size is not None:
             log_w[self.max_size + 1 :] = -np.inf
-        return Tables(log_v, log_w)
+        return PriorTables(log_v, log_w)
 
 
 def from_settings(settings: Settings) -> PartitionPrior:
@@ -319,3 +317,10 @@ def _checked_whole(name: str, value: int, low: int = 1) -> int:
     if not (_finite(value) and int(value) == value and value >= low):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
     return int(value)
+
+
+class PriorTables(NamedTuple):
+    """A prior on partitions of n sites, V(k) times the product of W(m_j); entry 0 of each is not used."""
+
+    log_v: Floats  # (n + 1,)
+    log_w: Floats  # (n + 1,)

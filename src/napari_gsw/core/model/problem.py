@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core import arrays
+from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood, evidence
-from napari_gsw.core.graph.region_graph import RegionGraph, adjacency, check_edges
-from napari_gsw.core.image.lazy import painted
-from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior
+from napari_gsw.core.evidence.evidence_tables import Evidence, evidence
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
+from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
+from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior, PriorTables
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Image, Mosaic
-
-Floats = NDArray[np.float64]
+from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
+from napari_gsw.core.sites.per_site import site_labels, site_majority
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class Problem:
     edges: NDArray[np.int32]
     beta: Floats
     prior: PartitionPrior
-    sites: Image | None = None
+    sites: SiteImage | None = None
     graph: RegionGraph | None = None
     settings: Settings | None = None
     signal: NDArray[np.float32] | None = None
@@ -95,17 +94,17 @@ class Problem:
         return cls(made[0].n, made, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
 
     @cached_property
-    def tables(self) -> arrays.Tables:
+    def tables(self) -> PriorTables:
         """The prior's two tables."""
         return self.prior.tables(self.n)
 
     @cached_property
-    def evidence(self) -> arrays.Evidence:
+    def evidence(self) -> Evidence:
         """The data as the sampler reads them."""
         return evidence(self.likelihoods, self.n)
 
     @cached_property
-    def adjacency(self) -> arrays.Graph:
+    def adjacency(self) -> Adjacency:
         """The graph as the sampler reads it."""
         return adjacency(self.n, self.edges, self.beta)
 
@@ -121,12 +120,23 @@ class Problem:
         in_memory: NDArray[np.generic] = lookup[self.sites]
         return in_memory
 
+    def labels_under(self, image: ArrayLike, name: str) -> Ints:
+        """(n,) the commonest non-zero label of a label image under each site, -1 where there is none; `name` it."""
+        return site_labels(self._sites(), self.n, image, name)
+
+    def majority_under(self, image: LabelImage) -> Longs:
+        """(n,) the commonest number of a label image under each site, 0 for the background."""
+        return site_majority(self._sites(), self.n, image)
+
+    def _sites(self) -> SiteImage:
+        if self.sites is None:
+            raise InputError("this problem was not made from an image, so there are no sites to look at")
+        return self.sites
+
     @property
     def site_image(self) -> NDArray[np.int32]:
         """The sites as one array in memory."""
-        if self.sites is None:
-            raise InputError("this problem was not made from an image, so there are no sites to look at")
-        return np.asarray(self.sites)
+        return np.asarray(self._sites())
 
 
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:

@@ -14,15 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.graph.region_graph import joined
 from napari_gsw.core.model.block import HIGH, LOW, Block, Frame
-from napari_gsw.core.posterior.regions import joined
-from napari_gsw.core.sampler.chain_kernels import canonical
+from napari_gsw.core.model.partition_kernels import canonical
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-
-# Share of the pixels of either that two superpixels must have in common to be one.
 SAME = 0.5
 # Pieces at a border with less than this share of the pixels of a site do not stand alone.
 LEAST = 0.25

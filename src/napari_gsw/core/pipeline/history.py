@@ -13,7 +13,7 @@ MOST_BYTES = 64 * 2**20
 
 
 @dataclass
-class Memory:
+class History:
     """Numbers of the sites at some sweeps; when they take more than `most` bytes, every second one is forgotten.
 
     Examples

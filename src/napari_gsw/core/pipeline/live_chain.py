@@ -15,23 +15,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import TRACE
+from napari_gsw.core.arrays import Longs, Mask
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.history import Memory
-from napari_gsw.core.pipeline.numbering import matched
-from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, site_labels, to_be_judged
+from napari_gsw.core.pipeline.history import History
+from napari_gsw.core.pipeline.numbering import matched_numbers
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler.chain import Snapshot, redirected, relaxed, split_moves
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
+from napari_gsw.core.sampler.records import TRACE
+from napari_gsw.core.sampler.schedule import split_moves
+from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.sampler.start import redirected, relaxed
 from napari_gsw.core.settings import Settings
 
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-# What can be shown: the state of the first chain, the best of all, the consensus of what was seen since the burn-in,
 # and the coarsest, finest and farthest partition of its 95 % ball.
 Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
 
@@ -71,10 +71,10 @@ class Change:
     """
 
     sites: NDArray[np.int64]
-    before: Numbers
-    after: Numbers
-    held_before: Flags
-    held_after: Flags
+    before: Longs
+    after: Longs
+    held_before: Mask
+    held_after: Mask
 
 
 @dataclass
@@ -110,21 +110,21 @@ class LiveChain:
     ) -> None:
         """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images."""
         self.problem, self.settings, self.seed = problem, settings, seed
-        held = None if seeds is None else site_labels(problem, seeds, "seeds")
+        held = None if seeds is None else problem.labels_under(seeds, "seeds")
         self.ensemble: Ensemble = chains(problem, settings, seed, held, init)
         n = problem.n
-        self.locks: Flags = np.zeros(n, bool) if held is None else held >= 0
+        self.locks: Mask = np.zeros(n, bool) if held is None else held >= 0
         self.painted = self.locks.copy()
         self.pixels = site_pixels(problem)
         labels = self.ensemble.snapshots[0].labels.astype(np.int64)
-        given = np.zeros(n, np.int64) if init is None else np.maximum(site_labels(problem, init, "init"), 0)
+        given = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
         if held is not None:
             given = np.where(held >= 0, held, given)
         # A start of the user's own keeps its numbers; 0 is nobody's.
-        self.numbers: Numbers = matched(labels, given, self._weight()) if given.any() else labels + 1
+        self.numbers: Longs = matched_numbers(labels, given, self._weight()) if given.any() else labels + 1
         self.marks: list[int] = []
         self.changes: list[dict[str, Any]] = []
-        self.memory = Memory()
+        self.memory = History()
         self.target = 0
         self._log = Log()
         self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
@@ -171,15 +171,15 @@ class LiveChain:
         """The loss of the consensus: the one that the settings name, or else the variation of information."""
         return "binder" if self.settings.consensus == "binder" else "vi"
 
-    def shown(self, show: Show) -> Numbers:
+    def shown(self, show: Show) -> Longs:
         """(n,) numbers on the screen of what is to be shown."""
         if show == "current":
             return self.numbers
         return self.named(self.partition(show))
 
-    def named(self, labels: NDArray[np.integer]) -> Numbers:
+    def named(self, labels: NDArray[np.integer]) -> Longs:
         """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
-        return matched(labels, self.numbers, self._weight())
+        return matched_numbers(labels, self.numbers, self._weight())
 
     # ---- what the chain does
 
@@ -193,7 +193,7 @@ class LiveChain:
                 longer[: len(self._rows[c])] = self._rows[c]
                 self._rows[c] = longer
             self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
-        self.numbers = matched(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
+        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
         self.memory.keep(self.sweep, self.numbers)
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
             self.target = self.sweep
@@ -220,10 +220,10 @@ class LiveChain:
 
         For the next slice of a stack: what goes on through the stack keeps its colour.
         """
-        given = np.maximum(site_labels(self.problem, image, "image"), 0).astype(np.int64)
+        given = np.maximum(self.problem.labels_under(image, "image"), 0).astype(np.int64)
         given[self.locks] = self.numbers[self.locks]
         if given.any():
-            self.numbers = matched(self.ensemble.snapshots[0].labels, given, self._weight())
+            self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, given, self._weight())
 
     def forget_changes(self) -> None:
         """Make what was done so far the beginning: it cannot be undone."""
@@ -264,7 +264,7 @@ class LiveChain:
             here = self.numbers[where]
             self._do(Change(where, here, here, np.ones(where.size, bool), np.zeros(where.size, bool)))
 
-    def go_back(self, numbers: Numbers) -> None:
+    def go_back(self, numbers: Longs) -> None:
         """Continue from a state that was on the screen before; locked sites stay."""
         where = np.flatnonzero((numbers != self.numbers) & ~self.locks)
         free = np.zeros(where.size, bool)
@@ -294,7 +294,7 @@ class LiveChain:
         self._log.done.append(change)
         self._log.undone.clear()
 
-    def _apply(self, sites: NDArray[np.int64], after: Numbers, held: Flags, why: str) -> None:
+    def _apply(self, sites: NDArray[np.int64], after: Longs, held: Mask, why: str) -> None:
         """Give sites their numbers in every chain; all of it or, if the prior forbids it, nothing."""
         locks = self.locks.copy()
         locks[sites] = held
@@ -303,7 +303,7 @@ class LiveChain:
         made = []
         for c, chain in enumerate(self.ensemble.chains):
             # The weight of locks makes matching give a lock's number to its cluster in every chain.
-            numbers = self.numbers.copy() if c == 0 else matched(chain.labels, self.numbers, self._weight())
+            numbers = self.numbers.copy() if c == 0 else matched_numbers(chain.labels, self.numbers, self._weight())
             numbers[sites[after > 0]] = after[after > 0]
             seeds = np.where(locks, numbers, -1)
             new = redirected(chain, numbers, seeds, burn_in)
@@ -314,7 +314,7 @@ class LiveChain:
         self.ensemble.refresh()
         self.locks = locks
         self.painted[sites] = after > 0
-        self.numbers = matched(self.ensemble.snapshots[0].labels, made[0][1], self._weight())
+        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, made[0][1], self._weight())
         self.marks.append(self.sweep)
         self.changes.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
         self.memory.keep(self.sweep, self.numbers)

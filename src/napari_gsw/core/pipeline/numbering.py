@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 
-def matched(labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]) -> NDArray[np.int64]:
+def matched_numbers(
+    labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
+) -> NDArray[np.int64]:
     """Number the clusters of `labels` so that as much as possible keeps the number it has in `shown`.
 
     Parameters

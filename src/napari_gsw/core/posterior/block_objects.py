@@ -14,7 +14,7 @@ from napari_gsw.core.model.block_assembly import SIGNAL_HALO
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.stitching import offsets, stitched
 from napari_gsw.core.posterior.objects import Looks, looks, outlined, parted
-from napari_gsw.core.sites.mosaic import Mosaic, Packed
+from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
 from napari_gsw.core.sites.superpixels import connected
 
 # Pixels around a block that are looked at: an object that reaches farther beyond a border may be cut there.
@@ -61,7 +61,7 @@ def _objects(frame: Frame, index: Index, sites: Mosaic, look: Looks, background:
     nothing = np.zeros((len(whole) - 1, 0))
     empty = Picture(np.zeros((*cut.shape, 0), np.float32), False)
     return Block(
-        pieces=Packed.of(pieces),
+        pieces=PackedArray.of(pieces),
         whole=whole,
         mass=np.bincount(pieces.ravel(), minlength=len(whole))[1:],
         sums=nothing,

@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import jit
-from napari_gsw.core.sampler.moves.cluster_kernels import whole
+from napari_gsw.core.jit import as_int64, jit
 
 # One site in so many is visited between full rounds.
 EASY = 8
@@ -33,7 +32,7 @@ EASY = 8
 MOST_ROUNDS = 100
 
 
-class Tables(NamedTuple):
+class EstimateTables(NamedTuple):
     """An estimate among the draws: what its clusters weigh, and what they share with those of each draw."""
 
     labels: Ints  # (n,) slot of each site; -1 for a site that has none yet
@@ -136,34 +135,34 @@ def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int
 
 
 @jit
-def put(tables: Tables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
+def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
     """Site i, which has no cluster, joins slot k."""
     labels, sites, size, shared, worth, met, meets = tables
     labels[i] = k
     sites[k] += 1
     size[k] += w
     for t in range(columns.shape[1]):
-        r = whole(columns[i, t])
+        r = as_int64(columns[i, t])
         share(shared, worth, met, meets, r, k, shared[r, k] + w, binder)
 
 
 @jit
-def take(tables: Tables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
+def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
     """Site i leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
     labels, sites, size, shared, worth, met, meets = tables
-    k = whole(labels[i])
+    k = as_int64(labels[i])
     labels[i] = -1
     sites[k] -= 1
     size[k] = size[k] - w if sites[k] > 0 else 0.0
     for t in range(columns.shape[1]):
-        r = whole(columns[i, t])
+        r = as_int64(columns[i, t])
         left = shared[r, k] - w
         share(shared, worth, met, meets, r, k, left if left > nothing else 0.0, binder)
 
 
 @jit
-def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> Tables:
-    made = Tables(
+def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> EstimateTables:
+    made = EstimateTables(
         np.full(labels.size, -1, np.int32),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.float64),
@@ -174,12 +173,12 @@ def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats
     )
     for i in range(labels.size):
         if labels[i] >= 0:
-            put(made, columns, whole(i), whole(labels[i]), weight[i], binder)
+            put(made, columns, as_int64(i), as_int64(labels[i]), weight[i], binder)
     return made
 
 
 @jit
-def fill_costs(tables: Tables, columns: Ints, i: int, w: float, top: int, binder: bool, cost: Floats) -> None:
+def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int, binder: bool, cost: Floats) -> None:
     """What site i costs in each of the slots below `top`, compared with a cluster of its own.
 
     Joining changes f(size) by f(size + w) - f(size), and every shared weight likewise; f(w) of a cluster of its own is
@@ -204,7 +203,14 @@ def fill_costs(tables: Tables, columns: Ints, i: int, w: float, top: int, binder
 
 @jit
 def moves(
-    tables: Tables, columns: Ints, weight: Floats, most: int, binder: bool, least: float, margin: Floats, bound: float
+    tables: EstimateTables,
+    columns: Ints,
+    weight: Floats,
+    most: int,
+    binder: bool,
+    least: float,
+    margin: Floats,
+    bound: float,
 ) -> int:
     """Each site in turn goes to its best cluster, or to one of its own; returns how many moved.
 
@@ -229,7 +235,7 @@ def moves(
             continue
         old = labels[i]
         alone = old >= 0 and sites[old] == 1
-        fill_costs(tables, columns, whole(i), weight[i], whole(top), binder, cost)
+        fill_costs(tables, columns, as_int64(i), weight[i], as_int64(top), binder, cost)
         best = -1
         lowest = math.inf
         for k in range(top):
@@ -254,13 +260,13 @@ def moves(
         if sites[best] == 0:
             count += 1
             top = max(top, best + 1)
-        put(tables, columns, whole(i), whole(best), weight[i], binder)
+        put(tables, columns, as_int64(i), as_int64(best), weight[i], binder)
         moved += 1
     return moved
 
 
 @jit
-def merge_costs(tables: Tables, draws: int, only: int, binder: bool, cost: Floats) -> None:
+def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cost: Floats) -> None:
     """What the loss would grow by if two slots became one, into `cost` (slots, slots), first slot < second slot.
 
     With `only` >= 0, just the pairs that this slot is part of.
@@ -286,7 +292,7 @@ def merge_costs(tables: Tables, draws: int, only: int, binder: bool, cost: Float
 
 
 @jit
-def merges(tables: Tables, draws: int, most: int, binder: bool, least: float) -> int:
+def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: float) -> int:
     """Join the best pair of clusters while the loss falls by more than `least`, or there are more than `most`.
 
     Of several best pairs it takes the one with the first slots; returns how many it joined.
@@ -294,7 +300,7 @@ def merges(tables: Tables, draws: int, most: int, binder: bool, least: float) ->
     labels, sites, size, shared, worth, met, meets = tables
     slots = sites.size
     cost = np.empty((slots, slots))
-    merge_costs(tables, draws, whole(-1), binder, cost)
+    merge_costs(tables, draws, as_int64(-1), binder, cost)
     count = 0
     for k in range(slots):
         if sites[k] > 0:
@@ -316,13 +322,13 @@ def merges(tables: Tables, draws: int, most: int, binder: bool, least: float) ->
         size[b] = 0.0
         for r in range(shared.shape[0]):
             if shared[r, b] > 0.0:
-                share(shared, worth, met, meets, whole(r), whole(a), shared[r, a] + shared[r, b], binder)
-                share(shared, worth, met, meets, whole(r), whole(b), 0.0, binder)
+                share(shared, worth, met, meets, as_int64(r), as_int64(a), shared[r, a] + shared[r, b], binder)
+                share(shared, worth, met, meets, as_int64(r), as_int64(b), 0.0, binder)
         for i in range(labels.size):
             if labels[i] == b:
                 labels[i] = a
-        merge_costs(tables, draws, whole(b), binder, cost)
-        merge_costs(tables, draws, whole(a), binder, cost)
+        merge_costs(tables, draws, as_int64(b), binder, cost)
+        merge_costs(tables, draws, as_int64(a), binder, cost)
         count -= 1
         done += 1
     return done

@@ -12,16 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
-from napari_gsw.core.evidence.site_features import SiteWords
+from napari_gsw.core.arrays import Floats
+from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import boundary_probability
 from napari_gsw.core.settings import Settings
 
-Floats = NDArray[np.float64]
-
-# Fitted by experiments/calibration.py to the presets general and photo on the 100 training images of the Berkeley data
 # set, with log odds from models that had not seen the image; a boundary counts as a person's within 0.75 % of the
 # image's diagonal.
 INTERCEPT, LEARNT, POSTERIOR = 0.272, 0.646, 0.006
@@ -64,6 +62,6 @@ def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None
     problem = result.problem
     assert problem.graph is not None
     settings = problem.settings or Settings()
-    words = SiteWords(picture(image, settings.axes), problem.site_image, settings)
+    words = ImageFeatures(picture(image, settings.axes), problem.site_image, settings)
     odds = (model or photo_model()).log_odds(words, problem.graph)
     return boundary_probability(problem, 1 - expit(human_odds(odds, result.snapshot.together)))

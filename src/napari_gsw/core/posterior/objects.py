@@ -15,13 +15,10 @@ from skimage.measure import label
 from skimage.morphology import local_maxima, reconstruction
 from skimage.segmentation import watershed
 
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.image.object_signal import OBJECT
 from napari_gsw.core.model.problem import Problem
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
-
-# Blur in pixels of the depth inside an object, and of its brightness; and how much brightness counts beside depth.
 DEPTH_BLUR, LIGHT_BLUR, LIGHT_WEIGHT = 0.5, 2.0, 0.5
 LEAST_DEPTH, LEAST_LIGHT = 0.5, 0.1
 

@@ -7,17 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.graph.region_graph import means_over
-from napari_gsw.core.image.picture import channels_last
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.model.problem import Problem
 
-Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
-
-
-def site_means(image: NDArray[Any], axes: str, sites: NDArray[np.int32]) -> Floats:
-    """Mean of the image's own values over each site, (n, channels)."""
-    return means_over(channels_last(image, axes).astype(np.float64), sites)
 
 
 def region_table(

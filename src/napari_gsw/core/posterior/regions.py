@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
+from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.graph.region_graph import joined
+from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.chain_kernels import canonical
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 def regions_of(
@@ -92,9 +89,3 @@ def _without_smallest(
         return None
     chosen = order[first]
     return joined(k, np.stack((here[chosen], there[chosen]), axis=1))[region]
-
-
-def joined(n: int, pairs: NDArray[np.integer]) -> Ints:
-    """(n,) which of n things hang together through pairs (m, 2)."""
-    graph = sparse.coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int32)

@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.graph.merge_tree import Hierarchy
+from napari_gsw.core.arrays import Floats, LabelImage
+from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss
 from napari_gsw.core.posterior.diagnostics import Diagnosis
-from napari_gsw.core.posterior.summary import Summary, site_majority
+from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import boundary_probability, site_entropy
-from napari_gsw.core.sampler.chain import Snapshot
-
-Labels = NDArray[np.unsignedinteger[Any]]
-Floats = NDArray[np.float64]
+from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class Trace(NamedTuple):
@@ -51,7 +49,7 @@ class Result:
     summary : what the chains have to say together; most of it is offered here too.
     """
 
-    labels: Labels
+    labels: LabelImage
     clusters: NDArray[np.int64]
     regions: NDArray[np.int64]
     traces: tuple[Trace, ...]
@@ -93,7 +91,7 @@ class Result:
         return self.summary.draws
 
     @property
-    def hierarchy(self) -> Hierarchy:
+    def hierarchy(self) -> MergeTree:
         """Segmentations of every fineness, from the probabilities of boundaries."""
         return self.summary.hierarchy
 
@@ -130,7 +128,7 @@ def result(summary: Summary, made: Mapping[str, Any]) -> Result:
     return Result(
         labels=shown.astype(dtype),
         clusters=summary.clusters,
-        regions=site_majority(shown, problem) if summary.settings.view == "objects" else summary.regions,
+        regions=problem.majority_under(shown) if summary.settings.view == "objects" else summary.regions,
         traces=tuple(trace_of(rows, snapshot.sweep) for rows in summary.traces),
         uncertainty=unsure,  # type: ignore[arg-type]
         boundary=boundary_probability(problem, snapshot.together),
@@ -142,3 +140,18 @@ def result(summary: Summary, made: Mapping[str, Any]) -> Result:
 def trace_of(rows: Floats, last: int) -> Trace:
     """Rows of a chain's trace up to sweep `last`, as columns."""
     return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
+
+
+class Outcome(NamedTuple):
+    """What a method has found.
+
+    Attributes
+    ----------
+    labels : label image of the picture's shape.
+    provenance : what made it, ready for JSON.
+    result : trace, uncertainty and all the rest, of the methods that sample; otherwise None.
+    """
+
+    labels: LabelImage
+    provenance: Mapping[str, Any]
+    result: Result | None

@@ -13,8 +13,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.graph.merge_tree import Hierarchy
-from napari_gsw.core.image.lazy import lazy_copy, painted
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
@@ -22,14 +22,10 @@ from napari_gsw.core.posterior.diagnostics import Diagnosis, diagnose
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
-from napari_gsw.core.sampler.chain import Snapshot
 from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Image, Mosaic, counted
-
-Ints = NDArray[np.int32]
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, painted
 
 
 class Summary:
@@ -105,7 +101,7 @@ class Summary:
         return {name: self.draws[getattr(ball, name)] for name in ("coarsest", "finest", "farthest")}
 
     @cached_property
-    def hierarchy(self) -> Hierarchy:
+    def hierarchy(self) -> MergeTree:
         """Segmentations of every fineness, from the probabilities of boundaries."""
         return boundary_tree(self.problem, self.snapshot.together)
 
@@ -117,19 +113,19 @@ class Summary:
         return diagnose(late, self.shares)
 
     @cached_property
-    def clusters(self) -> Numbers:
+    def clusters(self) -> Longs:
         """(n,) number of each site's cluster."""
         return numbered(self.partition, self.seeds)
 
     @cached_property
-    def regions(self) -> Numbers:
+    def regions(self) -> Longs:
         """(n,) number of each site's region, without those that are too small."""
         tie = self.snapshot.together if self.settings.merge == "posterior" else None
         parts = regions_of(self.problem, self.partition, self.settings.min_region, tie, self.seeds >= 0)
         return numbered(parts, self.seeds)
 
     @cached_property
-    def _objects(self) -> Image | None:
+    def _objects(self) -> SiteImage | None:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects":
             return None
@@ -157,28 +153,18 @@ class Summary:
             return int(self._objects.max())
         return int((self.regions if self.settings.view == "regions" else self.clusters).max())
 
-    def detailed(self, share: float) -> Numbers:
+    def detailed(self, share: float) -> Longs:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
         count = round(float(self.problem.n) ** share)
         return self.hierarchy.labels_with(max(count, 1)).astype(np.int64) + 1
 
 
-def site_majority(image: NDArray[np.integer], problem: Problem) -> Numbers:
-    """(n,) the commonest number of a label image under each site."""
-    assert problem.sites is not None
-    site, number, count = counted(problem.sites, problem.n, lambda where: np.asarray(image[where]) + 1)
-    found = np.zeros(problem.n, np.int64)
-    order = np.argsort(count, kind="stable")  # the commonest comes last and stays
-    found[site[order]] = number[order] - 1  # 0, the background, is as good as any
-    return found
-
-
-def numbered(labels: NDArray[np.integer], seeds: Ints) -> Numbers:
+def numbered(labels: NDArray[np.integer], seeds: Ints) -> Longs:
     """Numbers 1, 2, ... for clusters; a cluster with a seed has the seed's number, the others take those left."""
     own = np.zeros(int(labels.max()) + 1, np.int64)
     own[labels[seeds >= 0]] = seeds[seeds >= 0]
     free = np.flatnonzero(own == 0)
     left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
     own[free] = left[: len(free)]
-    found: Numbers = own[labels]
+    found: Longs = own[labels]
     return found

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Bonds
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.sampler.records import Bonds
 from napari_gsw.core.settings import Settings
-
-Floats = NDArray[np.float64]
 
 
 def fixed(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:

@@ -6,32 +6,25 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import (
-    Bonds,
-    Clusters,
-    Cooling,
-    Evidence,
-    Floats,
-    Graph,
-    Ints,
-    Kept,
-    Longs,
-    Moves,
-    Posterior,
-    Tables,
-    Work,
-)
-from napari_gsw.core.jit import jit
-from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grown, spot, whole
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.jit import as_index, as_int64, jit
+from napari_gsw.core.model.partition_kernels import renumber
+from napari_gsw.core.model.priors import PriorTables
+from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grown
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
+from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
 from napari_gsw.core.sampler.moves.sweep_kernels import bond, visit
+from napari_gsw.core.sampler.records import Bonds, Clusters, KeptDraws, RunningSums, Workspace
+from napari_gsw.core.sampler.schedule import Cooling, Moves
 
 
 @jit
 def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
     """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
     moved = np.full(used[0], -1, np.int32)
-    count = whole(0)
+    count = as_int64(0)
     for k in range(used[0]):
         if clusters.size[k] > 0:
             if k != count:
@@ -76,7 +69,7 @@ def is_full(share: float, done: int) -> bool:
 
 @jit
 def note(
-    posterior: Posterior, graph: Graph, labels: Ints, size: Longs, used: Longs, burn_in: int, traced: Floats
+    posterior: RunningSums, graph: Adjacency, labels: Ints, size: Longs, used: Longs, burn_in: int, traced: Floats
 ) -> None:
     """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums.
 
@@ -96,34 +89,11 @@ def note(
     if counted[0] > burn_in:
         counted[1] += 1
         for e in range(left.size):
-            together[e] += labels[spot(left[e])] == labels[spot(right[e])]
+            together[e] += labels[as_index(left[e])] == labels[as_index(right[e])]
 
 
 @jit
-def renumber(labels: Ints, result: Ints) -> None:
-    """Labels become 0, 1, ... in the order of their first site: equal partitions become equal arrays."""
-    most = 0
-    for i in range(labels.size):
-        most = max(most, labels[i])
-    number = np.full(most + 1, -1, np.int32)
-    count = 0
-    for i in range(labels.size):
-        if number[labels[i]] < 0:
-            number[labels[i]] = count
-            count += 1
-        result[i] = number[labels[i]]
-
-
-@jit
-def canonical(labels: Ints) -> Ints:
-    """The same partition, renumbered."""
-    result = np.empty(labels.size, np.int32)
-    renumber(labels, result)
-    return result
-
-
-@jit
-def keep(draws: Kept, labels: Ints, since: int) -> None:
+def keep(draws: KeptDraws, labels: Ints, since: int) -> None:
     """Keep the partition if the number of sweeps since the burn-in is one at which a draw is due."""
     rows, taken = draws.rows, draws.taken
     if since > 0 and since % taken[1] == 0:
@@ -134,13 +104,13 @@ def keep(draws: Kept, labels: Ints, since: int) -> None:
 @jit
 def sweep(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     bonds: Bonds,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     value: Floats,
     rng: np.random.Generator,
     coldness: float,
@@ -157,7 +127,7 @@ def sweep(
     if used[0] > 2 * used[1] + 4:
         compact(labels, clusters, used)
     x = bond(graph, bonds, labels, work, rng)
-    root = whole(0)
+    root = as_int64(0)
     while root < n:
         root = visit(evidence, graph, tables, bonds, x, coldness, full, seeds, labels, clusters, work, value, rng, root)
         if root < n:
@@ -173,15 +143,15 @@ def sweep(
 @jit
 def advance(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     bonds: Bonds,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
-    posterior: Posterior,
-    draws: Kept,
+    work: Workspace,
+    posterior: RunningSums,
+    draws: KeptDraws,
     rng: np.random.Generator,
     cooling: Cooling,
     moves: Moves,
@@ -203,6 +173,43 @@ def advance(
             evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, full, moves.near,
             regroups,
         )  # fmt: skip
+        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
+        keep(draws, labels, counted[0] - burn_in)
+    return clusters
+
+
+@jit
+def advance_with_splits(
+    evidence: Evidence,
+    graph: Adjacency,
+    tables: PriorTables,
+    bonds: Bonds,
+    seeds: Ints,
+    labels: Ints,
+    clusters: Clusters,
+    work: Workspace,
+    posterior: RunningSums,
+    draws: KeptDraws,
+    rng: np.random.Generator,
+    cooling: Cooling,
+    moves: Moves,
+    regroups: int,
+    burn_in: int,
+    trace: Floats,
+) -> Clusters:
+    """As ``advance`` of the chain kernels, with ``moves.splits`` of these moves after each sweep."""
+    value, used, counted = posterior.value, work.slots, posterior.counted
+    for t in range(trace.shape[0]):
+        coldness = coldness_at(cooling, counted[0])
+        full = is_full(moves.full, counted[0])
+        clusters = sweep(
+            evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, full, moves.near,
+            regroups,
+        )  # fmt: skip
+        for _ in range(moves.splits):
+            if used[0] == clusters.size.size:
+                clusters = grown(clusters, 2 * clusters.size.size)
+            value[0] += split_or_merge(evidence, graph, tables, seeds, labels, clusters, work, moves, coldness, rng)
         note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
         keep(draws, labels, counted[0] - burn_in)
     return clusters

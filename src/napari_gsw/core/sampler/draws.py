@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.arrays import Ints, Kept
+from napari_gsw.core.arrays import Ints
+from napari_gsw.core.sampler.records import KeptDraws
 
 # A consensus hardly changes with more draws than this, and they must fit into the memory beside the problem.
 MOST_DRAWS = 200
@@ -32,7 +33,7 @@ class Draws:
         rows = np.empty((min(self._room, max(LEAST_DRAWS, count)), n), np.int32)
         if kept is not None:
             rows[:count] = kept
-        self.table = Kept(rows, np.array([count, gap], np.int64))
+        self.table = KeptDraws(rows, np.array([count, gap], np.int64))
 
     @property
     def gap(self) -> int:
@@ -70,4 +71,4 @@ class Draws:
     def _move(self, kept: Ints, room: int, gap: int) -> None:
         rows = np.empty((room, kept.shape[1]), np.int32)
         rows[: len(kept)] = kept
-        self.table = Kept(rows, np.array([len(kept), gap], np.int64))
+        self.table = KeptDraws(rows, np.array([len(kept), gap], np.int64))

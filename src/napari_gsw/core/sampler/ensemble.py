@@ -10,9 +10,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor, wait
 
 import numpy as np
 
-from napari_gsw.core.arrays import TRACE
-from napari_gsw.core.sampler.chain import Chain, Snapshot, next_size, snapshot, step
-from napari_gsw.core.threads import aside
+from napari_gsw.core.sampler.chain import Chain, next_size, step
+from napari_gsw.core.sampler.records import TRACE
+from napari_gsw.core.sampler.snapshot import Snapshot, snapshot
+from napari_gsw.core.threads import off_main_thread
 
 # How long a watcher waits for the next snapshot, in seconds.
 INTERVAL = 0.05
@@ -50,7 +51,7 @@ class Ensemble:
         size = min(self._size, most)
         began = time.perf_counter()
         if self.executor is None and len(self.chains) == 1:
-            found = [aside(_advanced, self.chains[0], size)]
+            found = [off_main_thread(_advanced, self.chains[0], size)]
         else:
             found = self._side_by_side(self.executor or self._threads(), size)
         self.snapshots = tuple(found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler import chain_kernels as kernels
-from napari_gsw.core.sampler.chain import State, redirected, start
-from napari_gsw.core.sampler.moves import greedy_kernels as ascent_kernels
+from napari_gsw.core.sampler.moves import greedy_kernels as greedy_kernels
+from napari_gsw.core.sampler.snapshot import State
+from napari_gsw.core.sampler.start import redirected, start
 
 # Gains below this are rounding.
 LEAST = 1e-8
@@ -37,15 +38,15 @@ def polished(problem: Problem, labels: ArrayLike, seeds: ArrayLike | None = None
     p, clusters = problem, chain.clusters
     rises, merged = True, True
     while rises or merged:
-        clusters, rise = ascent_kernels.lift_sites(
+        clusters, rise = greedy_kernels.lift_sites(
             p.evidence, p.adjacency, p.tables, chain.seeds, chain.labels, clusters, chain.work, LEAST
         )
         rises, merged = rise > 0, False
         if not rises:
-            gain = ascent_kernels.merge_clusters(
+            gain = greedy_kernels.merge_clusters(
                 p.evidence, p.adjacency, p.tables, chain.seeds, chain.labels, clusters, chain.work, LEAST
             )
             merged = gain > 0
-    best = kernels.canonical(chain.labels)
+    best = canonical(chain.labels)
     best.setflags(write=False)
     return State(0, best, log_posterior(problem, best))

@@ -19,23 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import TRACE, Floats, Longs
+from napari_gsw.core.arrays import Arrays, Floats, Longs
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.sampler.chain import Arrays, Chain, exported, restored
+from napari_gsw.core.sampler.chain import Chain
+from napari_gsw.core.sampler.records import TRACE
+from napari_gsw.core.sampler.snapshot import exported, restored
 
 # A burn-in that never ends: nobody asks for the sums of the hotter replicas.
 NEVER = 2**62
-
-
-def geometric_ladder(replicas: int, hottest: float) -> Floats:
-    """Inverse temperatures from 1 down to 1 / hottest, by the same factor each.
-
-    >>> geometric_ladder(3, 4.0).tolist()
-    [1.0, 0.5, 0.25]
-    """
-    if replicas < 1 or not (np.isfinite(hottest) and hottest >= 1):
-        raise InputError(f"a ladder needs a replica and a temperature >= 1, not {replicas!r} and {hottest!r}")
-    return np.asarray(hottest ** -np.linspace(0.0, 1.0, replicas) if replicas > 1 else np.ones(1))
 
 
 @dataclass

@@ -6,15 +6,10 @@ Images are three-dimensional here, a plane one with a first axis of length 1.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
 from napari_gsw.core.jit import jit
 from napari_gsw.core.sites.pixel_kernels import root_of
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Pixels = NDArray[np.float32]
 
 
 @jit

@@ -11,17 +11,18 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Ints
 from napari_gsw.core.image.block_grid import Grid, Index, Slices
-
-Ints = NDArray[np.int32]
+from napari_gsw.core.image.lazy import LazyArray, _array
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedArray:
     """A small array of numbers >= 0, compressed.
 
     >>> Packed.of(np.arange(6).reshape(2, 3)).array()
@@ -34,7 +35,7 @@ class Packed:
     dtype: str
 
     @classmethod
-    def of(cls, array: NDArray[np.integer]) -> Packed:
+    def of(cls, array: NDArray[np.integer]) -> PackedArray:
         wide = array.size > 0 and array.max() > np.iinfo(np.uint16).max
         narrow = np.ascontiguousarray(array, dtype=np.uint32 if wide else np.uint16)
         return cls(zlib.compress(narrow.data, 1), array.shape, narrow.dtype.str)
@@ -55,7 +56,7 @@ class Mosaic:
     """
 
     grid: Grid
-    pieces: Sequence[Packed]
+    pieces: Sequence[PackedArray]
     numbers: Sequence[Ints]
 
     dtype = np.dtype(np.int32)
@@ -64,7 +65,7 @@ class Mosaic:
     def whole(cls, sites: Ints) -> Mosaic:
         """Sites that are in memory, as one block."""
         cuts = tuple((0, length) for length in sites.shape)
-        return cls(Grid(cuts), [Packed.of(sites)], [np.arange(int(sites.max()) + 1, dtype=np.int32)])
+        return cls(Grid(cuts), [PackedArray.of(sites)], [np.arange(int(sites.max()) + 1, dtype=np.int32)])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,22 +115,22 @@ class Mosaic:
             starts = [s.start for s in self.grid.inside(index)]
             kept = self.pieces[place].array()[tuple(slice(-s % step, None, step) for s in starts)]
             if kept.size:
-                pieces.append(Packed.of(kept))
+                pieces.append(PackedArray.of(kept))
                 numbers.append(self.numbers[place])
         return Mosaic(grid, pieces, numbers)
 
 
-Image = NDArray[np.int32] | Mosaic
+SiteImage = NDArray[np.int32] | Mosaic
 
 
-def tiles_of(sites: Image) -> Iterator[tuple[Slices, Ints]]:
+def tiles_of(sites: SiteImage) -> Iterator[tuple[Slices, Ints]]:
     """The sites of an image part by part, and where each is: all at once where they are in memory anyway."""
     if isinstance(sites, Mosaic):
         return sites.blocks()
     return iter([(tuple(slice(0, n) for n in sites.shape), sites)])
 
 
-def counted(sites: Image, n: int, values: Callable[[Slices], NDArray[np.integer]]) -> tuple[NDArray[np.int64], ...]:
+def counted(sites: SiteImage, n: int, values: Callable[[Slices], NDArray[np.integer]]) -> tuple[NDArray[np.int64], ...]:
     """Pairs of site (from 0) and value that occur in the pixels of both, and how often: three arrays.
 
     Parameters
@@ -179,3 +180,28 @@ def _overlap(part: slice, block: slice) -> tuple[slice, slice]:
     stop = min(part.stop, block.stop)
     count = len(range(start, stop, part.step))
     return slice(first, first + count), slice(start - block.start, max(start, stop) - block.start, part.step)
+
+
+def painted(sites: Mosaic, values: NDArray[Any]) -> LazyArray:
+    """Lazy image of ``values[site]``, in blocks; entry 0 is for pixels without a site."""
+    return _sites(sites).map_blocks(
+        lambda block: values[block], dtype=values.dtype, meta=np.empty((0,) * sites.ndim, values.dtype)
+    )
+
+
+def beside(sites: Mosaic, work: Callable[[NDArray[np.int32]], NDArray[Any]], dtype: Any) -> LazyArray:
+    """Lazy image of what `work` makes of blocks of sites, each read with one more pixel on every side that has any."""
+    return _array().map_overlap(
+        work, _sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
+    )
+
+
+def lazy_copy(image: NDArray[Any], chunks: Any) -> LazyArray:
+    """An image in memory as a lazy one."""
+    return _array().from_array(image, chunks=chunks, name=f"napari-gsw-{uuid4().hex}")
+
+
+def _sites(sites: Mosaic) -> LazyArray:
+    # A name of its own: hashing would read everything.
+    name = f"napari-gsw-{uuid4().hex}"
+    return _array().from_array(sites, chunks=sites.grid.chunks, name=name, meta=np.empty((0,) * sites.ndim, np.int32))

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats32, Ints, Longs
 from napari_gsw.core.jit import jit
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 
 @jit
@@ -21,7 +18,7 @@ def root_of(parent: Ints, i: int) -> int:
 
 
 @jit
-def merged(left: Ints, right: Ints, weight: Floats, pixels: int, scale: float, smallest: int) -> Ints:
+def merged(left: Ints, right: Ints, weight: Floats32, pixels: int, scale: float, smallest: int) -> Ints:
     """Felzenszwalb and Huttenlocher's merging along edges that are sorted by weight.
 
     Two components merge across an edge that is no heavier than scale / size plus the heaviest edge inside either of
@@ -57,7 +54,7 @@ def paint_into(sites: Ints, values: NDArray[np.generic], image: NDArray[np.gener
 
 
 @jit
-def raise_faces(first: Longs, second: Longs, edge: Ints, apart: Floats, image: Floats) -> None:
+def raise_faces(first: Longs, second: Longs, edge: Ints, apart: Floats32, image: Floats32) -> None:
     """Give the two pixels of every face between sites at least the value of the sites' edge."""
     for f in range(first.size):
         value = apart[edge[f]]

@@ -8,14 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
 from napari_gsw.core.jit import jit
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
-Pixels = NDArray[np.float32]
-
-# Pixels of a row that are looked at together, so that all that is compared with them is in the nearest cache.
 BLOCK = 128
 # Channels are compared three at a time, as many as the coordinates.
 AT_ONCE = 3

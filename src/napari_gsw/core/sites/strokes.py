@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage.measure import label
 
-Sites = NDArray[np.int32]
-Image = NDArray[np.integer]
-Points = NDArray[np.floating]
+from napari_gsw.core.arrays import LabelImage, Points, Sites
 
 
 def touched_sites(
-    sites: Sites, before: Image, after: Image, path: Points | None = None
+    sites: Sites, before: LabelImage, after: LabelImage, path: Points | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The sites that a stroke has given a label.
 
@@ -66,7 +64,7 @@ def _under(sites: Sites, path: Points) -> NDArray[np.integer]:
     return np.unique(sites[tuple(where[inside].T)])
 
 
-def repainted(before: Sites, after: Image, path: Points | None = None) -> Sites:
+def repainted(before: Sites, after: LabelImage, path: Points | None = None) -> Sites:
     """Superpixels after a stroke on them.
 
     A label that was there merges: every site that the stroke touches (as :func:`touched_sites` says) joins it. A new

@@ -8,17 +8,14 @@ from scipy import ndimage
 from skimage.filters import sobel
 from skimage.segmentation import watershed
 
+from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.picture import Picture, Pixels
+from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.face_kernels import joined, parts, sums, touching
 from napari_gsw.core.sites.pixel_kernels import merged, paint_into
 from napari_gsw.core.sites.slic_kernels import clustered
 
-Sites = NDArray[np.int32]
-Mask = NDArray[np.bool_]
-
-# SLIC is run again with more compactness while it makes less than this share of the sites that are asked for.
 LEAST_SHARE = 0.75
 MOST_DOUBLINGS = 8
 ROUNDS = 5

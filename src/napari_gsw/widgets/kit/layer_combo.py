@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import napari
 from napari.layers import Layer
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox
-
-
-def bare(viewer: napari.Viewer) -> napari.Viewer:
-    """The viewer itself: plugins are handed a proxy, whose layers are a new object at each look."""
-    return getattr(viewer, "__wrapped__", viewer)
 
 
 class LayerCombo(QComboBox):  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import Any
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
-from napari_gsw.core.setting import Knob
+from napari_gsw.core.setting import Setting
 
 GREEK = {
     "alpha": "α", "beta": "β", "theta": "θ", "lambda": "λ", "phi": "φ", "tau": "τ",
@@ -19,10 +19,10 @@ MOST_INT, MOST_FLOAT = 2**31 - 1, 1e9
 SUGGESTIONS = {"codebook": ("auto", "shipped", "image")}
 
 
-def title(name: str, knob: Knob) -> str:
+def title(name: str, setting: Setting) -> str:
     """What stands beside a control: a word, with the paper's symbol in brackets."""
-    words = knob.title or name.replace("_", " ").capitalize()
-    return f"{words} ({GREEK.get(knob.symbol, knob.symbol)})" if knob.symbol else words
+    words = setting.title or name.replace("_", " ").capitalize()
+    return f"{words} ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else words
 
 
 def spoken(word: str) -> str:
@@ -63,14 +63,14 @@ class Control(QWidget):  # type: ignore[misc]
 
     changed = Signal()
 
-    def __init__(self, name: str, knob: Knob, value: Any) -> None:
+    def __init__(self, name: str, setting: Setting, value: Any) -> None:
         super().__init__()
-        self.name, self.knob = name, knob
+        self.name, self.setting = name, setting
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
         self.check: QCheckBox | None = None
-        if knob.optional:
+        if setting.optional:
             self.check = QCheckBox()
             self.check.toggled.connect(self._toggled)
             row.addWidget(self.check)
@@ -79,24 +79,24 @@ class Control(QWidget):  # type: ignore[misc]
         self.box.installEventFilter(self._wheel)
         self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row.addWidget(self.box, 1)
-        self.setToolTip(f"{knob.help}\nAllowed: {knob.allowed}.")
-        self.box.setAccessibleName(title(name, knob))
+        self.setToolTip(f"{setting.help}\nAllowed: {setting.allowed}.")
+        self.box.setAccessibleName(title(name, setting))
         self.set_value(value)
 
     def _made(self) -> QWidget:
-        knob = self.knob
-        if knob.choices or knob.kind is str:
+        setting = self.setting
+        if setting.choices or setting.kind is str:
             box = QComboBox()
-            for word in knob.choices or SUGGESTIONS.get(self.name, ()):
-                box.addItem(spoken(word) if knob.choices else word, word)
-            box.setEditable(not knob.choices)
+            for word in setting.choices or SUGGESTIONS.get(self.name, ()):
+                box.addItem(spoken(word) if setting.choices else word, word)
+            box.setEditable(not setting.choices)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             box.setMinimumContentsLength(8)
             box.currentTextChanged.connect(self.changed)
             return box
-        if knob.kind is int:
+        if setting.kind is int:
             whole = QSpinBox()
-            whole.setRange(int(max(knob.low, -MOST_INT)), int(min(knob.high, MOST_INT)))
+            whole.setRange(int(max(setting.low, -MOST_INT)), int(min(setting.high, MOST_INT)))
             whole.setGroupSeparatorShown(True)
             whole.valueChanged.connect(self.changed)
             whole.setKeyboardTracking(False)
@@ -104,8 +104,8 @@ class Control(QWidget):  # type: ignore[misc]
         number = Number()
         number.setDecimals(6)
         small = 1e-6  # an end that is not allowed itself
-        low, high = max(knob.low, -MOST_FLOAT), min(knob.high, MOST_FLOAT)
-        number.setRange(low + small * knob.open_low, high - small * knob.open_high)
+        low, high = max(setting.low, -MOST_FLOAT), min(setting.high, MOST_FLOAT)
+        number.setRange(low + small * setting.open_low, high - small * setting.open_high)
         number.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
         number.valueChanged.connect(self.changed)
         number.setKeyboardTracking(False)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Labels
-from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 
-Points = NDArray[np.float64]
+from napari_gsw.core.arrays import Points
 
 
 class Brush:

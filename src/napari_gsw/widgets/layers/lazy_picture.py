@@ -18,7 +18,7 @@ from napari_gsw.core.sites.mosaic import Mosaic
 COARSEST = 1024
 
 
-class Painted:
+class LazyPicture:
     """An image of one value for each site, read like an array.
 
     Attributes
@@ -100,9 +100,9 @@ class Painted:
         return int(np.count_nonzero(np.unique(self.values[1:])))
 
 
-def pyramid(image: Painted, levels: list[Mosaic], lead: int) -> list[Painted]:
+def pyramid(image: LazyPicture, levels: list[Mosaic], lead: int) -> list[LazyPicture]:
     """The image at every level, as a multiscale layer takes it."""
-    return [Painted(level, image.values, lead, kept=level is levels[-1]) for level in levels]
+    return [LazyPicture(level, image.values, lead, kept=level is levels[-1]) for level in levels]
 
 
 def levels_of(sites: Mosaic) -> list[Mosaic]:

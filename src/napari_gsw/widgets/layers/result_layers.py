@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.layers.lazy_picture import Painted, levels_of, pyramid
+from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, pyramid
 from napari_gsw.widgets.layers.source import Position, Source
 
 # An image in memory, or one that is painted where it is looked at.
-Picture = NDArray[Any] | Painted
+Picture = NDArray[Any] | LazyPicture
 # Name, colour map and what a person reads for each picture of uncertainty.
 CLOUDS = {"boundary": "magma", "entropy": "viridis"}
 
@@ -100,7 +100,7 @@ class ResultLayers:
         """Outline the superpixels."""
         if isinstance(sites, Mosaic):
             most = max(int(numbers.max()) for numbers in sites.numbers)
-            image: Picture = Painted(sites, np.arange(most + 1, dtype=np.int32))
+            image: Picture = LazyPicture(sites, np.arange(most + 1, dtype=np.int32))
         else:
             image = sites
         if self.sites is None:
@@ -120,7 +120,7 @@ class ResultLayers:
 
     def _data(self, position: Position, image: Picture) -> Any:
         """What a new layer holds: an array with the image in its place, or the levels of one that is painted late."""
-        if isinstance(image, Painted):
+        if isinstance(image, LazyPicture):
             if self._levels is None or self._levels[0] is not image.sites:
                 self._levels = levels_of(image.sites)
             return pyramid(image, self._levels, len(self.source.label_shape) - image.ndim)
@@ -130,7 +130,7 @@ class ResultLayers:
 
     def _write(self, layer: Layer, position: Position, image: Picture) -> None:
         """In place: the layer keeps its look, and nothing is sliced that is not on the screen."""
-        if isinstance(image, Painted):
+        if isinstance(image, LazyPicture):
             if layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
                 layer.data = self._data(position, image)
                 return

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy, pyramid, stacked
-from napari_gsw.core.model.block_assembly import FEW
+from napari_gsw.core.image.lazy_image import FEW
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.layers.shapes_mask import shapes_mask
 

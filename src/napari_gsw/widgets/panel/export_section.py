@@ -14,8 +14,10 @@ from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QPu
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.files import plots
-from napari_gsw.files.label_formats import geometry, spatial
-from napari_gsw.files.labels import output_folder, put_labels, write_trace
+from napari_gsw.files.folders import output_folder
+from napari_gsw.files.geometry import geometry, spatial
+from napari_gsw.files.labels import put_labels
+from napari_gsw.files.results import write_trace
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.array_run import Part

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gsw.core.model.priors import from_settings
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, preset
-from napari_gsw.core.settings import Settings, knobs
+from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.setting_control import Control, spoken, title
 
@@ -73,10 +73,10 @@ class SettingsForm(QObject):  # type: ignore[misc]
             layout.setVerticalSpacing(4)
             layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
             made.content.addLayout(layout)
-            for name, knob in knobs().items():
-                if knob.section == section:
-                    control = self.controls[name] = Control(name, knob, getattr(start, name))
-                    layout.addRow(title(name, knob), control)
+            for name, setting in declarations().items():
+                if setting.section == section:
+                    control = self.controls[name] = Control(name, setting, getattr(start, name))
+                    layout.addRow(title(name, setting), control)
                     label = layout.labelForField(control)
                     label.setToolTip(control.toolTip())
                     self._rows[name] = (layout, control)
@@ -120,18 +120,18 @@ class SettingsForm(QObject):  # type: ignore[misc]
         """Show only what has an effect beside the other settings."""
         values = {name: control.value() for name, control in self.controls.items()}
         for name, (layout, control) in self._rows.items():
-            knob, shown = knobs()[name], True
-            while knob.when is not None and shown:
-                other, allowed = knob.when
+            setting, shown = declarations()[name], True
+            while setting.when is not None and shown:
+                other, allowed = setting.when
                 shown = values[other] in allowed if allowed else bool(values[other])
-                knob = knobs()[other]
+                setting = declarations()[other]
             if control.isVisibleTo(control.parentWidget()) != shown:
                 layout.setRowVisible(control, shown)
 
 
 def preset_tip(name: str) -> str:
     """What a preset sets, in words."""
-    words = ", ".join(f"{title(k, knobs()[k]).lower()} {v}" for k, v in PRESETS[name].items())
+    words = ", ".join(f"{title(k, declarations()[k]).lower()} {v}" for k, v in PRESETS[name].items())
     return f"{PURPOSE.get(name, '')}\n{words}; the rest as by default.".strip()
 
 

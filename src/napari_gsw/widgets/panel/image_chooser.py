@@ -5,25 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import napari
-from napari.layers import Image, Labels, Layer, Shapes
+from napari.layers import Image
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QFormLayout, QMenu, QToolButton, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.layers.kinds import is_image, is_region
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
-
-# Ends of the names of our own layers, which nobody wants to segment or to segment within.
-OURS = ("[boundary]", "[entropy]", "[difference]")
-OUR_LABELS = ("[GSW]", "[superpixels]", "[locked]", "[seeds]")
-
-
-def is_image(layer: Layer) -> bool:
-    return isinstance(layer, Image) and not layer.name.endswith(OURS)
-
-
-def is_region(layer: Layer) -> bool:
-    return isinstance(layer, Shapes) or (isinstance(layer, Labels) and not layer.name.endswith(OUR_LABELS))
 
 
 class ImageChooser(QWidget):  # type: ignore[misc]

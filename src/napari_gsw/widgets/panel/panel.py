@@ -26,21 +26,21 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.presets import PRESETS
 from napari_gsw.widgets.kit.buttons import push_button, text_line
 from napari_gsw.widgets.kit.docked import Docked
-from napari_gsw.widgets.kit.layer_combo import LayerCombo, bare
+from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.hover import describe, number_under
+from napari_gsw.widgets.layers.kinds import MARK, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import SettingsForm, preset_tip
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
 from napari_gsw.widgets.panel.progress import Progress
-from napari_gsw.widgets.panel.seeds_section import SeedsSection, is_labels
+from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
 from napari_gsw.widgets.session.plan import Plan
 from napari_gsw.widgets.session.session import Session
-from napari_gsw.widgets.superpixels.superpixel_panel import MARK
 
 # Keys that napari leaves free; the docs and the tooltips name them.
 KEYS = {

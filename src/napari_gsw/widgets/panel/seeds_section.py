@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from napari.layers import Labels, Layer
+from napari.layers import Layer
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QGridLayout, QListWidget, QPushButton
 
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.layers.kinds import is_labels
 from napari_gsw.widgets.session.session import Session
-
-
-def is_labels(layer: Layer) -> bool:
-    return isinstance(layer, Labels)
 
 
 class SeedsSection(Section):

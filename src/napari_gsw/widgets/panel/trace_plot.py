@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, QSize, Qt, Signal
 from qtpy.QtGui import QFontMetrics, QImage
 
-from napari_gsw.core.arrays import TRACE
+from napari_gsw.core.sampler.records import TRACE
 
 # Colours that read on a dark and on a light background, one for each chain, round and round.
 LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948", "#ff9da7")

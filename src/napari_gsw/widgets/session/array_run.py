@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Sites
 from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
-from napari_gsw.core.pipeline.segment import provenance
+from napari_gsw.core.pipeline.provenance import provenance
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.region_table import Columns, region_table
 from napari_gsw.core.posterior.regions import regions_of
@@ -17,10 +18,8 @@ from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
 from napari_gsw.core.posterior.uncertainty import Faces, boundary_probability, site_entropy, site_faces
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.pixel_kernels import paint_into
-from napari_gsw.widgets.layers.lazy_picture import Painted
+from napari_gsw.widgets.layers.lazy_picture import LazyPicture
 
-Sites = NDArray[np.int32]
-# A label image of 16 bits: an array, or Painted where it is looked at.
 Labels = Any
 
 
@@ -71,7 +70,7 @@ class Part:
         """Image of a value for each site, of the values' type."""
         values = np.concatenate((np.zeros(1, row.dtype), row))
         if isinstance(self.sites, Mosaic):
-            return Painted(self.sites, values)
+            return LazyPicture(self.sites, values)
         image = np.empty(self.sites.shape, row.dtype)
         paint_into(self.sites.reshape(-1), values, image.reshape(-1))
         return image
@@ -148,7 +147,7 @@ class Part:
 
 def count_numbers(labels: Labels) -> int:
     """How many different numbers other than 0 a label image has."""
-    return labels.count() if isinstance(labels, Painted) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
+    return labels.count() if isinstance(labels, LazyPicture) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 
 
 def _wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:

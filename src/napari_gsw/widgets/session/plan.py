@@ -11,16 +11,17 @@ from napari.layers import Labels
 from numpy.typing import NDArray
 
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
-from napari_gsw.core.pipeline.segment import prepare, site_labels
-from napari_gsw.core.posterior.region_table import site_means
-from napari_gsw.core.settings import Settings, knobs
+from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.strokes import touched_sites
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import Part
 
-Report = Callable[[str], None]
+Report = Callable[[Stage], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,8 @@ class Plan:
 def _same(a: Settings, b: Settings, sections: tuple[str, ...]) -> bool:
     return all(
         getattr(a, name) == getattr(b, name)
-        for name, knob in knobs().items()
-        if knob.section in sections and (a.matters(name) or b.matters(name))
+        for name, setting in declarations().items()
+        if setting.section in sections and (a.matters(name) or b.matters(name))
     )
 
 
@@ -147,7 +148,7 @@ def make_part(
     if before is not None and same_sites:
         sites = before.sites  # no need to make them again
     problem = prepare(image, plan.settings, sites=sites, mask=mask, report=lambda stage, _: report(stage))
-    report("start")
+    report(Stage("start"))
     init = None if before is None else before.paint(before.live.numbers)
     live = LiveChain(problem, plan.settings, plan.seed, seeds=seeds if before is None else None, init=init)
     if before is not None and init is not None:
@@ -168,7 +169,7 @@ def make_part(
 
 def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:
     if isinstance(live.problem.sites, Mosaic):
-        most = site_labels(live.problem, paint, "paint")
+        most = live.problem.labels_under(paint, "paint")
         sites = np.flatnonzero(most > 0)
         numbers = most[sites].astype(np.int64)
     else:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.pipeline.live_chain import LiveChain, Show
+from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.layers.source import Position
@@ -115,7 +116,7 @@ class Run:
         self.wanted: frozenset[str] = frozenset()
         self.detail: float | None = None
         self.hungry = True
-        self.stage = "preparing"
+        self.stage = Stage("preparing")
         self.place = 0
         self.parts: dict[Position, Part] = {p: job for p, job in self.jobs if isinstance(job, Part)}
         self.newest: dict[Position, Frame] = {}
@@ -202,7 +203,7 @@ class Run:
             live = part.live
             live.ensemble.executor = self._threads
             live.target = live.sweep + self.sweeps
-            self.stage = "sampling" if is_compiled(kernels.advance) else "compiling"
+            self.stage = Stage("sampling" if is_compiled(kernels.advance) else "compiling")
             self._publish(position)
             while True:
                 self._obey()
@@ -221,10 +222,10 @@ class Run:
                     most = 1
                 first, began = live.sweep, time.perf_counter()
                 live.advance(most)
-                if self.stage == "sampling":  # the first step may have compiled
+                if self.stage.name == "sampling":  # the first step may have compiled
                     self._spent += time.perf_counter() - began
                     self._timed += live.sweep - first
-                self.stage, self._stale = "sampling", True
+                self.stage, self._stale = Stage("sampling"), True
                 if self.hungry:
                     self._publish(position)
                 yield
@@ -241,7 +242,7 @@ class Run:
     def _made(self, position: Position, job: Part | Maker) -> Part:
         assert not isinstance(job, Part)
 
-        def report(stage: str) -> None:
+        def report(stage: Stage) -> None:
             if self.stopping:
                 raise Stopped
             self.stage = stage

@@ -284,7 +284,7 @@ class Session(QObject):  # type: ignore[misc]
     @property
     def stage(self) -> str:
         """What is going on before the first frame, in words; empty once the chain runs."""
-        return "" if self.run is None or self._errand else STAGES.get(self.run.stage, "")
+        return "" if self.run is None or self._errand else STAGES.get(self.run.stage.name, "")
 
     @property
     def continues(self) -> bool:

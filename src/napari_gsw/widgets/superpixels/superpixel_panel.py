@@ -16,14 +16,13 @@ from qtpy.QtCore import QEvent, QObject, QTimer
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import Picture, picture
-from napari_gsw.core.settings import Settings, knobs
+from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.widgets.kit.failure import Failure, sentence, tell
-from napari_gsw.widgets.kit.layer_combo import bare
 from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.kit.setting_control import spoken, title
+from napari_gsw.widgets.layers.kinds import MARK, bare, is_image, is_region
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
-from napari_gsw.widgets.panel.image_chooser import is_image, is_region
 from napari_gsw.widgets.superpixels.site_painter import SitePainter
 
 EVERYWHERE = "everywhere"
@@ -32,8 +31,6 @@ KNOBS = ("superpixels", "site_size", "compactness", "smoothing")
 PATIENCE = 300
 # What the worker brings: the source, its sites, the number of borders, and the sites' boxes.
 Cut = tuple[Source, NDArray[np.int32], int, dict[int, tuple[slice, ...]]]
-# Marks a layer as superpixels of ours, so that the GSW widget can take it.
-MARK = "napari-gsw superpixels"
 
 
 class Watcher(QObject):  # type: ignore[misc]
@@ -55,7 +52,7 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         self.viewer = viewer = bare(napari_viewer)
-        start, all_knobs = Settings(), knobs()
+        start, all_knobs = Settings(), declarations()
         self.image = ComboBox(choices=self._images, label="Image", tooltip="The image layer to cut into superpixels")
         self.region = ComboBox(
             choices=self._regions, label="Where", tooltip="Everywhere, or inside a Shapes or Labels layer"
@@ -291,12 +288,12 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
 
 
 def _options(name: str) -> dict[str, Any]:
-    knob = knobs()[name]
-    options: dict[str, Any] = {"tooltip": f"{knob.help} Allowed: {knob.allowed}."}
-    if knob.choices:
-        return options | {"widget_type": "ComboBox", "choices": [(spoken(word), word) for word in knob.choices]}
-    low = max(knob.low, 0) + (1e-3 if knob.open_low else 0)
-    return options | {"min": knob.kind(low), "max": knob.kind(min(knob.high, 1_000_000))}
+    setting = declarations()[name]
+    options: dict[str, Any] = {"tooltip": f"{setting.help} Allowed: {setting.allowed}."}
+    if setting.choices:
+        return options | {"widget_type": "ComboBox", "choices": [(spoken(word), word) for word in setting.choices]}
+    low = max(setting.low, 0) + (1e-3 if setting.open_low else 0)
+    return options | {"min": setting.kind(low), "max": setting.kind(min(setting.high, 1_000_000))}
 
 
 def _borders(seen: Picture, sites: NDArray[np.int32]) -> int:

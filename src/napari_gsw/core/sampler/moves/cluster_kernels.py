@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Clusters, Counts, Evidence, Floats, Longs
-from napari_gsw.core.jit import jit
+from napari_gsw.core.arrays import Counts, Floats, Longs
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.jit import as_index, as_int64, jit
+from napari_gsw.core.sampler.records import Clusters
 
-# np.int64 to numba, a plain integer to the type checker
-whole = cast(Callable[[Any], int], np.int64)
-# The same for an index that is never negative, so that numba need not look whether it counts from the end.
-spot = cast(Callable[[Any], int], np.uint32)
 # exp(-44) is 2 ** -63.5.
 LEAST_RIVAL = 44.0
 
@@ -162,7 +158,7 @@ def add_gains(
                 score[k] += table[m + count] - table[m]
         else:
             for k in range(slots):
-                score[k] += gain(table, table_start, table_end, tail, d, whole(words[d, k]), whole(count))
+                score[k] += gain(table, table_start, table_end, tail, d, as_int64(words[d, k]), as_int64(count))
 
 
 @jit
@@ -234,7 +230,7 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
 
 
 @jit
-def settle(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Add site i to slot k."""
     nothing = np.zeros(clusters.moments.shape[0])
     clusters.size[k] += 1
@@ -243,12 +239,12 @@ def settle(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     if nothing.size > 0:
         for c in range(nothing.size):
             clusters.moments[c, k] += evidence.moments[i, c]
-        pixels = whole(clusters.words[evidence.pixels, k])
+        pixels = as_int64(clusters.words[evidence.pixels, k])
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
 
 
 @jit
-def unsettle(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Take site i out of slot k."""
     nothing = np.zeros(clusters.moments.shape[0])
     clusters.size[k] -= 1
@@ -260,12 +256,12 @@ def unsettle(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     if nothing.size > 0:
         for c in range(nothing.size):
             clusters.moments[c, k] -= evidence.moments[i, c]
-        pixels = whole(clusters.words[evidence.pixels, k])
+        pixels = as_int64(clusters.words[evidence.pixels, k])
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
 
 
 @jit
-def pour(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
+def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
     """Add all that is in one slot to another, and free the slot."""
     nothing = np.zeros(clusters.moments.shape[0])
     clusters.size[target] += clusters.size[source]
@@ -274,7 +270,7 @@ def pour(evidence: Evidence, clusters: Clusters, source: int, target: int) -> No
     if nothing.size > 0:
         for c in range(nothing.size):
             clusters.moments[c, target] += clusters.moments[c, source]
-        pixels = whole(clusters.words[evidence.pixels, target])
+        pixels = as_int64(clusters.words[evidence.pixels, target])
         clusters.gauss[target] = gauss_part(evidence.gauss, clusters.moments, target, pixels, nothing)
     clear_slot(clusters, source)
 
@@ -289,5 +285,5 @@ def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
         if words[d, k] < table_end[d]:
             result += table[table_start[d] + words[d, k]] - table[table_start[d]]
         else:
-            result += beyond(tail, spot(d), whole(words[d, k])) - table[table_start[d]]
+            result += beyond(tail, as_index(d), as_int64(words[d, k])) - table[table_start[d]]
     return float(result)

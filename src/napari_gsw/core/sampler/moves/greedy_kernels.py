@@ -6,33 +6,36 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Clusters, Evidence, Graph, Ints, Tables, Work
-from napari_gsw.core.jit import jit
+from napari_gsw.core.arrays import Ints
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.model.priors import PriorTables
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_gains,
+    add_site,
     clear_slot,
     copy_slot,
     gather,
     gauss_part,
     grown,
     log_marginal,
-    pour,
-    settle,
-    unsettle,
-    whole,
+    merge_slots,
+    remove_site,
 )
 from napari_gsw.core.sampler.moves.split_merge_kernels import attractions
+from napari_gsw.core.sampler.records import Clusters, Workspace
 
 
 @jit
 def lift_sites(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     least: float,
 ) -> tuple[Clusters, float]:
     """Move each site once, in order, to the cluster where the log posterior is highest if that gains `least`.
@@ -46,18 +49,18 @@ def lift_sites(
     group_count = np.zeros(evidence.table_start.size, np.uint32)
     rise = 0.0
     for i in range(labels.size):
-        old = whole(labels[i])
+        old = as_int64(labels[i])
         left = clusters.size[old] - 1
         if seeds[i] >= 0 or (left > 0 and log_w[left] == -math.inf):
             continue
         if used[0] == clusters.size.size:
             clusters = grown(clusters, 2 * clusters.size.size)
         slots = used[0] + 1
-        unsettle(evidence, clusters, i, old)
+        remove_site(evidence, clusters, i, old)
         score = np.zeros(slots)
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
-        length = gather(evidence.site_start, evidence.word, evidence.times, i, group_word, group_count, whole(0))
+        length = gather(evidence.site_start, evidence.word, evidence.times, i, group_word, group_count, as_int64(0))
         add_gains(
             evidence.table, evidence.table_start, evidence.table_end, evidence.tail, clusters.words, group_word,
             group_count, length, slots, score,
@@ -76,7 +79,7 @@ def lift_sites(
             else:
                 score[k] += log_v[k_left] + log_w[m + 1] - log_w[m]
             if channels > 0:
-                total = whole(clusters.words[evidence.pixels, k] + group_count[evidence.pixels])
+                total = as_int64(clusters.words[evidence.pixels, k] + group_count[evidence.pixels])
                 score[k] += gauss_part(evidence.gauss, clusters.moments, k, total, own) - clusters.gauss[k]
         for t in range(length):
             group_count[group_word[t]] = 0
@@ -88,7 +91,7 @@ def lift_sites(
         if score[new] - score[back] < least:
             new = back
         rise += score[new] - score[back]
-        settle(evidence, clusters, i, new)
+        add_site(evidence, clusters, i, new)
         labels[i] = new
         used[1] = k_left + 1 if new == fresh else k_left
         used[0] = max(used[0], new + 1)
@@ -98,12 +101,12 @@ def lift_sites(
 @jit
 def merge_clusters(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     least: float,
 ) -> float:
     """Merge each cluster once, in order, with the one that raises the log posterior most if that gains `least`.
@@ -118,11 +121,11 @@ def merge_clusters(
             continue
         for i in range(labels.size):
             place[i] = 0 if labels[i] == a else -1
-        copy_slot(clusters, a, work.blocks, whole(0))
-        clear_slot(work.blocks, whole(1))
+        copy_slot(clusters, a, work.blocks, as_int64(0))
+        clear_slot(work.blocks, as_int64(1))
         score = np.zeros(used[0] + 1)
-        attractions(evidence, graph, log_w, seeds, labels, clusters, work, whole(a), 1.0, score)
-        best = whole(0)
+        attractions(evidence, graph, log_w, seeds, labels, clusters, work, as_int64(a), 1.0, score)
+        best = as_int64(0)
         for k in range(used[0]):
             if score[k] > score[best]:
                 best = k
@@ -130,7 +133,7 @@ def merge_clusters(
         gain = score[best] - alone + log_v[used[1] - 1] - log_v[used[1]]
         if gain < least:
             continue
-        pour(evidence, clusters, a, best)
+        merge_slots(evidence, clusters, a, best)
         used[1] -= 1
         for i in range(labels.size):
             if place[i] == 0:

@@ -6,17 +6,13 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Clusters, Evidence, Graph, Ints, Tables, Work
-from napari_gsw.core.jit import jit
-from napari_gsw.core.sampler.moves.cluster_kernels import (
-    add_gains,
-    clear_slot,
-    copy_slot,
-    draw,
-    gather,
-    gauss_part,
-    whole,
-)
+from napari_gsw.core.arrays import Ints
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.model.priors import PriorTables
+from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
+from napari_gsw.core.sampler.records import Clusters, Workspace
 
 # Most anchors of a move, and so most clusters that it can rearrange at once.
 MOST_ANCHORS = 32
@@ -25,10 +21,10 @@ MOST_ANCHORS = 32
 @jit
 def allocate(
     evidence: Evidence,
-    graph: Graph,
+    graph: Adjacency,
     seeds: Ints,
     labels: Ints,
-    work: Work,
+    work: Workspace,
     anchors: int,
     length: int,
     follow: bool,
@@ -60,13 +56,13 @@ def allocate(
     block_label = np.full(most, -1, np.int64)
     for b in range(most):
         clear_slot(blocks, b)
-    opened = 0
+    open_lazy = 0
     log_q = 0.0
     energy = 0.0
     for t in range(length):
-        i = whole(order[t])
-        candidates = opened + 1 if t < anchors else opened
-        distinct = gather(site_start, word, count, i, group_word, group_count, whole(0))
+        i = as_int64(order[t])
+        candidates = open_lazy + 1 if t < anchors else open_lazy
+        distinct = gather(site_start, word, count, i, group_word, group_count, as_int64(0))
         for c in range(2 * channels):
             group_moments[c] = site_moments[i, c]
         for b in range(candidates):
@@ -78,15 +74,15 @@ def allocate(
         add_gains(table, table_start, table_end, tail, words, group_word, group_count, distinct, candidates, score)
         owner = -1
         if seeds[i] >= 0:
-            for b in range(opened):
+            for b in range(open_lazy):
                 if block_seed[b] == seeds[i]:
                     owner = b
         top = -math.inf
         for b in range(candidates):
             if channels > 0:
-                total = whole(words[pixels, b] + group_count[pixels])
+                total = as_int64(words[pixels, b] + group_count[pixels])
                 score[b] += gauss_part(gauss, moments, b, total, group_moments) - cached[b]
-            taken = b < opened and block_seed[b] >= 0
+            taken = b < open_lazy and block_seed[b] >= 0
             if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
                 propose[b] = -math.inf  # a block holds sites of one seed only, and a seed sits in one block
             else:
@@ -95,8 +91,8 @@ def allocate(
         if top == -math.inf:
             return -1, 0.0, 0.0
         if follow:
-            chosen = opened
-            for b in range(opened):
+            chosen = open_lazy
+            for b in range(open_lazy):
                 if block_label[b] == labels[i]:
                     chosen = b
         else:
@@ -107,9 +103,9 @@ def allocate(
         log_q += propose[chosen] - top - math.log(total_weight)
         energy += score[chosen]
 
-        if chosen == opened:
-            block_label[opened] = labels[i]
-            opened += 1
+        if chosen == open_lazy:
+            block_label[open_lazy] = labels[i]
+            open_lazy += 1
         if seeds[i] >= 0:
             block_seed[chosen] = seeds[i]
         place[i] = chosen
@@ -120,19 +116,19 @@ def allocate(
         if channels > 0:
             for c in range(2 * channels):
                 moments[c, chosen] += group_moments[c]
-            cached[chosen] = gauss_part(gauss, moments, chosen, whole(words[pixels, chosen]), nothing)
-    return opened, log_q, energy
+            cached[chosen] = gauss_part(gauss, moments, chosen, as_int64(words[pixels, chosen]), nothing)
+    return open_lazy, log_q, energy
 
 
 @jit
 def regroup(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     near: float,
     coldness: float,
     rng: np.random.Generator,
@@ -211,7 +207,7 @@ def regroup(
         if taken[k]:
             clear_slot(clusters, k)
     slot_of = np.zeros(after, np.int32)
-    k = whole(0)
+    k = as_int64(0)
     for b in range(after):
         while clusters.size[k] > 0:
             k += 1

@@ -30,34 +30,23 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import (
-    Bonds,
-    Clusters,
-    Cooling,
-    Evidence,
-    Floats,
-    Graph,
-    Ints,
-    Kept,
-    Moves,
-    Posterior,
-    Tables,
-    Work,
-)
-from napari_gsw.core.jit import jit
-from napari_gsw.core.sampler.chain_kernels import coldness_at, is_full, keep, note, sweep
+from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.model.priors import PriorTables
 from napari_gsw.core.sampler.moves.cluster_kernels import (
+    add_site,
     clear_slot,
     copy_slot,
     draw,
     gain,
     gauss_part,
-    grown,
     log_marginal,
-    pour,
-    settle,
-    whole,
+    merge_slots,
 )
+from napari_gsw.core.sampler.records import Clusters, Workspace
+from napari_gsw.core.sampler.schedule import Moves
 
 
 @jit
@@ -71,10 +60,10 @@ def increment(log_w: Floats, m: int) -> float:
 @jit
 def divide(
     evidence: Evidence,
-    graph: Graph,
+    graph: Adjacency,
     log_w: Floats,
     labels: Ints,
-    work: Work,
+    work: Workspace,
     first: int,
     length: int,
     scans: int,
@@ -101,18 +90,18 @@ def divide(
     log_q = 0.0
     for scan in range(scans + 2):
         for t in range(first, length):
-            i = whole(order[t])
+            i = as_int64(order[t])
             for c in range(2 * channels):
                 own[c] = site_moments[i, c]
             if scan > 0:  # take it out
-                old = whole(place[i])
+                old = as_int64(place[i])
                 size[old] -= 1
                 for u in range(site_start[i], site_start[i + 1]):
                     words[word[u], old] -= count[u]
                 if channels > 0:
                     for c in range(2 * channels):
                         moments[c, old] -= own[c]
-                    cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)
+                    cached[old] = gauss_part(gauss, moments, old, as_int64(words[pixels, old]), nothing)
 
             # By how much does it lean towards block 1?
             pull[0] = 0.0
@@ -128,16 +117,16 @@ def divide(
                     m_1 = table_start[d] + words[d, 1]
                     lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
                 else:
-                    more = whole(count[u])
-                    lean += gain(table, table_start, table_end, tail, d, whole(words[d, 1]), more)
-                    lean -= gain(table, table_start, table_end, tail, d, whole(words[d, 0]), more)
+                    more = as_int64(count[u])
+                    lean += gain(table, table_start, table_end, tail, d, as_int64(words[d, 1]), more)
+                    lean -= gain(table, table_start, table_end, tail, d, as_int64(words[d, 0]), more)
             if channels > 0:
-                more = whole(0)
+                more = as_int64(0)
                 for u in range(site_start[i], site_start[i + 1]):
                     if word[u] == pixels:
-                        more = whole(count[u])
-                lean += gauss_part(gauss, moments, whole(1), whole(words[pixels, 1]) + more, own) - cached[1]
-                lean -= gauss_part(gauss, moments, whole(0), whole(words[pixels, 0]) + more, own) - cached[0]
+                        more = as_int64(count[u])
+                lean += gauss_part(gauss, moments, as_int64(1), as_int64(words[pixels, 1]) + more, own) - cached[1]
+                lean -= gauss_part(gauss, moments, as_int64(0), as_int64(words[pixels, 0]) + more, own) - cached[0]
             lean *= coldness
 
             shared = -math.log1p(math.exp(-abs(lean)))
@@ -157,40 +146,40 @@ def divide(
             if channels > 0:
                 for c in range(2 * channels):
                     moments[c, new] += own[c]
-                cached[new] = gauss_part(gauss, moments, new, whole(words[pixels, new]), nothing)
+                cached[new] = gauss_part(gauss, moments, new, as_int64(words[pixels, new]), nothing)
     return log_q
 
 
 @jit
-def parted(evidence: Evidence, graph: Graph, log_w: Floats, work: Work, length: int) -> float:
+def parted(evidence: Evidence, graph: Adjacency, log_w: Floats, work: Workspace, length: int) -> float:
     """Log posterior of the two blocks less that of their union, but for the number of clusters."""
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     blocks, place, order = work.blocks, work.place, work.order
     across = 0.0
     for t in range(length):
-        i = whole(order[t])
+        i = as_int64(order[t])
         if place[i] == 0:
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] == 1:
                     across += beta[edge[u]]
-    alone = log_marginal(evidence, blocks, whole(0)) + log_marginal(evidence, blocks, whole(1))
+    alone = log_marginal(evidence, blocks, as_int64(0)) + log_marginal(evidence, blocks, as_int64(1))
     union = Clusters(
         blocks.size[:2].copy(), blocks.words[:, :2].copy(), blocks.moments[:, :2].copy(), blocks.gauss[:2].copy()
     )
-    pour(evidence, union, whole(1), whole(0))
+    merge_slots(evidence, union, as_int64(1), as_int64(0))
     prior = log_w[blocks.size[0]] + log_w[blocks.size[1]] - log_w[union.size[0]]
-    return float(alone - log_marginal(evidence, union, whole(0)) + prior - across)
+    return float(alone - log_marginal(evidence, union, as_int64(0)) + prior - across)
 
 
 @jit
 def attractions(
     evidence: Evidence,
-    graph: Graph,
+    graph: Adjacency,
     log_w: Floats,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     own: int,
     coldness: float,
     score: Floats,
@@ -208,7 +197,7 @@ def attractions(
     slots = score.size - 1
     group_word = np.zeros(table_start.size, np.uint32)
     group_count = np.zeros(table_start.size, np.uint32)
-    length = whole(0)
+    length = as_int64(0)
     for d in range(table_start.size):
         if blocks.words[d, 0] > 0:
             group_word[length] = d
@@ -216,10 +205,10 @@ def attractions(
             length += 1
     cluster_seed = np.full(slots + 1, -1, np.int64)
     pull = np.zeros(slots + 1)
-    seed = whole(-1)
+    seed = as_int64(-1)
     for i in range(labels.size):
         if place[i] == 0:
-            seed = max(seed, whole(seeds[i]))
+            seed = max(seed, as_int64(seeds[i]))
             for t in range(start[i], start[i + 1]):
                 j = neighbour[t]
                 if place[j] != 0:
@@ -242,8 +231,8 @@ def attractions(
         else:
             for k in range(slots):
                 if k != own:
-                    score[k] += gain(table, table_start, table_end, tail, d, whole(words[d, k]), whole(count))
-            score[slots] += gain(table, table_start, table_end, tail, d, whole(blocks.words[d, 1]), whole(count))
+                    score[k] += gain(table, table_start, table_end, tail, d, as_int64(words[d, k]), as_int64(count))
+            score[slots] += gain(table, table_start, table_end, tail, d, as_int64(blocks.words[d, 1]), as_int64(count))
     moments = blocks.moments[:, 0].copy()
     members = blocks.size[0]
     top = -math.inf
@@ -255,10 +244,10 @@ def attractions(
             continue
         if gauss.size > 3:
             if last:
-                total = whole(blocks.words[pixels, 1] + group_count[pixels])
-                score[k] += gauss_part(gauss, blocks.moments, whole(1), total, moments) - blocks.gauss[1]
+                total = as_int64(blocks.words[pixels, 1] + group_count[pixels])
+                score[k] += gauss_part(gauss, blocks.moments, as_int64(1), total, moments) - blocks.gauss[1]
             else:
-                total = whole(clusters.words[pixels, k] + group_count[pixels])
+                total = as_int64(clusters.words[pixels, k] + group_count[pixels])
                 score[k] += gauss_part(gauss, clusters.moments, k, total, moments) - clusters.gauss[k]
         score[k] = coldness * (score[k] + log_w[m + members] - log_w[m] + pull[k])
         top = max(top, score[k])
@@ -284,12 +273,12 @@ def member(labels: Ints, k: int, which: int, but: int) -> int:
 @jit
 def split_or_merge(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     moves: Moves,
     coldness: float,
     rng: np.random.Generator,
@@ -297,26 +286,26 @@ def split_or_merge(
     """One move; returns the change of the log posterior. There must be a free slot."""
     place, order, used, blocks = work.place, work.order, work.slots, work.blocks
     log_v, log_w = tables.log_v, tables.log_w
-    n = whole(labels.size)
+    n = as_int64(labels.size)
     if n < 2:
         return 0.0
     for s in range(n):
         place[s] = -1
-    clear_slot(blocks, whole(0))
-    clear_slot(blocks, whole(1))
+    clear_slot(blocks, as_int64(0))
+    clear_slot(blocks, as_int64(1))
 
     # The anchors, and for informed ones the log probability of the second given the first, as a merge would draw it.
     informed = rng.random() < moves.informed
     log_merge = 0.0
     if informed:
-        i = whole(rng.random() * n)
-        a = whole(labels[i])
+        i = as_int64(rng.random() * n)
+        a = as_int64(labels[i])
         if rng.random() < 0.5:
             if clusters.size[a] < 2:
                 return 0.0
-            j = member(labels, a, whole(rng.random() * (clusters.size[a] - 1)), i)
+            j = member(labels, a, as_int64(rng.random() * (clusters.size[a] - 1)), i)
         else:
-            copy_slot(clusters, a, blocks, whole(0))
+            copy_slot(clusters, a, blocks, as_int64(0))
             for s in range(n):
                 if labels[s] == a:
                     place[s] = 0
@@ -326,35 +315,35 @@ def split_or_merge(
                 return 0.0
             b = draw(score, np.zeros(score.size), score.size, rng.random())
             log_merge = score[b] - log_all - math.log(clusters.size[b])
-            j = member(labels, b, whole(rng.random() * clusters.size[b]), whole(-1))
+            j = member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
             for s in range(n):
                 place[s] = -1
-            clear_slot(blocks, whole(0))
+            clear_slot(blocks, as_int64(0))
     elif graph.left.size > 0 and rng.random() < moves.near:
-        e = whole(rng.random() * graph.left.size)
-        i = whole(graph.left[e])
-        j = whole(graph.right[e])
+        e = as_int64(rng.random() * graph.left.size)
+        i = as_int64(graph.left[e])
+        j = as_int64(graph.right[e])
     else:
-        i = whole(rng.random() * n)
-        j = whole(rng.random() * (n - 1))
+        i = as_int64(rng.random() * n)
+        j = as_int64(rng.random() * (n - 1))
         if j >= i:
             j += 1
-    a = whole(labels[i])
-    b = whole(labels[j])
+    a = as_int64(labels[i])
+    b = as_int64(labels[j])
     together = a == b
 
     # All sites of the one or two clusters: the anchors, then those with a seed, then the others in random order.
     order[0] = i
     order[1] = j
-    first = whole(2)
-    seed = whole(-1)
+    first = as_int64(2)
+    seed = as_int64(-1)
     holder = a
     for s in range(n):
         if (labels[s] == a or labels[s] == b) and seeds[s] >= 0:
             if seed >= 0 and seeds[s] != seed:
                 return 0.0  # two seeds are never merged
-            seed = whole(seeds[s])
-            holder = whole(labels[s])
+            seed = as_int64(seeds[s])
+            holder = as_int64(labels[s])
             if s != i and s != j:
                 order[first] = s
                 first += 1
@@ -364,7 +353,7 @@ def split_or_merge(
             order[length] = s
             length += 1
     for t in range(length - 1, first, -1):
-        u = first + whole(rng.random() * (t - first + 1))
+        u = first + as_int64(rng.random() * (t - first + 1))
         order[t], order[u] = order[u], order[t]
     log_split = 0.0
     side = 0 if holder == a else 1
@@ -378,9 +367,9 @@ def split_or_merge(
             if together:
                 side = 0 if rng.random() < 0.5 else 1
     for t in range(first):
-        s = whole(order[t])
+        s = as_int64(order[t])
         place[s] = t if t < 2 else side
-        settle(evidence, blocks, s, whole(place[s]))
+        add_site(evidence, blocks, s, as_int64(place[s]))
 
     log_split += divide(evidence, graph, log_w, labels, work, first, length, moves.scans, not together, coldness, rng)
     clusters_apart = used[1] + 1 if together else used[1]
@@ -400,56 +389,19 @@ def split_or_merge(
         return 0.0
 
     if together:
-        b = whole(0)
+        b = as_int64(0)
         while clusters.size[b] > 0:
             b += 1
-        copy_slot(blocks, whole(0), clusters, a)
-        copy_slot(blocks, whole(1), clusters, b)
+        copy_slot(blocks, as_int64(0), clusters, a)
+        copy_slot(blocks, as_int64(1), clusters, b)
         used[0] = max(used[0], b + 1)
         used[1] += 1
         for t in range(length):
             if place[order[t]] == 1:
                 labels[order[t]] = b
     else:
-        pour(evidence, clusters, b, a)
+        merge_slots(evidence, clusters, b, a)
         used[1] -= 1
         for t in range(length):
             labels[order[t]] = a
     return float(change)
-
-
-@jit
-def advance(
-    evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
-    bonds: Bonds,
-    seeds: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    work: Work,
-    posterior: Posterior,
-    draws: Kept,
-    rng: np.random.Generator,
-    cooling: Cooling,
-    moves: Moves,
-    regroups: int,
-    burn_in: int,
-    trace: Floats,
-) -> Clusters:
-    """As ``advance`` of the chain kernels, with ``moves.splits`` of these moves after each sweep."""
-    value, used, counted = posterior.value, work.slots, posterior.counted
-    for t in range(trace.shape[0]):
-        coldness = coldness_at(cooling, counted[0])
-        full = is_full(moves.full, counted[0])
-        clusters = sweep(
-            evidence, graph, tables, bonds, seeds, labels, clusters, work, value, rng, coldness, full, moves.near,
-            regroups,
-        )  # fmt: skip
-        for _ in range(moves.splits):
-            if used[0] == clusters.size.size:
-                clusters = grown(clusters, 2 * clusters.size.size)
-            value[0] += split_or_merge(evidence, graph, tables, seeds, labels, clusters, work, moves, coldness, rng)
-        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
-        keep(draws, labels, counted[0] - burn_in)
-    return clusters

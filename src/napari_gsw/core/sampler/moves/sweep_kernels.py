@@ -38,8 +38,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Bonds, Clusters, Counts, Evidence, Floats, Graph, Ints, Tables, Work
-from napari_gsw.core.jit import jit
+from napari_gsw.core.arrays import Counts, Floats, Ints
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.jit import as_index, as_int64, jit
+from napari_gsw.core.model.priors import PriorTables
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     LEAST_RIVAL,
     draw,
@@ -48,9 +51,8 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     gather,
     gauss_part,
     leader,
-    spot,
-    whole,
 )
+from napari_gsw.core.sampler.records import Bonds, Clusters, Workspace
 
 # From where on the series of `far_gain` holds to the last digit.
 FAR = 1024.0
@@ -81,7 +83,7 @@ def bonded(t: float, uniform: float) -> bool:
 
 
 @jit
-def bond(graph: Graph, bonds: Bonds, labels: Ints, work: Work, rng: np.random.Generator) -> float:
+def bond(graph: Adjacency, bonds: Bonds, labels: Ints, work: Workspace, rng: np.random.Generator) -> float:
     """Draw the bonds and chain up the spin clusters they make; returns x of :class:`Bonds`.
 
     The root of a spin cluster is its smallest site, so that the order of visits depends on the bonds alone and never on
@@ -97,11 +99,11 @@ def bond(graph: Graph, bonds: Bonds, labels: Ints, work: Work, rng: np.random.Ge
         parent[i] = i
         head[i] = -1
     for e in range(left.size):
-        i = spot(left[e])
-        j = spot(right[e])
+        i = as_index(left[e])
+        j = as_index(right[e])
         if strength[e] > 0.0 and labels[i] == labels[j] and bonded(x * strength[e], rng.random()):
-            a = find(parent, whole(i))
-            b = find(parent, whole(j))
+            a = find(parent, as_int64(i))
+            b = find(parent, as_int64(j))
             if a < b:
                 parent[b] = a
             else:
@@ -221,8 +223,8 @@ def far_gain(x: float, step: float, log_x: float) -> float:
 @jit
 def visit(
     evidence: Evidence,
-    graph: Graph,
-    tables: Tables,
+    graph: Adjacency,
+    tables: PriorTables,
     bonds: Bonds,
     x: float,
     coldness: float,
@@ -230,7 +232,7 @@ def visit(
     seeds: Ints,
     labels: Ints,
     clusters: Clusters,
-    work: Work,
+    work: Workspace,
     value: Floats,
     rng: np.random.Generator,
     first: int,
@@ -278,7 +280,7 @@ def visit(
     near = np.zeros(capacity + 1, np.uint32)  # the clusters next door
     pull = np.zeros(capacity)  # of these, sum of beta (1 - delta)
     tied = np.zeros(capacity)  # and sum of beta delta
-    fresh = whole(0)  # no slot below this one is free
+    fresh = as_int64(0)  # no slot below this one is free
     # Where tables end: the slots of each word that are near or beyond its table's end, and log x of `far_gain`.
     far = False
     for d in range(table_start.size):
@@ -292,7 +294,7 @@ def visit(
         if tail[d, 0] != 0.0:
             for k in range(used[0]):
                 logs[d, k] = math.log(tail[d, 1] + tail[d, 2] * words[d, k])
-                if 2 * whole(words[d, k]) >= table_end[d]:
+                if 2 * as_int64(words[d, k]) >= table_end[d]:
                     listed[d, k] = True
                     beyond_slot[d, beyond_count[d]] = k
                     beyond_count[d] += 1
@@ -307,8 +309,8 @@ def visit(
         while i >= 0:
             members += 1
             held = held or seeds[i] >= 0
-            i = whole(chain[i])
-        old = whole(labels[root])
+            i = as_int64(chain[i])
+        old = as_int64(labels[root])
         left = size[old] - members
         if held or (left > 0 and log_w[left] == -math.inf):
             continue  # a seed, or a remnant too small to stand: its own cluster's weight would be infinite
@@ -318,10 +320,10 @@ def visit(
         i = root
         while i >= 0:
             for t in range(start[i], start[i + 1]):
-                j = spot(neighbour[t])
+                j = as_index(neighbour[t])
                 if parent[j] != root:
-                    e = spot(edge[t])
-                    k = spot(labels[j])
+                    e = as_index(edge[t])
+                    k = as_index(labels[j])
                     if seen[k] != root:
                         seen[k] = root
                         near[around] = k
@@ -330,43 +332,43 @@ def visit(
                         tied[k] = 0.0
                     pull[k] += beta[e] - x * strength[e]
                     tied[k] += x * strength[e]
-            i = whole(chain[i])
+            i = as_int64(chain[i])
         if not full and left > 0 and seen[old] != root:
             continue  # its own cluster is not among those that may be chosen
 
         # Take the group out of its cluster.
-        i = whole(chain[root])
+        i = as_int64(chain[root])
         if i < 0:
             length = site_start[root + 1] - site_start[root]
             for t in range(length):
                 group_word[t] = word[site_start[root] + t]
                 group_count[t] = count[site_start[root] + t]
         else:
-            length = gather(site_start, word, count, root, group_word, sums, whole(0))
+            length = gather(site_start, word, count, root, group_word, sums, as_int64(0))
             while i >= 0:
                 length = gather(site_start, word, count, i, group_word, sums, length)
-                i = whole(chain[i])
+                i = as_int64(chain[i])
             for t in range(length):
                 group_count[t] = sums[group_word[t]]
                 sums[group_word[t]] = 0
         size[old] = left
         for t in range(length):
             words[group_word[t], old] -= group_count[t]
-        mass = whole(0)
+        mass = as_int64(0)
         if channels > 0:
             for t in range(length):
                 if group_word[t] == pixels:
-                    mass = whole(group_count[t])
+                    mass = as_int64(group_count[t])
             for c in range(2 * channels):
                 group_moments[c] = site_moments[root, c]
-            i = whole(chain[root])
+            i = as_int64(chain[root])
             while i >= 0:
                 for c in range(2 * channels):
                     group_moments[c] += site_moments[i, c]
-                i = whole(chain[i])
+                i = as_int64(chain[i])
             for c in range(2 * channels):
                 moments[c, old] = moments[c, old] - group_moments[c] if left > 0 else 0.0
-            cached[old] = gauss_part(gauss, moments, old, whole(words[pixels, old]), nothing)
+            cached[old] = gauss_part(gauss, moments, old, as_int64(words[pixels, old]), nothing)
         if left == 0 and old < fresh:
             fresh = old
         while size[fresh] > 0:
@@ -405,18 +407,18 @@ def visit(
         if far:  # put right what lies beyond the tables
             for t in range(length):
                 d = group_word[t]
-                sign, base, unit, end = tail[d, 0], tail[d, 1], tail[d, 2], whole(table_end[d])
+                sign, base, unit, end = tail[d, 0], tail[d, 1], tail[d, 2], as_int64(table_end[d])
                 if sign == 0.0:
                     continue
-                more = whole(group_count[t])
+                more = as_int64(group_count[t])
                 kept = min(more, end - 1)
                 at = table_start[d] + np.uint64(end - 1)
                 taken = table[at] - table[at - np.uint64(kept)]
                 smooth = 2 * more < end and tail[d, 4] == 0.0
                 for q in range(beyond_count[d] if full and smooth else choices):
-                    c = whole(beyond_slot[d, q]) if full and smooth else q
-                    k = c if full else whole(near[c])
-                    m = whole(words[d, k])
+                    c = as_int64(beyond_slot[d, q]) if full and smooth else q
+                    k = c if full else as_int64(near[c])
+                    m = as_int64(words[d, k])
                     if m + more < end:
                         continue
                     # log x of its own cluster is of before the group was taken out
@@ -434,8 +436,8 @@ def visit(
                         score[c] -= taken
         if channels > 0:
             for c in range(choices):
-                k = c if full else whole(near[c])
-                total = whole(words[pixels, k]) + mass
+                k = c if full else as_int64(near[c])
+                total = as_int64(words[pixels, k]) + mass
                 score[c] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
         uniform = rng.random()
         if coldness == 1.0:
@@ -444,11 +446,11 @@ def visit(
                 pick = draw_after(score, weight, choices, uniform, pick)
         else:
             for c in range(choices):
-                k = c if full else whole(near[c])
+                k = c if full else as_int64(near[c])
                 weight[c] = coldness * score[c] - (1.0 - coldness) * (tied[k] if seen[k] == root else 0.0)
             pick = draw(weight, weight, choices, uniform)
 
-        new = pick if full else whole(near[pick])
+        new = pick if full else as_int64(near[pick])
         back = old if left > 0 else fresh
         if new != back:
             stay = back
@@ -473,16 +475,16 @@ def visit(
                     if tail[d, 0] != 0.0:
                         logs[d, old] = math.log(tail[d, 1] + tail[d, 2] * words[d, old])
                         logs[d, new] = math.log(tail[d, 1] + tail[d, 2] * words[d, new])
-                        if 2 * whole(words[d, new]) >= table_end[d] and not listed[d, new]:
+                        if 2 * as_int64(words[d, new]) >= table_end[d] and not listed[d, new]:
                             listed[d, new] = True
                             beyond_slot[d, beyond_count[d]] = new
                             beyond_count[d] += 1
             i = root
             while i >= 0:
                 labels[i] = new
-                i = whole(chain[i])
+                i = as_int64(chain[i])
         if channels > 0:
             for c in range(2 * channels):
                 moments[c, new] += group_moments[c]
-            cached[new] = gauss_part(gauss, moments, new, whole(words[pixels, new]), nothing)
+            cached[new] = gauss_part(gauss, moments, new, as_int64(words[pixels, new]), nothing)
     return n

@@ -1,0 +1,138 @@
+"""Pixels -> words -> histograms of the sites: luminance, colour, texture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from skimage.color import lab2rgb, rgb2hsv
+
+from napari_gsw.core.arrays import Pixels, Sites
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.codebook import Codebook, shipped
+from napari_gsw.core.evidence.texture_kernels import responses
+from napari_gsw.core.evidence.word_kernels import counted, sparse_rows
+from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.settings import Settings
+
+# Widths in pixels of the texture filters.
+TEXTURE_SCALES = (1.0, 2.0, 4.0)
+
+
+# Weight of value beside saturation where colours are told apart by hue.
+VALUE_WEIGHT = 0.5
+
+
+# Counts are made in a table of sites and words unless that has more entries than this for each pixel.
+DENSE = 4
+
+
+def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> sparse.csr_array:
+    """Pixels of each word in each site: (n_sites, n_words) counts; of `count` words, or as many as occur."""
+    shape = (int(sites.max()), count or int(words.max()) + 1)
+    flat = np.ascontiguousarray(sites, dtype=np.int32).ravel()
+    if shape[0] * shape[1] <= DENSE * flat.size:
+        table = np.zeros(shape, np.int32)
+        used = counted(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
+        return sparse.csr_array(sparse_rows(table, used), shape=shape)
+    inside = sites > 0
+    place = (sites[inside] - 1, words[inside])
+    return sparse.coo_array((np.ones(len(place[0]), np.int64), place), shape=shape).tocsr()
+
+
+def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
+    """Bin of each pixel's luminance: the histogram of Orbanz and Buhmann (2008) with 8 of them."""
+    return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
+
+
+def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
+    """Colour word of each pixel; a codebook of the user's own decides in which colours."""
+    book = colour_codebook([picture], [sites > 0], settings, codebook)
+    return book.words(colours(picture, book.space))
+
+
+def colour_codebook(
+    pictures: Sequence[Picture], inside: Sequence[NDArray[np.bool_]], settings: Settings, codebook: Codebook | None
+) -> Codebook:
+    """The words for an image, of which these pictures are parts: given, shipped, or learnt from the pixels `inside`."""
+    rgb, named = pictures[0].rgb, settings.codebook
+    if codebook is None and named not in ("auto", "shipped", "image"):
+        codebook = Codebook.load(named)
+    space = "channels" if not rgb else settings.colours if codebook is None else codebook.space
+    if codebook is None:
+        if named == "shipped" and not rgb:
+            raise InputError(
+                "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
+            )
+        if rgb and named != "image":
+            codebook = shipped(space)
+        else:
+            values = [colours(part, space)[where] for part, where in zip(pictures, inside, strict=True)]
+            codebook = Codebook.learn(_joined(values), settings.words, space)
+    if codebook.space != space:
+        raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
+    return codebook
+
+
+def colours(picture: Picture, space: str) -> Pixels:
+    """(\\*shape, C) float32: the picture's own channels, or for ``hsv`` the cylinder (S cos H, S sin H, V / 2).
+
+    Value counts half, because shading changes it within an object more than it changes the hue.
+    """
+    if space != "hsv":
+        if picture.rgb and space != "lab":
+            raise InputError(f"the codebook has words in {space!r}, but the image is in 'lab'")
+        return picture.channels
+    hue, saturation, value = np.moveaxis(rgb2hsv(lab2rgb(picture.channels)), -1, 0)
+    angle = 2 * np.pi * hue
+    return np.stack((saturation * np.cos(angle), saturation * np.sin(angle), VALUE_WEIGHT * value), axis=-1).astype(
+        np.float32
+    )
+
+
+def texture_words(picture: Picture, sites: Sites, count: int) -> NDArray[np.int32]:
+    """Texture word of each pixel: shipped words when 32 are asked for in 2D, otherwise learnt from the image."""
+    values = texture(picture.luminance)
+    return texture_codebook([values], [sites > 0], count).words(values)
+
+
+def texture_codebook(values: Sequence[Pixels], inside: Sequence[NDArray[np.bool_]], count: int) -> Codebook:
+    """The texture words for an image, of which these filter responses are parts."""
+    words = shipped("texture")
+    if count == len(words.centres) and values[0].ndim == 3:
+        return words
+    return Codebook.learn(_joined([part[where] for part, where in zip(values, inside, strict=True)]), count, "texture")
+
+
+def _joined(parts: Sequence[Pixels]) -> list[Pixels]:
+    """Parts of one image as one array, so that each pixel counts the same."""
+    return [parts[0] if len(parts) == 1 else np.concatenate(parts)]
+
+
+def texture(light: Pixels) -> Pixels:
+    """Responses of a rotation-invariant filter bank: (\\*shape,) -> (\\*shape, 2 * scales).
+
+    At each scale the gradient magnitude and the Laplacian of the luminance, normalised for scale and compressed by a
+    logarithm, so that a strong edge does not outweigh every weak texture.
+    """
+    space = np.ascontiguousarray(light, dtype=np.float32).reshape((1,) * (3 - light.ndim) + light.shape)
+    out = np.empty((*space.shape, 2 * len(TEXTURE_SCALES)), np.float32)
+    for number, scale in enumerate(TEXTURE_SCALES):
+        responses(space, light.ndim == 3, derivatives(scale), scale, out, 2 * number)
+    return out.reshape(*light.shape, out.shape[-1])
+
+
+@cache
+def derivatives(scale: float) -> Pixels:
+    """(3, radius + 1) a Gaussian of unit sum and its first and second derivative, at 0, 1, ... pixels.
+
+    It ends at four times its width, and then at an even number of pixels.
+    """
+    radius = int(4 * scale + 0.5)
+    x = np.arange(radius + 1 + radius % 2)
+    bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)
+    bell /= 2 * bell.sum() - 1
+    return np.stack((bell, x / scale**2 * bell, (x**2 / scale**4 - 1 / scale**2) * bell)).astype(np.float32)

@@ -1,0 +1,82 @@
+"""An image -> one value for each of its sites: means of channels, the commonest label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.arrays import Floats, Floats32, Ints, LabelImage, Longs, Sites
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.lazy import is_lazy, read
+from napari_gsw.core.image.picture import channels_last
+from napari_gsw.core.sites.face_kernels import sums
+from napari_gsw.core.sites.mosaic import SiteImage, counted
+
+
+def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
+    """Mean of each channel of `values`, (\\*shape, C), over each site: (n, C)."""
+    flat = values if values.dtype == np.float32 else np.asarray(values, dtype=np.float64)
+    rows = np.ascontiguousarray(flat).reshape(sites.size, -1)
+    return means_and_pixels(rows, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
+
+
+def means_and_pixels(values: Floats32 | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
+    """(n, C) means of values (pixels, C) over sites (pixels,) numbered 1..n, and (n,) how many pixels each has."""
+    total, pixels = sums(values, sites, n)
+    return total / np.maximum(pixels, 1)[:, np.newaxis], pixels
+
+
+def site_means(image: NDArray[Any], axes: str, sites: Sites) -> Floats:
+    """Mean of the image's own values over each site, (n, channels)."""
+    return means_over(channels_last(image, axes).astype(np.float64), sites)
+
+
+def site_labels(sites: SiteImage, n: int, image: ArrayLike, name: str) -> Ints:
+    """Label image -> (n,) the commonest non-zero label under each site, -1 where there is none.
+
+    Parameters
+    ----------
+    sites : (\\*shape,) of n sites, in memory or as a mosaic.
+    image : (\\*shape,) whole numbers >= 0, in memory or lazy.
+    name : what the image is to the user, for the sentence that refuses it.
+    """
+    labels: Any = image if is_lazy(image) else np.asarray(image)
+    if tuple(labels.shape) != sites.shape or labels.dtype.kind not in "bui":
+        raise InputError(
+            f"{name} must be whole numbers of the image's shape: {sites.shape}, not {labels.shape} ({labels.dtype})"
+        )
+    any_painted = False
+
+    def part(where: tuple[slice, ...]) -> LabelImage:
+        nonlocal any_painted
+        here = read(labels, where)
+        if here.min() < 0 or here.max() > np.iinfo(np.int32).max:
+            raise InputError(f"{name} must be numbers in [0, 2147483647], not {here.min()} to {here.max()}")
+        any_painted |= bool(here.any())
+        return here
+
+    site, label, count = counted(sites, n, part)
+    if not len(site) and any_painted:
+        raise InputError(f"{name} touch no site: every labelled pixel lies outside the mask or the given sites")
+    return majority(n, site, label, count).astype(np.int32)
+
+
+def site_majority(sites: SiteImage, n: int, image: LabelImage) -> Longs:
+    """(n,) the commonest number of a label image under each site; 0, the background, is as good as any."""
+    site, number, count = counted(sites, n, lambda where: np.asarray(image[where]) + 1)
+    return np.maximum(majority(n, site, number, count) - 1, 0)
+
+
+def majority(n: int, site: Longs, label: Longs, count: Longs) -> Longs:
+    """(n,) of each site the label that was counted most often with it, -1 for a site without any.
+
+    Parameters
+    ----------
+    site, label, count : (pairs,) how often a label lies on a site; of equal counts the last pair wins.
+    """
+    winner = np.full(n, -1, np.int64)
+    order = np.argsort(count, kind="stable")  # the commonest comes last and stays
+    winner[site[order]] = label[order]
+    return winner

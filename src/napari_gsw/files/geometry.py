@@ -1,0 +1,140 @@
+"""Where the pixels of a label image lie: axes, scale, units, origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.lazy import is_lazy
+
+AXES_OF = {2: "YX", 3: "ZYX", 4: "TZYX", 5: "TCZYX"}
+
+
+IMAGEJ_ORDER, OME_ORDER = "TZCYX", "TCZYX"
+
+
+LENGTHS = {
+    "kilometer": "km",
+    "meter": "m",
+    "decimeter": "dm",
+    "centimeter": "cm",
+    "millimeter": "mm",
+    "micrometer": "µm",
+    "nanometer": "nm",
+    "picometer": "pm",
+    "angstrom": "Å",
+    "inch": "in",
+    "foot": "ft",
+}
+
+
+TIMES = {"nanosecond": "ns", "microsecond": "µs", "millisecond": "ms", "second": "s", "minute": "min", "hour": "h"}
+
+
+SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+
+
+PIXEL = "pixel"
+
+
+OTHER_NAMES = {
+    **{symbol: name for name, symbol in (LENGTHS | TIMES).items()},
+    **dict.fromkeys(("um", "\N{GREEK SMALL LETTER MU}m", "micron", "microns"), "micrometer"),
+    **dict.fromkeys(("", "px", "css_pixel", "dimensionless"), PIXEL),  # the last two are pint's
+    "us": "microsecond",
+    "sec": "second",
+}
+
+
+class Geometry(NamedTuple):
+    """Where the pixels lie. The dictionaries go by the axis' letter and lack what is not known.
+
+    Attributes
+    ----------
+    axes : one letter of TCZYX for each axis of the array.
+    size : distance from one pixel to the next.
+    unit : of that distance, by its full name: ``micrometer``, ``second``; ``pixel`` is none at all.
+    origin : position of the first pixel.
+    """
+
+    axes: str
+    size: Mapping[str, float] = {}
+    unit: Mapping[str, str] = {}
+    origin: Mapping[str, float] = {}
+
+
+def unit_name(unit: object) -> str:
+    """Full name of a unit: of a symbol, a plural, or an object whose ``str`` is a name, such as pint's.
+
+    Examples
+    --------
+    >>> unit_name("µm"), unit_name("seconds"), unit_name("furlong")
+    ('micrometer', 'second', 'furlong')
+    """
+    text = " ".join(str(unit).split())
+    if text in OTHER_NAMES:
+        return OTHER_NAMES[text]
+    name = text.lower().replace("metre", "meter").removesuffix("s")
+    return name if name in LENGTHS or name in TIMES or name == PIXEL else text
+
+
+def geometry(
+    ndim: int,
+    axes: str | None = None,
+    scale: Sequence[float] | None = None,
+    units: object = None,
+    translate: Sequence[float] | None = None,
+) -> Geometry:
+    """Check what is said of an array's axes, and sort it by axis; the parameters are those of ``write_labels``."""
+    if ndim not in AXES_OF:
+        raise InputError(f"labels must have 2 to 5 dimensions, not {ndim}")
+    letters = AXES_OF[ndim] if axes is None else axes.upper()
+    if len(letters) != ndim or len(set(letters)) != ndim or not set("YX") <= set(letters) <= set("TCZYX"):
+        raise InputError(f"axes must be {ndim} different letters of TCZYX with Y and X among them, not {axes!r}")
+    size = _numbers("scale", letters, scale)
+    if not all(size.values()):
+        raise InputError(f"scale must not be 0 along any axis, not {tuple(size.values())}")
+    return Geometry(letters, size, _units(letters, units), _numbers("translate", letters, translate))
+
+
+def spatial(place: Geometry, ndim: int) -> Geometry:
+    """The same without all but the last `ndim` axes."""
+    kept = place.axes[-ndim:]
+    told: list[Any] = [{axis: value for axis, value in entry.items() if axis in kept} for entry in place[1:]]
+    return Geometry(kept, *told)
+
+
+def _numbers(name: str, axes: str, values: Sequence[float] | None) -> dict[str, float]:
+    if values is None:
+        return {}
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be one number for each axis, not {values!r}") from None
+    if len(numbers) != len(axes) or not np.isfinite(numbers).all():
+        raise InputError(f"{name} must be one finite number for each of the axes {axes}, not {tuple(numbers)}")
+    return dict(zip(axes, numbers, strict=True))
+
+
+def _units(axes: str, units: object) -> dict[str, str]:
+    """Units by axis; a unit of time along an axis of space, or the other way round, says no more than ``pixel``."""
+    if units is None:
+        return {}
+    if isinstance(units, str) or not isinstance(units, Sequence):
+        return {axis: unit for axis, unit in _units(axes, [units] * len(axes)).items() if axis in "ZYX"}
+    if len(units) != len(axes):
+        raise InputError(f"units must be one for each of the axes {axes}, not {len(units)}")
+    names = {axis: unit_name(unit) for axis, unit in zip(axes, units, strict=True) if axis != "C"}
+    return {axis: name if (name in TIMES) == (axis == "T") else PIXEL for axis, name in names.items()}
+
+
+def ordered(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[Any], str]:
+    """The array and its letters with the axes in the order of a format."""
+    letters = "".join(letter for letter in order if letter in axes)
+    if letters == axes and is_lazy(labels):
+        return labels, axes
+    return np.ascontiguousarray(labels.transpose([axes.index(letter) for letter in letters])), letters

@@ -1,0 +1,126 @@
+"""Images and label images from files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as iio
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.lazy import levels
+from napari_gsw.files.zarr_files import is_zarr, open_zarr, read_zarr
+
+TIFF = (".tif", ".tiff")
+
+
+def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
+    """An image file, and the order of its axes (``auto`` if the file does not tell).
+
+    TIFF (also OME and ImageJ, with their axes), NumPy's .npy, a zarr folder (of an OME-Zarr the finest level), and
+    whatever imageio reads: PNG, JPEG, BMP ...
+    """
+    file = Path(path)
+    folder = is_zarr(file)
+    if not folder and not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
+        raise InputError(f"{str(path)!r} is not a file")
+    try:
+        if folder:
+            array, axes = read_zarr(file)
+            return (array, axes) if axes == "auto" else _without_single_axes(array, axes, file)
+        if file.suffix.lower() in TIFF:
+            with _silent("tifffile"), tifffile.TiffFile(file) as tiff:
+                if len(tiff.pages) == 0:
+                    raise ValueError("the TIFF has no page")
+                series = tiff.series[0]
+                return _without_single_axes(series.asarray(), series.axes, file)
+        if file.suffix.lower() == ".npy":
+            return np.load(file, allow_pickle=False), "auto"
+        with _silent("tifffile"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = _decoded(file.read_bytes(), file.suffix)
+        if array.size == 0:
+            raise ValueError("it holds no pixel")
+    except InputError:
+        raise
+    except Exception as reason:  # decoders raise whatever they like on a broken file
+        line = str(reason).strip().splitlines()[0] if str(reason).strip() else type(reason).__name__
+        raise InputError(f"{str(path)!r} cannot be read as an image: {line}") from None
+    if array.ndim == 3 and array.shape[-1] == 2:
+        array = array[..., 0]  # grey with alpha
+    return array, "auto"
+
+
+def _decoded(content: bytes, suffix: str) -> NDArray[Any]:
+    """A picture from the content of its file; given a name, decoders that fail leave the file open."""
+    hint: dict[str, Any] = {"extension": suffix} if suffix else {}
+    try:
+        return np.asarray(iio.imread(content, **hint))
+    except OSError as reason:
+        if "backend" in str(reason):  # says nothing to who has not read imageio's manual
+            raise ValueError("it is damaged, or in a format that no reader here knows") from None
+        raise
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """A library's remarks on a file are for its developers; what a user can do about it is in our one line."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[NDArray[Any], str]:
+    """Drop axes of length 1; what is left must be space, channels or samples."""
+    keep = [i for i, (a, length) in enumerate(zip(axes, array.shape, strict=True)) if length > 1 or a in "YX"]
+    array, axes = array.reshape([array.shape[i] for i in keep]), "".join(axes[i] for i in keep)
+    if "T" in axes:
+        raise InputError(
+            f"{str(file)!r} has a time axis of {array.shape[axes.index('T')]}; give one time point at a time"
+        )
+    if "Z" not in axes:  # a plain stack of pages says nothing about its third axis
+        for unknown in "IQ":
+            axes = axes.replace(unknown, "Z", 1)
+    return array, axes if set(axes) <= set("ZYXCS") else "auto"
+
+
+def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """As :func:`read_image`, but a zarr folder is opened and not read: its chunks are, when they are needed."""
+    if not is_zarr(path):
+        return read_image(path)
+    try:
+        node = open_zarr(path)
+        levels(node)
+    except Exception as reason:
+        raise InputError(f"{str(path)!r} cannot be read as an image: {reason}") from None
+    return node, "auto"
+
+
+def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """A label image: a file of whole numbers."""
+    array, _ = read_image(path)
+    if array.dtype.kind not in "bui":
+        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
+    return array
+
+
+def open_labels(path: str | os.PathLike[str]) -> Any:
+    """As :func:`read_labels`, but of a zarr folder the finest level, of which nothing has been read yet."""
+    if not is_zarr(path):
+        return read_labels(path)
+    array = levels(open_image(path)[0])[0]
+    if array.dtype.kind not in "bui":
+        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
+    return array

@@ -1,0 +1,60 @@
+"""What jobs are given and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+
+
+Work = Callable[[Any], Row]
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How jobs are run.
+
+    Attributes
+    ----------
+    folder : where the results go; journals are kept in a folder inside it.
+    jobs : processes at a time; 1 works in this one.
+    fresh : forget what an earlier run has left.
+    quiet : no bar; what is skipped is named all the same.
+    retries : how often a job is tried again that failed for a reason that may pass.
+    """
+
+    folder: Path
+    jobs: int = 1
+    fresh: bool = False
+    quiet: bool = False
+    retries: int = 1
+
+
+class Failure(NamedTuple):
+    """Why a job has no row, in a line, and whether it is worth another try."""
+
+    reason: str
+    again: bool = False
+
+
+class JobOutcome(NamedTuple):
+    """What became of a job, and how many tries it took."""
+
+    name: str
+    outcome: Row | Failure
+    attempts: int
+
+
+# Whatever does the jobs: the work and the jobs in, the outcome of each job out, as they come.
+Engine = Callable[[Work, Mapping[str, Any]], Generator[tuple[str, Row | Failure]]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What became of the jobs: a row for each that was done, and why the others were not, by name."""
+
+    done: Mapping[str, Row]
+    failed: Mapping[str, str]

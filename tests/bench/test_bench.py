@@ -1,0 +1,430 @@
+"""The benchmark: what it measures is right, its table and JSON tell it, and its guard sees what has become worse."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from exact_posterior import compared, posterior
+from napari_gsw.bench import guard, machine, memory, plan, rivals, sampling, stages, startup
+from napari_gsw.bench.clock import fastest
+from napari_gsw.bench.oracle import Oracle
+from napari_gsw.bench.pictures import photograph
+from napari_gsw.bench.problems import blocks, planted, triangulated
+from napari_gsw.bench.report import Ratio, Report, Section
+from napari_gsw.cli import main
+from napari_gsw.cli.benchmark import SECTION_NAMES
+from napari_gsw.core.model.partition_kernels import canonical
+from napari_gsw.core.sampler.bonds import fixed
+
+TINY = plan.Scale(
+    sites=(40, 80), clusters=(3, 5), lambdas=(0.0, 10.0), rival_clusters=(3,), rival_lambdas=(10.0,), n=40,
+    thread_sites=40, memory=(60,), pictures=((24, 36), (30, 40)), sweeps=5, cold=False, starts=1, seconds=0.01,
+)  # fmt: skip
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(plan, "FULL", TINY)
+    monkeypatch.setattr(plan, "QUICK", TINY)
+
+
+@pytest.fixture(scope="module")
+def report():
+    """All sections that need no process of their own."""
+    return plan.measured([n for n in SECTION_NAMES if n not in ("memory", "startup")], TINY)
+
+
+def run(*arguments):
+    return main(["bench", *(str(a) for a in arguments)])
+
+
+# What is measured with and on
+
+
+def test_the_least_of_interleaved_turns():
+    now, order = [0.0], []
+
+    def call(name, lengths):
+        lengths = iter(lengths)
+
+        def turn():
+            order.append(name)
+            now[0] += next(lengths)
+
+        return turn
+
+    calls = {"slow": call("slow", [9, 5, 7]), "fast": call("fast", [2, 1, 3, 2, 2, 2, 2, 2])}
+    assert fastest(calls, 30.0, least=2, clock=lambda: now[0]) == {"slow": 5, "fast": 1}
+    # In turn until one has had its share of the time; then the other goes on alone.
+    assert order == ["slow", "fast"] * 3 + ["fast"] * 5
+
+
+def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
+    data = planted(60, 4)
+    assert data.counts.shape == (60, 120)
+    assert (np.asarray(data.counts.sum(axis=1)) == 60).all()
+    assert np.array_equal(np.unique(data.truth), np.arange(4))
+    left, right = data.edges.T
+    assert (left < right).all()
+    assert (np.diff(left) >= 0).all()
+    near = {(int(i), int(j)) for i, j in triangulated(3, 4)}
+    slow = {
+        (4 * y + x, 4 * (y + dy) + x + dx)
+        for y in range(3)
+        for x in range(4)
+        for dy, dx in ((0, 1), (1, 0), (1, 1))
+        if y + dy < 3 and x + dx < 4
+    }
+    assert near == slow
+    for n, clusters in ((1000, 12), (1000, 170), (1000, 200), (60, 1), (13, 5)):
+        sizes = np.bincount(blocks(n, clusters))
+        assert len(sizes) == clusters
+        assert sizes.min() > 0
+
+
+def test_a_chain_from_the_truth_stays_with_as_many_clusters():
+    data = planted(300, 6)
+    assert abs(gsw.run(data.problem, 30, init=data.truth).n_clusters - 6) <= 1
+
+
+def test_the_picture_is_one_scene_at_every_size():
+    small, large = photograph(40, 60), photograph(80, 120)
+    assert small.shape == (40, 60, 3)
+    assert small.dtype == np.uint8
+    assert np.array_equal(small, photograph(40, 60))
+    halved = large.reshape(40, 2, 60, 2, 3).mean(axis=(1, 3))
+    assert np.corrcoef(small.ravel(), halved.ravel())[0, 1] > 0.8
+
+
+# The plain numpy sweep
+
+
+def small(lam, prior=None):
+    """Four sites whose data leave many partitions probable, with couplings of both signs, and a plain chain of them."""
+    rng = np.random.default_rng(4)
+    edges = np.array([(0, 1), (1, 2), (2, 3), (0, 2)])
+    counts = [rng.integers(0, 6, (4, 4)), rng.integers(0, 3, (4, 3))]
+    problem = gsw.Problem.from_counts(
+        counts, edges, [0.7, 0.5, -0.3, 0.4], prior or gsw.PitmanYor(0.5, 0.3), 6.0, evidence=[4.0, None]
+    )
+    return problem, Oracle(problem, [0, 0, 1, 2], lam, seed=1)
+
+
+def test_the_plain_sweep_weighs_by_the_log_posterior():
+    """Without bonds the weight of a candidate is the posterior of the partition that it makes, up to a constant."""
+    problem, oracle = small(0.0)
+    for site in range(4):
+        group = np.array([site])
+        oracle.move(group, oracle.labels[site], -1)
+        candidates, log_weight = oracle.conditional(group)
+        oracle.move(group, oracle.labels[site], 1)
+        exact = []
+        for k in candidates:
+            labels = oracle.labels.copy()
+            labels[site] = k
+            exact.append(gsw.log_posterior(problem, labels))
+        assert np.allclose(log_weight - log_weight[0], np.array(exact) - exact[0], atol=1e-9)
+
+
+def test_the_plain_sweep_pulls_along_the_edges_that_leave_a_group():
+    problem, oracle = small(2.0)
+    oracle.part = np.array([0, 0, 1, 2])  # sites 0 and 1 are bonded
+    pull = np.zeros(4)
+    for (i, j), beta in zip(problem.edges, problem.beta, strict=True):
+        if (i in (0, 1)) != (j in (0, 1)):
+            pull[oracle.labels[j if i in (0, 1) else i]] += beta * (1 - 2.0) if beta > 0 else beta
+    assert np.allclose(oracle.pull(np.array([0, 1])), pull)
+    assert np.count_nonzero(pull) == 1
+
+
+@pytest.mark.parametrize(("lam", "prior"), [(0.0, None), (3.0, gsw.DirichletProcess(1.0).truncated(max_size=3))])
+def test_the_plain_sweep_samples_the_posterior(lam, prior):
+    """An honest rival: the law it visits is the enumerated one, which test_law.py holds the kernel against."""
+    problem, oracle = small(lam, prior)
+    base = 4 ** np.arange(4)[::-1]
+    codes = np.empty(2000, np.int64)
+    for t in range(len(codes)):
+        oracle.sweep()
+        codes[t] = canonical(oracle.labels.astype(np.int32)) @ base
+    found = compared(codes, *posterior(problem))
+    assert found.stray == 0
+    assert found.pair_z < 5
+    assert found.total_variation < 2.5 * found.noise
+    totals = [np.zeros_like(t) for t in oracle.totals]
+    for (counts, _, _), total in zip(oracle.blocks, totals, strict=True):
+        np.add.at(total, oracle.labels, counts)
+    assert np.allclose(totals[0], oracle.totals[0])
+    assert np.array_equal(np.bincount(oracle.labels, minlength=4), oracle.sizes)
+
+
+def test_the_plain_sweep_and_the_kernel_agree_on_a_larger_problem():
+    """Means of log posterior and number of clusters within their Monte-Carlo errors, from batches."""
+    rng = np.random.default_rng(2)
+    counts = rng.multinomial(4, rng.dirichlet(np.ones(6), 2)[blocks(24, 2)])
+    problem = gsw.Problem.from_counts(counts, triangulated(4, 6), 0.2, gsw.DirichletProcess(2.0), 6.0)
+    kernel = gsw.run(problem, 20_100, lam=3.0).trace[100:, :2]
+    oracle = Oracle(problem, np.zeros(24, int), 3.0)
+    plain = np.empty((660, 2))
+    for row in plain:
+        oracle.sweep()
+        row[:] = gsw.log_posterior(problem, oracle.labels), np.count_nonzero(oracle.sizes)
+    means = [trace.reshape(20, -1, 2).mean(axis=1) for trace in (plain[60:], kernel)]
+    error = np.sqrt(sum(m.var(axis=0, ddof=1) / 20 for m in means))
+    gap = means[0].mean(axis=0) - means[1].mean(axis=0)
+    assert kernel[:, 1].std() > 0.5  # it moves about
+    assert (np.abs(gap) < 4.5 * error).all(), (gap, error)
+
+
+def test_the_plain_sweep_refuses_channels():
+    problem = gsw.Problem(2, (gsw.Gaussian.from_values([[0.0], [1.0]]),), [(0, 1)], 0.1, gsw.DirichletProcess(1.0))
+    with pytest.raises(gsw.InputError, match="histograms"):
+        Oracle(problem, [0, 1], 1.0)
+
+
+# The sections
+
+
+def test_every_section_has_a_row_a_case_and_its_ratios(report):
+    rows = {name: [row[0] for row in s.rows] for name, s in report.sections.items()}
+    assert rows["sites"] == ["40 sites", "80 sites"]
+    assert rows["clusters"] == ["3 clusters", "5 clusters"]
+    assert rows["lambda"] == ["lambda 0", "lambda 10"]
+    assert rows["stages"] == ["36 x 24 (0.00086 Mpixel)", "40 x 30 (0.0012 Mpixel)"]
+    names = {
+        "sites: growth, 80 sites", "clusters: cost, 5 clusters", "lambda: cost, lambda 10",
+        "oracle: speed-up, lambda 10", "threads: efficiency, all cores", "stages: preparation / sampling, 36 x 24",
+    }  # fmt: skip
+    assert {n for n in report.ratios if not n.startswith("cpp")} == names
+    assert all(r.value > 0 and 0 < r.tolerance < 1 for r in report.ratios.values())
+    for section in report.sections.values():
+        assert all(len(row) == len(section.columns) for row in section.rows)
+
+
+def test_a_ratio_is_that_of_the_numbers_beside_it(report):
+    (_, _, first, _, one), (_, _, second, _, growth) = report.sections["sites"].rows
+    assert one == 1
+    assert growth == pytest.approx(second / first)
+    ((_, ours, plain, factor),) = report.sections["oracle"].rows
+    assert factor == pytest.approx(ours / plain)
+    head, row = report.sections["stages"].columns, report.sections["stages"].rows[0]
+    took = dict(zip(head, row, strict=True))
+    preparation = sum(took[s] for s in stages.STAGES if s != "sampling")
+    assert took["prep./sampling"] == pytest.approx(preparation / took["sampling"])
+
+
+def test_the_stages_make_what_prepare_makes():
+    image = photograph(40, 50)
+    settings = gsw.preset("general", sweeps=20)
+    names, made = [], None
+    for stage, problem in stages.staged(image, settings):
+        names.append(stage)
+        made = problem
+    assert tuple(names) == stages.STAGES
+    prepared = gsw.prepare(image, settings)
+    assert np.array_equal(made.sites, prepared.sites)
+    assert np.array_equal(made.edges, prepared.edges)
+    assert np.array_equal(made.beta, prepared.beta)
+    assert made.prior == prepared.prior
+    for a, b in zip(made.likelihoods, prepared.likelihoods, strict=True):
+        assert (a.phi, a.evidence, (a.counts != b.counts).nnz) == (b.phi, b.evidence, 0)
+
+
+def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
+    """A parent that has been large must not hide what its child takes; getrusage on Linux lets it."""
+    large = np.ones(100_000_000)
+    section = memory.memory((20_000,))
+    ((name, traced, resident, whole),) = section.rows
+    assert name == "20,000 sites"
+    assert traced > planted(20_000, 12).problem.evidence.table.nbytes / 20_000  # the tables must be in it
+    assert whole == pytest.approx(20_000 * traced / 1e6)
+    assert whole * 1e6 < large.nbytes
+    assert resident is None or resident > traced / 2
+    assert list(section.ratios) == ["bytes per site, 20,000 sites"]  # too few for the resident ones
+
+
+def test_the_first_sweep_of_a_fresh_process():
+    assert startup.seconds_of(startup.FIRST) > 0
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
+    asked = []
+    times = iter([2.0, 1.0, 2.5, 1.5, 3.0, 1.2, 0.3 if not cold else 30.0, 0.5, 0.4])
+
+    def seconds_of(script, cache=None):
+        asked.append((script, cache))
+        return next(times)
+
+    monkeypatch.setattr(startup, "seconds_of", seconds_of)
+    section = startup.startup(cold, turns=3)
+    assert [row[1] for row in section.rows] == ([2.0, 1.0, 30.0, 0.4] if cold else [2.0, 1.0, 0.3])
+    assert section.ratios["import"].value == 2.0
+    assert asked[0][0] != asked[1][0]
+    assert asked[0:2] == asked[2:4] == asked[4:6]  # in turn, with the cache that everyone has
+    (first,) = set(asked[6:])
+    assert (first[1] is not None) == cold  # all in one cache, which is empty at first
+
+
+def test_cpp_says_when_there_is_no_compiler(monkeypatch):
+    monkeypatch.setattr(rivals.reference, "compiler", lambda: None)
+    section = rivals.cpp((3,), (0.0,), 0.01, 40)
+    assert section.rows == [["no compiler", None, None, None]]
+    assert section.ratios == {}
+
+
+def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
+    asked, speeds = [], iter([100.0, 300.0, 400.0, 200.0, 50.0])
+
+    def speed(problem, lam, sweeps, *, init, repeats, program):
+        asked.append((problem.n, lam, len(init), program))
+        return types.SimpleNamespace(sweeps_per_second=next(speeds))
+
+    fake = types.SimpleNamespace(compiler=lambda: "c++", build=lambda folder: "built", speed=speed)
+    monkeypatch.setattr(rivals, "reference", fake)
+    section = rivals.cpp((3,), (10.0,), 0.01, 40)
+    ((name, ours, theirs, ratio),) = section.rows
+    assert asked == [(40, 10.0, 40, "built")] * 5
+    assert (name, theirs) == ("3 clusters, lambda 10", 400.0)
+    assert section.ratios[f"ours / C++, {name}"].value == ratio == ours / 400.0
+
+
+def test_cpp_is_measured_where_there_is_a_compiler():
+    if rivals.reference.compiler() is None:
+        pytest.skip("no compiler")
+    ((name, ours, theirs, ratio),) = rivals.cpp((3,), (10.0,), 0.01, 40).rows
+    assert name == "3 clusters, lambda 10"
+    assert theirs > 0
+    assert ratio == ours / theirs
+
+
+def test_the_runner_takes_the_bonds_of_its_case():
+    runner = sampling.Runner(sampling.Case(40, 3, 5.0))
+    assert np.array_equal(runner.chain.bonds.strength, fixed(runner.chain.problem, 5.0).strength)
+    runner.turn()
+    assert runner.found >= 1
+    assert runner.cost(runner.sweeps * 40 * 1e-9) == pytest.approx(1.0)
+
+
+# Table, JSON and guard
+
+
+def test_the_table_is_aligned(report):
+    lines = report.table().splitlines()
+    assert str(machine.cores()) in lines[0]
+    for name, section in report.sections.items():
+        head = next(i for i, line in enumerate(lines) if line.startswith(f"{name}: "))
+        table = lines[head + 1 : head + 2 + len(section.rows)]
+        assert len({len(line) for line in table}) == 1
+        for column in section.columns[1:]:
+            assert column in table[0]
+        for row, line in zip(section.rows, table[1:], strict=True):
+            assert line.strip().startswith(row[0])
+
+
+def test_json_comes_back_as_it_went(report, tmp_path):
+    made = report.to_dict()
+    text = json.dumps(made)
+    assert json.loads(text) == made
+    (tmp_path / "bench.json").write_text(text)
+    assert guard.read_ratios(tmp_path / "bench.json") == report.ratios
+
+
+def test_the_machine_is_told_without_names_or_paths():
+    import getpass
+    import platform
+
+    facts = machine.facts()
+    assert {"cores", "cpu", "system", "python", "numba", "numpy", "napari-gsw"} <= set(facts)
+    text = json.dumps(facts)
+    assert platform.node() not in text
+    assert "/" not in text.replace(machine.cpu_name(), "")
+    assert getpass.getuser() not in text
+
+
+def worsened(ratio, share):
+    """The ratio, worse by some share."""
+    return dataclasses.replace(ratio, value=ratio.value * (1 + share) ** (1 if ratio.better == "low" else -1))
+
+
+def test_the_guard_flags_what_is_worse_and_nothing_else(report):
+    old = report.ratios
+    assert guard.regressions(old, old) == []
+    for name, ratio in old.items():
+        assert guard.regressions(old | {name: worsened(ratio, 0.9 * ratio.tolerance)}, old) == []
+        (line,) = guard.regressions(old | {name: worsened(ratio, 1.1 * ratio.tolerance)}, old)
+        assert line.startswith(f"{name} is ")
+        assert guard.regressions(old | {name: worsened(ratio, -0.5)}, old) == []  # better
+    assert guard.regressions({}, old) == []  # not measured, not judged
+
+
+def test_better_is_low_or_high():
+    with pytest.raises(ValueError, match="low or high"):
+        Ratio(1.0, "lower", 0.3)
+
+
+# The command
+
+
+def test_bench_prints_writes_and_records(tiny, tmp_path, capsys):
+    out, kept = tmp_path / "new" / "out", tmp_path / "benchmarks" / "recorded.json"
+    assert run("--quick", "--only", "lambda", "sites", "-o", out, "--record", kept) == 0
+    printed = capsys.readouterr().out
+    assert sorted(p.name for p in out.iterdir()) == ["bench.json", "bench.txt"]
+    assert (out / "bench.txt").read_text() == printed
+    assert printed.index("sites: ") < printed.index("lambda: ")  # in the order of the table, not of the request
+    made = json.loads((out / "bench.json").read_text())
+    assert list(made["sections"]) == ["sites", "lambda"]
+    ratios = guard.read_ratios(kept)
+    assert ratios == guard.read_ratios(out / "bench.json")
+    # What a later run does not measure stays recorded.
+    assert run("--only", "clusters", "--record", kept, "-q") == 0
+    assert set(guard.read_ratios(kept)) == {*ratios, "clusters: cost, 5 clusters"}
+    assert capsys.readouterr().out == ""
+
+
+def test_exit_code_4_names_what_has_become_worse(tiny, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "recorded.json"
+    fixed_section = Section("t", ["", "x"], [["a", 1.0]], {"growth": Ratio(2.0, "low", 0.3)})
+    monkeypatch.setattr(plan, "measured", lambda names, scale: Report({}, dict.fromkeys(names, fixed_section)))
+    assert run("--only", "sites", "--record", file) == 0
+    assert run("--only", "sites", "--compare", file) == 0
+    assert "1 of 1 recorded ratios compared, 0 worse" in capsys.readouterr().out
+    content = json.loads(file.read_text())
+    content["ratios"]["sites: growth"]["value"] = 1.5
+    file.write_text(json.dumps(content))
+    assert run("--only", "sites", "--compare", file, "-q") == 4
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "napari-gsw: sites: growth is 2.00, recorded 1.50: worse by 33 %, 30 % allowed\n"
+
+
+def test_wrong_input_is_one_line_and_exit_code_2_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(plan, "measured", lambda *_: pytest.fail("measured"))
+    (tmp_path / "text.json").write_text("no JSON")
+    (tmp_path / "other.json").write_text("[]")
+    cases = [
+        (["--only", "sites", "speed"], f"no section 'speed' of the benchmark; there are {', '.join(SECTION_NAMES)}"),
+        (["--compare", tmp_path / "missing.json"], "cannot be read: No such file"),
+        (["--compare", tmp_path / "text.json"], "holds no ratios"),
+        (["--compare", tmp_path / "other.json"], "holds no ratios"),
+        (["--record", tmp_path / "other.json"], "holds no ratios"),
+        (["-o", tmp_path / "text.json"], "cannot be written"),
+        (["--record", tmp_path / "text.json" / "x.json"], "cannot be written"),
+    ]
+    before = sorted(tmp_path.rglob("*"))
+    for arguments, words in cases:
+        assert run(*arguments, "-q") == 2, words
+        printed = capsys.readouterr()
+        assert words in printed.err
+        assert printed.err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_names_on_the_command_line_are_the_sections():
+    assert tuple(plan.SECTIONS) == SECTION_NAMES

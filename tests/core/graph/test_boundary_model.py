@@ -1,0 +1,176 @@
+"""Couplings learnt from human boundaries: forests as numbers, cues, and what they make of an image."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.evidence.site_features import ImageFeatures
+from napari_gsw.core.graph.boundary_cues import SiteSums, chi2, first_cues, second_cues
+from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
+from napari_gsw.core.graph.decision_forest import DecisionForest
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import superpixels
+
+RNG = np.random.default_rng(3)
+
+
+def stripes(noise=8.0):
+    """Three stripes of different colours, with noise."""
+    image = np.zeros((90, 120, 3))
+    image[:, :40], image[:, 40:80], image[:, 80:] = (200, 60, 40), (60, 160, 60), (50, 70, 190)
+    return np.clip(image + RNG.normal(0, noise, image.shape), 0, 255).astype(np.uint8)
+
+
+def described(image, **changes):
+    settings = gsw.preset("photo", site_size=60, **changes)
+    seen = picture(image)
+    sites = superpixels(seen, settings)
+    return ImageFeatures(seen, sites, settings), region_graph(seen, sites), sites
+
+
+def random_forest(trees=7, features=4):
+    """Complete trees of depth 2."""
+    root = np.arange(trees) * 7
+    feature = np.tile([0, 1, -1, -1, 2, -1, -1], trees)
+    feature[feature >= 0] = RNG.integers(0, features, (feature >= 0).sum())
+    left = np.concatenate([r + np.array([1, 2, -1, -1, 5, -1, -1]) for r in root])
+    right = np.concatenate([r + np.array([4, 3, -1, -1, 6, -1, -1]) for r in root])
+    return DecisionForest.from_dict(
+        {"root": root, "feature": feature, "threshold": RNG.normal(size=7 * trees), "left": left, "right": right}
+    )
+
+
+def test_a_forest_is_the_sum_of_its_leaves():
+    forest, rows = random_forest(), RNG.normal(size=(50, 4))
+    for row, score in zip(rows, forest.scores(rows), strict=True):
+        total = 0.0
+        for node in forest.root:
+            while forest.feature[node] >= 0:
+                below = row[forest.feature[node]] <= forest.threshold[node]
+                node = forest.left[node] if below else forest.right[node]
+            total += forest.threshold[node]
+        assert score == pytest.approx(total)
+
+
+def test_a_forest_survives_json_and_refuses_what_is_none():
+    forest = random_forest()
+    again = DecisionForest.from_dict(json.loads(json.dumps(forest.to_dict())))
+    rows = RNG.normal(size=(20, 4))
+    assert again.scores(rows) == pytest.approx(forest.scores(rows), rel=1e-5)
+    content = forest.to_dict()
+    for broken in (
+        {**content, "left": [0] * len(content["left"])},  # back to the root: it would go round for ever
+        {**content, "right": [10**6] * len(content["right"])},
+        {**content, "root": [-1]},
+        {**content, "threshold": [float("nan")] * len(content["threshold"])},
+        {k: v for k, v in content.items() if k != "feature"},
+    ):
+        with pytest.raises(gsw.InputError, match="not a forest"):
+            DecisionForest.from_dict(broken)
+    with pytest.raises(gsw.InputError, match="features"):
+        forest.scores(rows[:, :1])
+
+
+def test_people_draw_boundaries_where_colours_change():
+    words, graph, sites = described(stripes())
+    odds = photo_model().log_odds(words, graph)
+    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
+    across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
+    assert np.median(odds[across]) > 0 > np.median(odds[~across])
+    assert (odds[across] > np.median(odds[~across])).mean() > 0.95
+
+
+def test_couplings_of_either_sign():
+    both = gsw.prepare(stripes(), preset="photo", site_size=60)
+    assert both.beta.min() < 0 < both.beta.max()
+    positive = gsw.prepare(stripes(), preset="photo", site_size=60, repulsion=0.0)
+    assert positive.beta.min() == 0
+    result = gsw.segment(stripes(), preset="photo", site_size=60, seed=0)
+    assert result.n_regions == 3
+
+
+def test_what_the_model_cannot_do_is_said():
+    with pytest.raises(gsw.InputError, match="contrast for a volume"):
+        gsw.prepare(RNG.random((8, 20, 20)), preset="photo")
+    with pytest.raises(gsw.InputError, match="neighbourhood"):
+        gsw.prepare(stripes(), preset="photo", neighbourhood=2)
+    with pytest.raises(gsw.InputError, match="cannot be read"):
+        gsw.prepare(stripes(), preset="photo", boundaries="nowhere.json")
+    assert len(gsw.prepare(stripes()[..., 0], preset="photo").beta)  # grey
+    assert gsw.segment(np.zeros((6, 6), np.uint8), preset="photo").n_regions == 1
+
+
+def test_a_saved_model_is_the_same_model(tmp_path):
+    photo_model().save(tmp_path / "model.json")
+    words, graph, _ = described(stripes())
+    again = BoundaryModel.load(tmp_path / "model.json")
+    assert again.log_odds(words, graph) == pytest.approx(photo_model().log_odds(words, graph))
+    (tmp_path / "broken.json").write_text("{}")
+    with pytest.raises(gsw.InputError, match="not a boundary model"):
+        BoundaryModel.load(tmp_path / "broken.json")
+
+
+def test_first_cues_against_a_loop():
+    words, graph, _ = described(stripes(30.0))
+    sums = SiteSums(words, graph)
+    cues = first_cues(words, graph, sums)
+    colour = words.photo_colour.toarray()
+    near = [{k} for k in range(graph.n)]
+    for i, j in graph.edges:
+        near[i].add(j)
+        near[j].add(i)
+    for e in RNG.choice(len(graph.edges), 20, replace=False):
+        i, j = graph.edges[e]
+        assert cues[e, 0] == graph.contrast[e]
+        p, q = (colour[[k]] / colour[k].sum() for k in (i, j))
+        assert cues[e, 3] == pytest.approx(chi2(p, q)[0])
+        a, b = (colour[sorted(near[x] - near[y])].sum(axis=0) for x, y in ((i, j), (j, i)))
+        if a.sum() and b.sum():
+            assert cues[e, 6] == pytest.approx(chi2(a[None] / a.sum(), b[None] / b.sum())[0])
+
+
+def test_second_cues_tell_which_regions_an_edge_parts():
+    words, graph, sites = described(stripes())
+    sums = SiteSums(words, graph)
+    first = first_cues(words, graph, sums)
+    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
+    across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
+    second = second_cues(graph, first, np.where(across, 0.9, 0.1), sums)
+    smaller = np.exp(second[:, -6])  # share of the smaller of the two regions
+    assert smaller[across].min() > 0.2
+    assert np.exp(second[:, -1])[across].max() < 3.5  # regions left when the stripes merge
+
+
+def test_lightgbm_trees_become_the_same_forest():
+    lightgbm = pytest.importorskip("lightgbm")
+    from napari_gsw.experiments.boundaries import TREES, as_forest
+
+    rows = RNG.normal(size=(2000, 5))
+    target = 1 / (1 + np.exp(-(rows[:, 0] + rows[:, 1] * rows[:, 2])))
+    made = lightgbm.train(dict(TREES), lightgbm.Dataset(rows, target), 20)
+    forest = as_forest(made.dump_model()["tree_info"])
+    assert forest.scores(rows) == pytest.approx(made.predict(rows, raw_score=True), abs=1e-6)
+
+
+def test_learning_on_images_of_its_own(tmp_path):
+    pytest.importorskip("lightgbm")
+    from napari_gsw.experiments.boundaries import FOLDS, Look, fold_of, learn
+
+    looks = []
+    for _ in range(FOLDS):
+        words, graph, sites = described(stripes(20.0))
+        sums = SiteSums(words, graph)
+        stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
+        apart = (stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]).astype(float)
+        looks.append(Look(graph, sums, first_cues(words, graph, sums), apart))
+    model = learn(looks, fold_of(len(looks)), {})
+    words, graph, sites = described(stripes(20.0))
+    odds = model.log_odds(words, graph)
+    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
+    across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
+    assert odds[across].mean() > odds[~across].mean() + 2

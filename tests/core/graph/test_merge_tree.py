@@ -1,0 +1,187 @@
+"""The hierarchy against slow, obvious merging; and what any ultrametric must hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph.merge_tree import merge_tree
+
+
+def slow(n, edges, apart, length):
+    """Regions as sets of sites; at each step every boundary is measured anew. Returns [(height, regions after)]."""
+    regions = [frozenset([i]) for i in range(n)]
+    steps = []
+    while True:
+        boundaries = {}
+        for e, (i, j) in enumerate(edges):
+            a = next(r for r in regions if i in r)
+            b = next(r for r in regions if j in r)
+            if a != b:
+                boundaries.setdefault(frozenset([a, b]), []).append(e)
+        if not boundaries:
+            return steps
+        mean = {pair: (np.average(apart[es], weights=length[es]), min(es)) for pair, es in boundaries.items()}
+        pair = min(mean, key=mean.get)
+        regions = [r for r in regions if r not in pair] + [frozenset.union(*pair)]
+        steps.append((mean[pair][0], set(regions)))
+
+
+def random_graph(rng, n, m):
+    """Edges that may repeat a pair in either direction, and may leave the graph in several pieces."""
+    edges = rng.integers(0, n, (m, 2))
+    edges = edges[edges[:, 0] != edges[:, 1]].astype(np.int32)
+    return edges, rng.random(len(edges)), rng.integers(1, 9, len(edges)).astype(float)
+
+
+def groups(labels):
+    return {frozenset(np.flatnonzero(labels == k).tolist()) for k in np.unique(labels)}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_slow_merging_gives_the_same(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 14))
+    edges, apart, length = random_graph(rng, n, int(rng.integers(1, 4 * n)))
+    tree = merge_tree(n, edges, apart, length)
+    steps = slow(n, edges, apart, length)
+    assert tree.height == pytest.approx([h for h, _ in steps])
+    for s, (_, regions) in enumerate(steps):
+        assert groups(tree.labels_with(n - s - 1)) == regions
+    assert tree.fewest == n - len(steps)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ties_go_to_the_first_edge(seed):
+    """Sums of zeros and ones are exact, so that equal means are equal numbers."""
+    rng = np.random.default_rng(seed)
+    n = 10
+    edges = np.array([(i, j) for i in range(n) for j in range(i) if rng.random() < 0.4], np.int32)
+    rng.shuffle(edges)
+    apart = rng.integers(0, 2, len(edges)) / 1.0
+    tree = merge_tree(n, edges, apart)
+    steps = slow(n, edges, apart, np.ones(len(edges)))
+    assert tree.height == pytest.approx([h for h, _ in steps])
+    assert [groups(tree.labels_with(n - s - 1)) for s in range(len(steps))] == [regions for _, regions in steps]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_contours_are_an_ultrametric(seed):
+    rng = np.random.default_rng(seed)
+    edges, apart, length = random_graph(rng, 12, 30)
+    tree = merge_tree(12, edges, apart, length)
+    assert (np.diff(tree.height) >= 0).all()
+    pairs = np.stack(np.meshgrid(np.arange(12), np.arange(12), indexing="ij"), axis=-1).reshape(-1, 2)
+    u = tree.contour(pairs).reshape(12, 12)
+    assert (u == u.T).all()
+    assert np.isneginf(np.diag(u)).all()
+    assert (u[:, None, :] <= np.maximum(u[:, :, None], u[None, :, :])).all()
+    for t in [-1.0, *tree.height, 0.5, 1.0]:
+        z = tree.labels(t)
+        assert np.array_equal(u <= t, z[:, None] == z)
+
+
+def test_cuts_are_nested_and_canonical():
+    rng = np.random.default_rng(3)
+    edges, apart, length = random_graph(rng, 60, 150)
+    tree = merge_tree(60, edges, apart, length)
+    finer = tree.labels(-1)
+    assert finer.tolist() == list(range(60))
+    for count in range(60, tree.fewest - 1, -1):
+        z = tree.labels_with(count)
+        assert z.dtype == np.int32
+        assert z.max() + 1 == count
+        first = np.unique(z, return_index=True)[1]
+        assert (np.diff(first) > 0).all()
+        pairs = np.unique(np.stack((finer, z)), axis=1)
+        assert pairs.shape[1] == finer.max() + 1  # no region of the finer cut is divided
+        finer = z
+        t = tree.at_most(count)
+        assert tree.labels(t).max() + 1 <= count
+        assert tree.labels(np.nextafter(t, -1)).max() + 1 > count or count == 60
+    assert tree.labels(1.0).tolist() == tree.labels_with(1).tolist()
+
+
+def test_a_threshold_takes_the_merges_of_its_own_height():
+    tree = merge_tree(3, [[0, 1], [1, 2]], [0.25, 0.5])
+    assert tree.labels(0.25).tolist() == [0, 0, 1]
+    assert tree.labels(0.2).tolist() == [0, 1, 2]
+    assert tree.at_most(2) == 0.25
+    assert tree.at_most(3) == -1
+
+
+def test_length_weighs_the_mean():
+    """Once 0 and 1 are one region, its boundary with 2 is three parts of 0.4 and one of 0.8."""
+    tree = merge_tree(3, [[0, 1], [1, 2], [0, 2]], [0.1, 0.4, 0.8], [5, 3, 1])
+    assert tree.height == pytest.approx([0.1, 0.5])
+
+
+def test_pieces_stay_apart():
+    tree = merge_tree(5, [[0, 1], [3, 4]], [1.0, 0.2])
+    assert tree.fewest == 3
+    assert tree.labels(1.0).tolist() == [0, 0, 1, 2, 2]
+    assert tree.labels_with(1).tolist() == [0, 0, 1, 2, 2]
+    assert tree.contour([[0, 1], [0, 2], [1, 4]]).tolist() == [1.0, np.inf, np.inf]
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_without_edges(n):
+    tree = merge_tree(n, [], [])
+    assert tree.fewest == n
+    assert tree.labels(1.0).tolist() == list(range(n))
+    assert tree.labels_with(1).tolist() == list(range(n))
+    assert tree.contour([]).shape == (0,)
+    assert tree.levels(5).tolist() == [n]
+
+
+def test_levels_go_from_fine_to_coarse():
+    tree = merge_tree(64, [[i, i + 1] for i in range(63)], np.linspace(0, 1, 63))
+    assert tree.levels(7).tolist() == [64, 32, 16, 8, 4, 2, 1]
+    assert (np.diff(tree.levels(100)) < 0).all()
+
+
+def test_a_large_star_and_a_large_grid():
+    """Sizes at which a quadratic algorithm would be felt; a star has the longest list of boundaries that there is."""
+    rng = np.random.default_rng(0)
+    n = 40_000
+    star = np.stack((np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32)), axis=1)
+    apart = rng.random(n - 1)
+    tree = merge_tree(n, star, apart)
+    assert np.array_equal(tree.height, np.sort(apart))
+    assert np.array_equal(tree.contour(star), apart)
+    site = np.arange(n).reshape(200, 200)
+    grid = np.concatenate([np.stack((a.ravel(), b.ravel()), axis=1) for a, b in
+                           [(site[:-1], site[1:]), (site[:, :-1], site[:, 1:])]])  # fmt: skip
+    tree = merge_tree(n, grid, rng.random(len(grid)))
+    assert tree.fewest == 1
+    z = tree.labels(0.3)
+    assert np.array_equal(tree.contour(grid) <= 0.3, z[grid[:, 0]] == z[grid[:, 1]])
+
+
+@pytest.mark.parametrize(
+    ("n", "edges", "apart", "length", "says"),
+    [
+        (0, [], [], None, "at least one site"),
+        (3, [[0, 3]], [0.1], None, r"\[0, 2\]"),
+        (3, [[0, 1, 2]], [0.1], None, "shape"),
+        (3, [[1, 1]], [0.1], None, "different sites"),
+        (3, [[0, 1]], [0.1, 0.2], None, "each of 1 edges"),
+        (3, [[0, 1]], [np.nan], None, "burn-in"),
+        (3, [[0, 1]], [1.1], None, "between 0 and 1"),
+        (3, [[0, 1]], [0.1], [0.0], "positive"),
+    ],
+)
+def test_input_errors(n, edges, apart, length, says):
+    with pytest.raises(InputError, match=says):
+        merge_tree(n, edges, apart, length)
+
+
+def test_questions_that_have_no_answer():
+    tree = merge_tree(2, [[0, 1]], [0.5])
+    with pytest.raises(InputError, match="1 or more"):
+        tree.labels_with(0)
+    with pytest.raises(InputError, match="2 steps"):
+        tree.levels(1)
+    with pytest.raises(InputError, match="sites"):
+        tree.contour([[0, 2]])

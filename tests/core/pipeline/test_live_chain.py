@@ -1,0 +1,388 @@
+"""Watching and steering a chain, as plain arrays: numbers, strokes, locks, undo, looking back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.pipeline.history import History
+from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.posterior.region_table import region_table
+from napari_gsw.core.posterior.uncertainty import boundary_probability
+from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
+from napari_gsw.core.sampler.start import redirected, relaxed
+from napari_gsw.core.sites.per_site import site_means
+from napari_gsw.evaluation.partition_scores import variation_of_information
+from napari_gsw.sample_data import mosaic
+
+
+@pytest.fixture(scope="module")
+def image():
+    return mosaic()[0][:120, :160]
+
+
+# Settings with which a chain soon has several clusters and goes on moving them.
+LIVELY = gsw.preset(
+    "paper", site_count=None, site_size=60, colours="lab", coupling="contrast", beta=1.5, alpha=0.3, evidence=7.0,
+    texture_words=32, sampler="bond-drawn", bond=0.5, start="random",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def problem(image):
+    return gsw.prepare(image, LIVELY)
+
+
+def live(problem, sweeps=40, **changes):
+    settings = problem.settings.replace(sweeps=sweeps, **changes)
+    made = LiveChain(problem, settings, seed=3)
+    made.target = sweeps
+    return made
+
+
+def drain(chain):
+    while chain.sweep < chain.target:
+        chain.advance()
+    return chain
+
+
+def consistent(chain):
+    """The numbers on the screen are the partition of the first chain, and its log posterior is right."""
+    first = chain.ensemble.snapshots[0]
+    assert variation_of_information(chain.numbers, first.labels) == pytest.approx(0, abs=1e-9)
+    assert first.log_posterior == pytest.approx(gsw.log_posterior(chain.problem, first.labels), rel=1e-9)
+    for c in chain.ensemble.chains:
+        held = c.seeds >= 0
+        assert np.array_equal(held, chain.locks)
+        assert (
+            variation_of_information(c.labels[held], c.seeds[held]) == pytest.approx(0, abs=1e-9) if held.any() else 1
+        )
+    assert chain.numbers.min() > 0
+
+
+def test_watching_changes_nothing(problem, image):
+    chain = drain(live(problem))
+    api = gsw.segment(image, LIVELY, seed=3, sweeps=40)
+    assert np.array_equal(chain.snapshot.best.labels, api.snapshot.best.labels)
+    assert chain.snapshot.log_posterior == api.snapshot.log_posterior
+    assert np.array_equal(chain.snapshot.together, api.snapshot.together)
+    assert np.array_equal(chain.traces[0][:, 0], api.trace.log_posterior)
+
+
+def test_several_chains_are_the_single_ones(problem, image):
+    settings = problem.settings.replace(sweeps=30, chains=3)
+    ensemble = chains(problem, settings, 5)
+    for _ in ensemble.run(30):
+        pass
+    seeds = chain_seeds(5, 3)
+    assert len(set(seeds)) == 3
+    alone = [chains(problem, settings.replace(chains=1), s) for s in seeds]
+    for single, one in zip(alone, ensemble.snapshots, strict=True):
+        for _ in single.run(30):
+            pass
+        assert np.array_equal(single.snapshots[0].labels, one.labels)
+    all_of_them = pooled(ensemble.snapshots)
+    assert all_of_them.best.log_posterior == max(s.best.log_posterior for s in ensemble.snapshots)
+    assert np.allclose(all_of_them.together, np.mean([s.together for s in ensemble.snapshots], axis=0))
+    result = gsw.segment(image, LIVELY, seed=5, sweeps=30, chains=3)
+    assert len(result.traces) == 3
+    assert np.array_equal(result.snapshot.best.labels, all_of_them.best.labels)
+
+
+def test_a_stroke_moves_sites_in_every_chain(problem):
+    chain = live(problem, chains=2)
+    chain.advance()
+    first, other = np.unique(chain.numbers)[:2]
+    sites = np.flatnonzero(chain.numbers == first)[:5]
+    chain.paint(sites, other)
+    assert (chain.numbers[sites] == other).all()
+    consistent(chain)
+    for c in chain.ensemble.chains:
+        assert len(np.unique(c.labels[sites])) == 1
+    drain(chain)
+    consistent(chain)
+    assert chain.sweep == 40
+    assert len(chain.traces[0]) == 40
+
+
+def test_a_new_number_makes_a_new_cluster(problem):
+    chain = drain(live(problem))
+    before = chain.ensemble.snapshots[0].n_clusters
+    new = int(chain.numbers.max()) + 7
+    sites = np.flatnonzero(chain.numbers == np.bincount(chain.numbers).argmax())[:9]
+    chain.paint(sites, new)
+    assert chain.ensemble.snapshots[0].n_clusters == before + 1
+    assert (chain.numbers[sites] == new).all()
+    consistent(chain)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_locked_sites_keep_their_number_for_ever(problem, count):
+    chain = live(problem, sweeps=60, chains=count)
+    chain.advance()
+    rng = np.random.default_rng(0)
+    a, b = rng.choice(problem.n, 20, replace=False).reshape(2, 10)
+    chain.paint(a, 41, lock=True)
+    chain.paint(b, 42, lock=True)
+    while chain.sweep < chain.target:
+        chain.advance()
+        assert (chain.numbers[a] == 41).all()
+        assert (chain.numbers[b] == 42).all()
+        assert (chain.shown("best")[a] == 41).all()
+    consistent(chain)
+    chain.unlock(a)
+    assert chain.locks.sum() == 10
+    chain.target = 120
+    drain(chain)
+    consistent(chain)
+    assert (chain.numbers[b] == 42).all()
+    assert not (chain.numbers[a] == 41).all()  # ten sites from anywhere do not stay together of themselves
+
+
+def test_a_lock_keeps_its_number_when_most_of_its_region_leaves(problem):
+    chain = drain(live(problem))
+    number = int(np.bincount(chain.numbers, chain.pixels).argmax())
+    site = int(np.flatnonzero(chain.numbers == number)[0])
+    chain.lock([site])
+    apart = chain.numbers.copy()
+    apart[site] = apart.max() + 1
+    labels = np.unique(apart, return_inverse=True)[1].astype(np.int32)
+    named = chain.named(labels)
+    assert named[site] == number
+    assert (named[(chain.numbers == number) & (np.arange(problem.n) != site)] != number).all()
+
+
+def test_paint_over_a_lock_moves_it_and_keeps_it(problem):
+    chain = drain(live(problem))
+    chain.paint(np.arange(4), 41, lock=True)
+    chain.paint(np.arange(2), 42)
+    assert chain.locks[:4].all()
+    assert chain.numbers[:4].tolist() == [42, 42, 41, 41]
+    chain.target = 60
+    drain(chain)
+    assert chain.numbers[:4].tolist() == [42, 42, 41, 41]
+    consistent(chain)
+
+
+def test_a_freed_site_is_left_to_the_chain(problem):
+    chain = drain(live(problem))
+    site = int(np.argmax(chain.pixels))
+    chain.paint([site], 99, lock=True)
+    chain.paint([site], 0)
+    assert not chain.locks[site]
+    assert chain.numbers[site] != 99  # a site alone among its like is drawn back to them
+    consistent(chain)
+
+
+def test_a_freed_site_is_drawn_from_its_law(problem):
+    """Against the law of one site given all the others, by log_posterior for each place it can go."""
+    rng = np.random.default_rng(1)
+    small = gsw.Problem.from_counts(rng.integers(0, 3, (6, 4)), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], beta=0.3)
+    state = np.array([0, 0, 1, 1, 2, 2])
+    (chain,) = Ensemble([_chain(small, state)]).chains
+    law = []
+    for place in (0, 1, 2, 3):
+        moved = state.copy()
+        moved[2] = place
+        law.append(gsw.log_posterior(small, moved))
+    law = np.exp(np.array(law) - np.logaddexp.reduce(law))
+    draws = np.zeros(4)
+    for _ in range(8_000):
+        labels = relaxed(chain, np.array([2]))
+        assert np.array_equal(labels[[0, 0, 4, 4]] == labels[[1, 3, 5, 0]], [True, False, True, False])
+        draws[0 if labels[2] == labels[0] else 1 if labels[2] == labels[3] else 2 if labels[2] == labels[4] else 3] += 1
+    assert np.abs(draws / draws.sum() - law).max() < 0.02
+
+
+def _chain(problem, labels):
+    from napari_gsw.core.sampler import bonds
+    from napari_gsw.core.sampler.start import start
+
+    return start(problem, bonds.fixed(problem, 1.0), 0, 0, 7, labels, None)
+
+
+def test_undo_and_redo_go_through_the_chain(problem):
+    chain = drain(live(problem))
+    before, locks = chain.numbers.copy(), chain.locks.copy()
+    chain.paint(np.arange(10), 50, lock=True)
+    chain.paint(np.arange(5, 15), 51)
+    after = chain.numbers.copy()
+    assert chain.undo()
+    assert chain.undo()
+    assert not chain.undo()
+    assert np.array_equal(chain.numbers, before)
+    assert np.array_equal(chain.locks, locks)
+    consistent(chain)
+    assert chain.redo()
+    assert chain.redo()
+    assert not chain.redo()
+    assert np.array_equal(chain.numbers, after)
+    consistent(chain)
+
+
+def test_undo_after_more_sweeps_touches_only_the_strokes_sites(problem):
+    chain = live(problem, sweeps=60)
+    chain.target = 20
+    drain(chain)
+    chain.paint(np.arange(10), 50, lock=True)
+    before = chain.numbers.copy()
+    chain.target = 60
+    drain(chain)
+    rest = chain.numbers[10:].copy()
+    chain.undo()
+    consistent(chain)
+    assert np.array_equal(chain.numbers[10:], rest)
+    assert not chain.locks.any()
+    assert not np.array_equal(chain.numbers[:10], before[:10])
+
+
+def test_what_the_prior_forbids_is_refused_as_a_whole(problem, image):
+    small = gsw.prepare(image, LIVELY, prior="potts", K=4, start="one", sampler="gsw")
+    chain = live(small)
+    chain.paint(np.arange(5), 2)
+    before = chain.numbers.copy()
+    with pytest.raises(gsw.InputError, match="prior forbids"):
+        chain.paint(np.arange(20), np.arange(20) + 1)
+    assert np.array_equal(chain.numbers, before)
+    assert not chain.locks.any()
+    consistent(chain)
+    with pytest.raises(gsw.InputError, match="65535"):
+        chain.paint([0], 70_000)
+
+
+def test_best_and_sums_begin_anew_at_a_correction(problem):
+    chain = live(problem, sweeps=40, burn_in=0.5)
+    chain.target = 40
+    drain(chain)
+    assert np.isfinite(chain.snapshot.together).all()
+    chain.paint(np.arange(30), 50)
+    assert np.isnan(chain.snapshot.together).all()
+    assert chain.snapshot.best.log_posterior == chain.snapshot.log_posterior
+    assert chain.snapshot.best.sweep == 40
+    chain.target = 60
+    drain(chain)
+    assert np.isfinite(chain.snapshot.together).all()
+    assert chain.marks == [40]
+
+
+def test_going_back_to_an_earlier_state(problem):
+    chain = live(problem)
+    for _ in range(4):
+        chain.advance()
+    sweep, numbers = chain.memory.near(2)
+    drain(chain)
+    chain.go_back(numbers)
+    assert variation_of_information(chain.numbers, numbers) == pytest.approx(0, abs=1e-9)
+    assert sweep <= 8
+    consistent(chain)
+
+
+def test_memory_is_bounded_and_even():
+    memory = History(most=2000)
+    for sweep in range(1000):
+        memory.keep(sweep, np.full(10, sweep % 60_000))
+    assert 40 <= len(memory.sweeps) <= 100
+    assert memory.sweeps[0] == 0
+    gaps = np.diff(memory.sweeps)
+    assert gaps.max() <= 2 * gaps.min()
+    for wanted in (0, 333, 999):
+        found, numbers = memory.near(wanted)
+        assert abs(found - wanted) <= gaps.max()
+        assert (numbers == found).all()
+
+
+def test_tuning_keeps_the_problem(problem):
+    chain = live(problem)
+    chain.advance()
+    chain.retune(chain.settings.replace(sampler="gsw", lam=3.0))
+    drain(chain)
+    consistent(chain)
+    with pytest.raises(gsw.InputError, match="next run"):
+        chain.retune(chain.settings.replace(alpha=9.0))
+
+
+def test_a_redirected_chain_must_respect_its_seeds(problem):
+    (chain,) = chains(problem, problem.settings, 0).chains
+    seeds = np.full(problem.n, -1)
+    seeds[:2] = 3
+    with pytest.raises(gsw.InputError, match="same seed"):
+        redirected(chain, np.arange(problem.n), seeds, 0)
+
+
+def test_seeds_give_the_numbers(problem, image):
+    seeds = np.zeros(image.shape[:2], np.uint16)
+    seeds[:20, :20] = 7
+    seeds[-20:, -20:] = 3
+    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0, seeds=seeds)
+    chain.target = 30
+    drain(chain)
+    api = gsw.segment(image, LIVELY, seeds=seeds, sweeps=30)
+    painted = problem.paint(chain.shown("best"))
+    assert (painted[:15, :15] == 7).all()
+    assert (painted[-15:, -15:] == 3).all()
+    assert np.array_equal(chain.snapshot.best.labels, api.snapshot.best.labels)
+
+
+def test_a_start_of_the_users_own_keeps_its_numbers(problem, image):
+    init = np.where(np.arange(image.shape[1]) < 80, 12, 5)[np.newaxis].repeat(image.shape[0], 0)
+    chain = LiveChain(problem, problem.settings, 0, init=init)
+    assert sorted(np.unique(chain.numbers)) == [5, 12]
+    assert np.mean(problem.paint(chain.numbers) == init) > 0.95
+
+
+def test_region_table_against_slow_obvious_code(problem, image):
+    chain = drain(live(problem))
+    means = site_means(image, "YXS", problem.sites)
+    table = region_table(problem, chain.numbers, chain.pixels, chain.snapshot.together, means, pixel_size=0.25)
+    painted = problem.paint(chain.numbers)
+    together = chain.snapshot.together
+    for row, number in enumerate(table["index"]):
+        inside = painted == number
+        assert table["pixels"][row] == inside.sum()
+        assert table["area"][row] == pytest.approx(inside.sum() / 4)
+        assert table["share"][row] == pytest.approx(100 * inside.mean())
+        for c in range(3):
+            assert table[f"mean_{c + 1}"][row] == pytest.approx(image[inside, c].mean())
+        total = weight = 0.0
+        touching = set()
+        for (i, j), p, length in zip(problem.edges, together, problem.graph.length, strict=True):
+            ends = chain.numbers[i], chain.numbers[j]
+            times = ends.count(number)
+            total += times * length * (p if ends[0] == ends[1] else 1 - p)
+            weight += times * length
+            if times == 1:
+                touching |= set(ends) - {number}
+        assert table["stability"][row] == pytest.approx(total / weight)
+        assert table["neighbours"][row] == " ".join(str(t) for t in sorted(touching))
+    assert table["share"].sum() == pytest.approx(100)
+
+
+def test_boundary_image_against_slow_obvious_code(problem):
+    rng = np.random.default_rng(0)
+    together = rng.random(len(problem.edges))
+    image = boundary_probability(problem, together)
+    value = {(i, j): 1 - p for (i, j), p in zip(problem.edges.tolist(), together, strict=True)}
+    sites = problem.sites
+    for y, x in rng.integers(1, 100, (300, 2)):
+        here = sites[y, x] - 1
+        around = [sites[y + dy, x + dx] - 1 for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0))]
+        expected = max((value[min(here, o), max(here, o)] for o in around if o != here), default=0)
+        assert image[y, x] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("view", ["clusters", "regions"])
+def test_a_corrected_segmentation_is_exported_in_its_view_with_the_users_numbers(problem, image, view):
+    from napari_gsw.widgets.session.array_run import Part
+
+    chain = drain(live(problem, view=view))
+    part = Part(chain, image, "YXS", problem.graph.means)
+    api = gsw.segment(image, LIVELY, seed=3, sweeps=40, view=view)
+    assert np.array_equal(part.final(), api.labels)
+    sites = np.flatnonzero(chain.numbers == chain.numbers[0])
+    chain.paint(sites, 777, lock=True)
+    final = part.final()
+    assert (final[np.isin(problem.sites, sites + 1)] == 777).any()
+    found = chain.summary.regions if view == "regions" else chain.summary.clusters
+    assert len(np.unique(final)) == len(np.unique(found))

@@ -1,0 +1,330 @@
+"""The search for the best state: temperatures, annealing, tempering and the greedy ascent."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from exact_posterior import chain_agreement
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler.chain import step
+from napari_gsw.core.sampler.ensemble import Ensemble, pooled
+from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.moves import cluster_kernels
+from napari_gsw.core.sampler.moves import greedy_kernels as greedy_kernels
+from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
+from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Moves, annealed, geometric_ladder, split_moves
+from napari_gsw.core.sampler.snapshot import exported, restored
+from napari_gsw.core.sampler.start import redirected, relaxed, start
+from napari_gsw.core.sampler.tempering import tempered
+from napari_gsw.experiments import search
+from napari_gsw.experiments.pictures import Plan
+from napari_gsw.jobs.records import JobOptions
+from problems import planar
+
+KINDS = {
+    "words": dict(prior=gsw.DirichletProcess(1e-3)),
+    "mixed": dict(blocks=1, channels=2),
+    "limits": dict(blocks=1, prior=gsw.DirichletProcess(5.0).truncated(min_size=3)),
+}
+
+
+def begun(problem, seed=0, burn_in=0, **more):
+    return start(problem, bonds.fixed(problem, 4.0), 1, burn_in, seed, None, None, **more)
+
+
+def through_a_file(state):
+    file = io.BytesIO()
+    np.savez(file, **state)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as saved:
+        return dict(saved)
+
+
+def same(a, b):
+    return set(a) == set(b) and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+# ---- temperatures and annealing
+
+
+def test_the_temperature_falls_geometrically_and_stays_at_one():
+    chain = begun(planar(n=40), cooling=annealed(16.0, 4))
+    seen = []
+    for _ in range(6):
+        seen.append(chain.coldness)
+        step(chain, 1)
+    assert seen == pytest.approx([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 1])
+
+
+def test_a_hot_chain_is_lower_and_a_cold_one_higher():
+    problem = planar(n=100)
+    mean = [step(begun(problem, cooling=TEMPERATE._replace(coldness=b)), 900)[600:, 0].mean() for b in (0.3, 1.0, 3.0)]
+    assert mean[0] < mean[1] < mean[2]
+
+
+@pytest.mark.parametrize("coldness", [0.3, 3.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_log_posterior_is_kept_at_every_temperature_and_through_every_move(kind, coldness):
+    problem = planar(n=90, words=20, **KINDS[kind])
+    chain = begun(problem, cooling=TEMPERATE._replace(coldness=coldness), moves=split_moves(4))
+    for _ in range(40):
+        trace = step(chain, 5)
+        exact = gsw.log_posterior(problem, chain.labels)
+        assert trace[-1, 0] == pytest.approx(exact, rel=1e-9)
+        assert trace[-1, 1] == len(np.unique(chain.labels))
+
+
+def test_only_sweeps_at_temperature_one_are_counted():
+    problem = planar(n=50)
+    snap = gsw.run(problem, 30, annealing=(5.0, 12), burn_in=3)
+    assert len(snap.draws[0]) == 18
+    assert snap.state["counted"].tolist()[:2] == [30, 18]
+    states = list(gsw.sample(problem, 30, annealing=(5.0, 12)))[12:]
+    i, j = problem.edges.T
+    assert snap.together == pytest.approx(np.mean([s.labels[i] == s.labels[j] for s in states], axis=0))
+    assert len(gsw.run(problem, 30, annealing=(5.0, 12), burn_in=20).draws[0]) == 10
+
+
+@pytest.mark.parametrize("done", [5, 12, 20])
+@pytest.mark.parametrize("ladder", [None, (1.0, 0.6, 0.3)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_search_goes_on_exactly_where_it_was(kind, ladder, done):
+    problem = planar(n=60, words=20, **KINDS[kind])
+    more = dict(seed=3, annealing=(4.0, 12), splits=2, ladder=ladder)
+    as_int64 = gsw.run(problem, 30, **more)
+    part = gsw.run(problem, done, **more)
+    rest = gsw.run(problem, 30 - done, state=through_a_file(part.state))
+    assert np.array_equal(rest.trace, as_int64.trace[done:])
+    assert same(rest.state, as_int64.state)
+    assert np.array_equal(rest.best.labels, as_int64.best.labels)
+    assert ("ladder" in rest.state) == (ladder is not None)
+
+
+def test_a_state_of_before_there_were_temperatures_goes_on():
+    problem = planar(n=60)
+    as_int64, part = gsw.run(problem, 20, seed=1), gsw.run(problem, 8, seed=1)
+    old = {name: array for name, array in part.state.items() if name not in ("cooling", "splits")}
+    assert np.array_equal(gsw.run(problem, 12, state=old).trace, as_int64.trace[8:])
+
+
+def test_no_annealing_and_no_moves_change_nothing():
+    problem = planar(n=60)
+    plain = gsw.run(problem, 30, seed=1)
+    for more in (dict(annealing=(5.0, 0)), dict(splits=0), dict(splits=NO_MOVES), dict(ladder=[1.0])):
+        assert np.array_equal(gsw.run(problem, 30, seed=1, **more).trace, plain.trace)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (dict(annealing=(0.0, 5)), "temperature"),
+        (dict(annealing=(2.0, -1)), "sweeps of annealing"),
+        (dict(splits=-1), "splits"),
+        (dict(splits=Moves(1, 0, 2.0, 0.0)), "near"),
+        (dict(ladder=[0.9, 0.5]), "ladder"),
+        (dict(ladder=[1.0, 1.0]), "ladder"),
+        (dict(ladder=[1.0, 0.0]), "ladder"),
+    ],
+)
+def test_what_cannot_be_is_refused(more, words):
+    with pytest.raises(gsw.InputError, match=words):
+        gsw.sample(planar(n=20), 1, **more)
+
+
+def test_each_kernel_of_the_search_is_compiled_once():
+    for kind in KINDS.values():
+        problem = planar(n=30, words=10, **kind)
+        snap = gsw.run(problem, 5, splits=3, annealing=(2.0, 2), ladder=[1.0, 0.5])
+        polished(problem, gsw.run(problem, 2, state=snap.state).labels)
+    made = [k for module in (split_kernels, greedy_kernels, cluster_kernels) for k in vars(module).values()]
+    compiled = {k.__name__: len(k.signatures) for k in made if hasattr(k, "signatures")}
+    assert {"split_or_merge", "lift_sites"} <= set(compiled)
+    assert {name: count for name, count in compiled.items() if count > 1} == {}
+
+
+# ---- tempering
+
+
+def two_phases():
+    """Six sites that are either all together or all apart, half of the time each, and hardly ever in between."""
+    edges = [(i, j) for i in range(6) for j in range(i)]
+    return gsw.Problem.from_counts(np.ones((6, 1), int), edges, 4.0, gsw.DirichletProcess(float(np.exp(12.96))))
+
+
+def test_tempering_is_exact_where_a_single_chain_gets_stuck():
+    problem = two_phases()
+    alone = start(problem, bonds.fixed(problem, 0.0), 0, 0, 0, None, None)
+    assert chain_agreement(alone, 5_000).total_variation > 0.4
+    many = tempered(start(problem, bonds.fixed(problem, 0.0), 0, 0, 0, None, None), geometric_ladder(4, 5.0), 0)
+    found = chain_agreement(many, 20_000)
+    assert found.total_variation < 2.5 * found.noise + 1e-4, found
+    assert found.pair_z < 4
+    assert found.stray == 0
+
+
+def test_every_replica_samples_its_power_of_the_posterior():
+    """Also the hot ones, and with the state of a replica always matching what is known of it."""
+    problem = planar(n=40, words=10)
+    chain = tempered(begun(problem, moves=split_moves(1)), geometric_ladder(3, 4.0), 0)
+    for _ in range(50):
+        step(chain, 3)
+        for replica in chain.replicas:
+            exact = gsw.log_posterior(problem, replica.labels)
+            assert replica.posterior.value[0] == pytest.approx(exact, rel=1e-9)
+            assert np.array_equal(np.bincount(replica.labels), replica.clusters.size[: replica.labels.max() + 1])
+    assert chain.exchanges[:, 0].tolist() == [75, 75]
+    assert ((chain.swap_rate > 0) & (chain.swap_rate < 1)).all()
+
+
+def test_the_best_state_is_that_of_all_replicas():
+    problem = planar(n=60)
+    chain = tempered(begun(problem), geometric_ladder(3, 2.0), 0)
+    highest = chain.posterior.value[0]
+    for _ in range(60):
+        step(chain, 1)
+        highest = max(highest, *(replica.posterior.value[0] for replica in chain.replicas))
+        assert chain.posterior.value[1] == highest
+    assert gsw.log_posterior(problem, chain.posterior.best) == pytest.approx(highest, rel=1e-9)
+
+
+def test_the_number_of_threads_changes_nothing():
+    problem = planar(n=60, channels=1)
+    made = [tempered(begun(problem), geometric_ladder(4, 3.0), 5, threads) for threads in (1, 2, 4)]
+    traces = [step(chain, 25) for chain in made]
+    assert np.array_equal(traces[0], traces[1])
+    assert np.array_equal(traces[0], traces[2])
+    assert same(exported(made[0]), exported(made[1]))
+
+
+def test_an_ensemble_of_tempered_chains():
+    problem = planar(n=60)
+
+    def chains():
+        return [tempered(begun(problem, seed=s, burn_in=10), geometric_ladder(3, 3.0), s) for s in (1, 2)]
+
+    together = Ensemble(chains())
+    for snapshots in together.run(40):
+        assert len(snapshots) == 2
+    for chain, snap in zip(chains(), snapshots, strict=True):
+        step(chain, 40)
+        assert same(exported(chain), snap.state)
+        assert len(snap.draws[0]) == 30
+        assert snap.state["counted"][1] == 30
+    assert pooled(snapshots).best.log_posterior == max(s.best.log_posterior for s in snapshots)
+
+
+def test_a_tempered_chain_that_is_redirected_stays_one():
+    problem = planar(n=50)
+    chain = tempered(begun(problem), geometric_ladder(3, 3.0), 0)
+    step(chain, 5)
+    seeds = np.full(50, -1)
+    seeds[:3] = (7, 7, 8)
+    labels = np.zeros(50, int)
+    labels[2] = 1
+    new = redirected(chain, labels, seeds, 9)
+    assert len(new.replicas) == 3
+    assert [r.cooling.coldness for r in new.replicas] == [r.cooling.coldness for r in chain.replicas]
+    assert relaxed(new, np.array([5]))[0] != relaxed(new, np.array([5]))[2]
+    step(new, 20)
+    for replica in new.replicas:
+        z = replica.labels
+        assert z[0] == z[1] != z[2]
+
+
+def test_a_tempered_chain_takes_over_new_bonds():
+    problem = planar(n=50)
+    chain = tempered(begun(problem), geometric_ladder(2, 3.0), 0)
+    chain.bonds, chain.regroups = bonds.fixed(problem, 0.0), 3
+    step(chain, 1)
+    assert chain.hotter[0].regroups == 3
+    assert not chain.hotter[0].bonds.strength.any()
+    again = restored(problem, chain.bonds, 3, 0, exported(chain))
+    assert np.array_equal(step(again, 5), step(chain, 5))
+
+
+# ---- the greedy ascent
+
+
+def neighbours(labels, seeds):
+    """Every partition that one site's move or one merge leads to."""
+    k = labels.max() + 1
+    for i in np.flatnonzero(seeds < 0):
+        for new in range(k + 1):
+            moved = labels.copy()
+            moved[i] = new
+            yield moved
+    for a in range(k):
+        for b in range(a):
+            yield np.where(labels == a, b, labels)
+
+
+def allowed(labels, seeds):
+    held = np.flatnonzero(seeds >= 0)
+    return np.array_equal(labels[held][:, None] == labels[held], seeds[held][:, None] == seeds[held])
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ascent_ends_at_a_local_maximum(kind, seeded):
+    problem = planar(n=30, words=10, clusters=3, **KINDS[kind])
+    rng = np.random.default_rng(4)
+    seeds = np.full(30, -1)
+    if seeded:
+        seeds[[0, 5, 9]] = (2, 2, 6)
+    for k in (1, 3, 9):
+        first = rng.permutation(np.arange(30) * k // 30)
+        if seeded:  # two clusters of five sites with the seeds, and the others as they are
+            first[[0, 5, 1, 2, 3]], first[9:14] = k, k + 1
+            first[np.isin(first, np.flatnonzero(np.bincount(first) < 3))] = k
+        best = polished(problem, first, seeds)
+        assert best.log_posterior >= gsw.log_posterior(problem, first)
+        assert best.log_posterior == gsw.log_posterior(problem, best.labels)
+        assert allowed(best.labels, seeds)
+        values = [gsw.log_posterior(problem, z) for z in neighbours(best.labels, seeds) if allowed(z, seeds)]
+        assert max(values) <= best.log_posterior + 1e-7
+        again = polished(problem, best.labels, seeds)
+        assert np.array_equal(again.labels, best.labels)
+
+
+def test_the_ascent_raises_the_best_state_of_a_chain_and_draws_nothing():
+    problem = planar(n=300, evidence=3.0)
+    snap = gsw.run(problem, 1, seed=1, init=np.arange(300) % 40)
+    one, two = (polished(problem, snap.labels) for _ in range(2))
+    assert one.log_posterior > snap.log_posterior
+    assert np.array_equal(one.labels, two.labels)
+    with pytest.raises(ValueError, match="read-only"):
+        one.labels[0] = 3
+
+
+# ---- the experiment
+
+
+def test_what_a_run_had_found_by_then():
+    run = {"seconds": [0.0, 1.0, 2.5], "best": [-9.0, -4.0, -3.0], "polished": -2.0}
+    assert [search.best_after(run, t) for t in (0.0, 0.9, 1.0, 3.0)] == [-9.0, -9.0, -4.0, -3.0]
+    other = {"seconds": [0.0], "best": [-8.0], "polished": -1.0}
+    rows = {"a": {"sites": {"paper": 5}, "runs": {"paper/plain/0": run, "paper/annealing/0": other}}}
+    assert search.summit(rows["a"], "paper") == -1.0
+    assert search.shortfalls(rows, "paper", "plain", 1.0).tolist() == [3.0]
+    assert search.shortfalls(rows, "paper", "plain", None).tolist() == [1.0]
+    assert search.shortfalls(rows, "paper", "annealing", 1.0).tolist() == [7.0]
+
+
+def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "QUICK_SECONDS", 0.05)
+    monkeypatch.setattr(search, "SAMPLES", {"mosaic": search.SAMPLES["mosaic"]})
+    done = search.reproduce(Plan(quick=True), JobOptions(tmp_path, quiet=True))
+    assert not done.failed
+    runs = done.done["mosaic"]["runs"]
+    assert len(runs) == len(search.SEARCHED) * len(search.WAYS)
+    for key, run in runs.items():
+        assert run["polished"] >= run["best"][-1] - 1e-6
+        assert len(run["swap_rate"]) == (search.REPLICAS - 1 if "tempering" in key else 0)
+    found = json.loads((tmp_path / "search.json").read_text())
+    assert set(found["general"]) == set(search.WAYS)
+    assert {"search.csv", "search.png"} <= {p.name for p in tmp_path.iterdir()}

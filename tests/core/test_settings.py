@@ -1,0 +1,81 @@
+"""The one declaration of every knob."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.presets import PRESETS
+from napari_gsw.core.settings import SECTIONS, declarations
+from napari_gsw.sample_data import mosaic
+
+
+@pytest.mark.parametrize("name", declarations())
+def test_every_knob_has_a_sentence_a_section_and_a_valid_default(name):
+    setting = declarations()[name]
+    assert setting.section in SECTIONS
+    assert setting.help[0].isupper() or setting.help.startswith("1 ")
+    assert setting.help.endswith((".", ";"))
+    assert setting.convert(name, getattr(gsw.Settings(), name)) == getattr(gsw.Settings(), name)
+    text = str(getattr(gsw.Settings(), name))
+    assert setting.convert(name, text.lower() if text == "None" else text) == getattr(gsw.Settings(), name)
+
+
+def test_settings_survive_json():
+    settings = gsw.preset("paper", evidence=None, max_size=50)
+    assert gsw.Settings(**json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+def test_settings_are_frozen():
+    with pytest.raises(AttributeError):
+        gsw.Settings().alpha = 3
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(name):
+    assert gsw.preset(name).replace(sweeps=3).sweeps == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(site_size=0), "site_size must be a whole number >= 1, not 0"),
+        (dict(site_size=2.5), "site_size must be a whole number"),
+        (dict(site_size="many"), "site_size must be a whole number >= 1, not 'many'"),
+        (dict(site_size=True), "site_size must be a whole number"),
+        (dict(phi=0), "phi must be a number > 0"),
+        (dict(phi="nan"), "phi must be a number > 0"),
+        (dict(evidence=-1), "evidence must be a number > 0 or none"),
+        (dict(theta=1), "theta must be a number < 1"),
+        (dict(K=0), "K must be a whole number >= 1, not 0"),
+        (dict(prior="normal"), "prior must be one of dirichlet-process, pitman-yor"),
+        (dict(neighbourhood=3), r"neighbourhood must be a whole number in \[1, 2\]"),
+        (dict(bond=1.0), r"bond must be a number in \[0, 1\)"),
+        (dict(max_size=3, min_size=5), "max_size must be a whole number >= min_size"),
+        (dict(sampler="bond-drawn", bond=0.1, bond_low=0.5), "bond_low must be"),
+        (dict(aplha=1), "did you mean alpha"),
+        (dict(zzz=1), "the settings are axes, "),
+    ],
+)
+def test_values_out_of_range(changes, words):
+    with pytest.raises(gsw.InputError, match=words):
+        gsw.Settings().replace(**changes)
+
+
+def test_a_number_of_sites_or_a_size():
+    paper = gsw.preset("paper")
+    assert paper.wanted_sites(154_401) == paper.wanted_sites(65_536) == 1000
+    assert paper.wanted_sites(500) == 500
+    assert not paper.matters("site_size")
+    assert gsw.preset("paper", site_size=60).wanted_sites(6_000) == 100
+    assert paper.replace(site_size=60).site_count is None
+    assert gsw.preset("paper", site_size=60, site_count=7).wanted_sites(6_000) == 7
+    assert gsw.preset("general", site_count=7).wanted_sites(6_000) == 7
+
+
+@pytest.mark.parametrize("method", ["slic", "felzenszwalb", "watershed", "grid"])
+def test_every_kind_of_superpixels_makes_the_number_that_is_asked_for(method):
+    problem = gsw.prepare(mosaic()[0], superpixels=method, site_count=400)
+    assert 280 <= problem.n <= 560

@@ -1,0 +1,163 @@
+"""Exact laws of small problems, and what a chain visits of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import napari_gsw as gsw
+from napari_gsw.core.jit import jit
+from napari_gsw.core.model.partition_kernels import canonical
+from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.core.sampler.chain import Chain, step
+from napari_gsw.core.sampler.chain_kernels import advance_with_splits
+from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
+from napari_gsw.core.sampler.moves.cluster_kernels import grown
+from napari_gsw.core.sampler.records import Bonds
+from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Moves
+from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.tempering import NEVER
+
+BATCHES = 100
+
+
+def partitions(n: int) -> np.ndarray:
+    """All partitions of n sites as canonical labels, shape (Bell(n), n)."""
+    rows = [(0,)]
+    for _ in range(n - 1):
+        rows = [(*row, k) for row in rows for k in range(max(row) + 2)]
+    return np.array(rows)
+
+
+def posterior(
+    problem: gsw.Problem, seeds: np.ndarray | None = None, coldness: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The support of a small posterior, and the exact probability of each partition in it, to the power `coldness`."""
+    rows = partitions(problem.n)
+    if seeds is not None:
+        held = np.flatnonzero(seeds >= 0)
+        same = seeds[held][:, None] == seeds[held]
+        rows = rows[[np.array_equal(row[held][:, None] == row[held], same) for row in rows]]
+    log_p = coldness * np.array([gsw.log_posterior(problem, row) for row in rows])
+    inside = np.isfinite(log_p)
+    p = np.exp(log_p[inside] - log_p[inside].max())
+    return rows[inside], p / p.sum()
+
+
+@jit
+def _codes(
+    evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves, regroups,
+    burn_in, sweeping, sweeps,
+):  # fmt: skip
+    """The partition after each sweep, as a number in base n; without sweeping, after its split-merge moves alone.
+
+    `burn_in` is an argument since numba would compile the kernels once more for a literal; it never ends, so that no
+    draws are kept.
+    """
+    codes = np.zeros(sweeps, np.int64)
+    trace = np.zeros((1, 3))
+    n = labels.size
+    for t in range(sweeps):
+        if sweeping and moves.splits == 0:
+            clusters = kernels.advance(
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves,
+                regroups, burn_in, trace,
+            )  # fmt: skip
+        elif sweeping:
+            clusters = advance_with_splits(
+                evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves,
+                regroups, burn_in, trace,
+            )  # fmt: skip
+        else:
+            for _ in range(moves.splits):
+                if work.slots[0] == clusters.size.size:
+                    clusters = grown(clusters, 2 * clusters.size.size)
+                split_kernels.split_or_merge(
+                    evidence, graph, tables, seeds, labels, clusters, work, moves, cooling.coldness, rng
+                )
+        for k in canonical(labels):
+            codes[t] = codes[t] * n + k
+    return codes
+
+
+@dataclass
+class Agreement:
+    """How a long run agrees with the exact law."""
+
+    total_variation: float
+    noise: float  # total variation that Monte-Carlo error alone would give
+    pair_z: float  # largest z-score of P(i and j share a cluster)
+    missed: float  # probability of the most probable partition that was never visited
+    reached: int  # partitions visited
+    support: int
+    stray: int  # visits outside the support
+
+
+def agreement(
+    problem: gsw.Problem,
+    made: Bonds | float = 10.0,
+    sweeps: int = 200_000,
+    seed: int = 0,
+    seeds: np.ndarray | None = None,
+    regroups: int | None = None,
+    coldness: float = 1.0,
+    moves: Moves = NO_MOVES,
+    sweeping: bool = True,
+) -> Agreement:
+    """Run a chain and compare what it visits with the enumerated posterior.
+
+    Errors come from the means of 100 batches, so that they know how the chain is correlated.
+    """
+    if not isinstance(made, Bonds):
+        made = bonds.fixed(problem, made)
+    if regroups is None:
+        regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
+    rows, exact = posterior(problem, seeds, coldness)
+    cooling = TEMPERATE._replace(coldness=coldness)
+    chain = start(problem, made, regroups, 0, seed, None, seeds, cooling, moves)
+    codes = _codes(
+        problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
+        chain.work, chain.posterior, chain.draws.table, chain.rng, cooling, moves, regroups, NEVER, sweeping, sweeps,
+    )  # fmt: skip
+    return compared(codes, rows, exact)
+
+
+def chain_agreement(chain: Chain, sweeps: int) -> Agreement:
+    """As :func:`agreement`, of any chain, sweep by sweep as its users see it."""
+    n = chain.problem.n
+    held = chain.seeds if (chain.seeds >= 0).any() else None
+    base = n ** np.arange(n)[::-1]
+    codes = np.empty(sweeps, np.int64)
+    for t in range(sweeps):
+        step(chain, 1)
+        codes[t] = canonical(chain.labels) @ base
+    return compared(codes, *posterior(chain.problem, held))
+
+
+def compared(codes: np.ndarray, rows: np.ndarray, exact: np.ndarray) -> Agreement:
+    """Visits against a law: `codes` the visited states as numbers in base n, `rows` (states, n) with law `exact`."""
+    n, sweeps = rows.shape[1], len(codes)
+    known = rows @ (n ** np.arange(n)[::-1])
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known[order], codes), len(known) - 1)]
+    stray = int((known[place] != codes).sum())
+    batch = np.arange(sweeps) * BATCHES // sweeps
+    share = np.bincount(batch * len(rows) + place, minlength=BATCHES * len(rows)).reshape(BATCHES, -1)
+    share = share * BATCHES / sweeps
+    found = share.mean(axis=0)
+    error = share.std(axis=0, ddof=1) / np.sqrt(BATCHES)
+    pairs = np.array([(rows[:, i] == rows[:, j]) for i in range(n) for j in range(i)], dtype=float).T
+    pair_share = share @ pairs
+    pair_error = pair_share.std(axis=0, ddof=1) / np.sqrt(BATCHES)
+    gap = pair_share.mean(axis=0) - exact @ pairs
+    return Agreement(
+        total_variation=float(np.abs(found - exact).sum() / 2),
+        noise=float(np.sqrt(2 / np.pi) * error.sum() / 2),
+        pair_z=float(np.max(np.abs(gap) / np.maximum(pair_error, 1e-6))),
+        missed=float(exact[found == 0].max(initial=0.0)),
+        reached=int((found > 0).sum()),
+        support=len(rows),
+        stray=stray,
+    )

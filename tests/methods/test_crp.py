@@ -1,0 +1,218 @@
+"""dd-CRP and rdd-CRP: the chain samples links and regions from their exact law."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from test_law import agrees
+
+import napari_gsw as gsw
+from exact_posterior import compared, partitions
+from napari_gsw.core.jit import jit
+from napari_gsw.core.model.partition_kernels import canonical
+from napari_gsw.core.presets import preset
+from napari_gsw.evaluation.partition_scores import rand_index
+from napari_gsw.methods import crp, crp_kernels
+from napari_gsw.methods.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of
+from problems import planar
+
+GRAPHS = {
+    "path": [(0, 1), (1, 2), (2, 3), (3, 4)],
+    "ring": [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)],
+    "star": [(0, 1), (0, 2), (0, 3), (0, 4)],
+    "house": [(0, 1), (1, 2), (2, 3), (3, 0), (2, 4), (3, 4)],
+    "two-parts": [(0, 1), (2, 3), (3, 4)],
+}
+
+
+def model(graph, gamma, seed=0, alpha=0.6, likelihood="words", decay=True):
+    """Five sites whose data leave many states probable."""
+    rng = np.random.default_rng(seed)
+    edges = np.array(GRAPHS[graph])
+    if likelihood == "words":
+        block = gsw.DirichletMultinomial(rng.integers(0, 6, (5, 4)), phi=8.0, evidence=3.0)
+    else:
+        block = gsw.Gaussian.from_pixels(
+            rng.normal(size=(20, 2)), np.arange(20) // 4, 5, evidence=1.5, kappa=0.5, shape=2.0, spread=0.8
+        )
+    problem = gsw.Problem(5, (block,), edges, 0.3, gsw.DirichletProcess(1.0))
+    return LinkModel(problem, alpha, gamma, rng.uniform(0.3, 2.0, len(edges)) if decay else None)
+
+
+def obvious_log_joint(m, links, regions):
+    """The joint probability written out factor by factor."""
+    n, p = m.problem.n, m.problem
+    weight = {(i, i): m.alpha for i in range(n)}
+    for (a, b), f in zip(p.edges.tolist(), m.weights, strict=True):
+        weight[a, b] = weight[b, a] = f
+    value = 0.0
+    for i in range(n):
+        value += math.log(weight[i, links[i]] / sum(w for (a, _), w in weight.items() if a == i))
+    if m.gamma is not None:  # tables come in one after the other
+        table = tables_of(np.array(links))
+        seated = []
+        for t in range(table.max() + 1):
+            region = regions[int(np.flatnonzero(table == t)[0])]
+            before = seated.count(region)
+            value += math.log((before or m.gamma) / (m.gamma + len(seated)))
+            seated.append(region)
+    return value + sum(block.log_marginal(np.asarray(regions)) for block in p.likelihoods)
+
+
+def states(m):
+    """All links with all ways of dealing their tables to regions, and the exact law of these pairs."""
+    n = m.problem.n
+    targets = [[i] for i in range(n)]
+    for a, b in m.problem.edges.tolist():
+        targets[a].append(b)
+        targets[b].append(a)
+    links, regions, values = [], [], []
+    for c in itertools.product(*targets):
+        table = tables_of(np.array(c))
+        deals = partitions(table.max() + 1) if m.gamma is not None else [np.arange(table.max() + 1)]
+        for deal in deals:
+            z = np.unique(deal[table], return_inverse=True)[1]
+            links.append(c)
+            regions.append([list(dict.fromkeys(z.tolist())).index(k) for k in z.tolist()])
+            values.append(obvious_log_joint(m, c, regions[-1]))
+    p = np.exp(np.array(values) - max(values))
+    return np.array(links), np.array(regions), p / p.sum()
+
+
+@jit
+def _visits(evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, burn_in, sweeps):
+    """Links and regions after each sweep, as numbers in base n, shape (2, sweeps)."""
+    codes = np.zeros((2, sweeps), np.int64)
+    trace = np.zeros((1, 3))
+    n = labels.size
+    for t in range(sweeps):
+        clusters, tables = crp_kernels.advance(
+            evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, burn_in, trace
+        )
+        for i in range(n):
+            codes[0, t] = codes[0, t] * n + link[i]
+        for k in canonical(labels):
+            codes[1, t] = codes[1, t] * n + k
+    return codes
+
+
+def law(rows, p):
+    """The law of one of the two alone."""
+    found, where = np.unique(rows, axis=0, return_inverse=True)
+    return found, np.bincount(where.ravel(), p, len(found))
+
+
+def check(m, sweeps=200_000):
+    links, regions, p = states(m)
+    for seed, length in ((0, sweeps), (1, 4 * sweeps)):
+        chain = crp._start(m, seed, None)
+        codes = _visits(
+            m.problem.evidence, chain.graph, math.log(m.alpha), math.log(m.gamma or 1.0), m.gamma is not None,
+            chain.links, chain.family, chain.labels, chain.clusters, chain.tables, chain.used, chain.posterior,
+            chain.rng, 0, length,
+        )  # fmt: skip
+        found = [compared(code, *law(rows, p)) for code, rows in zip(codes, (links, regions), strict=True)]
+        if all(agrees(f) for f in found):
+            return
+    raise AssertionError(found)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("gamma", [None, 0.7])
+def test_links_and_regions_follow_their_exact_law(graph, gamma):
+    check(model(graph, gamma, seed=len(graph)))
+
+
+@pytest.mark.parametrize("gamma", [None, 0.7])
+def test_continuous_channels_too(gamma):
+    check(model("house", gamma, seed=5, likelihood="gaussian"))
+
+
+@pytest.mark.parametrize("gamma", [None, 1e-2])
+def test_the_papers_parameters(gamma):
+    """Self-links are all but impossible there, yet the rest of the law must be right."""
+    check(model("house", gamma, seed=3, alpha=1e-10, decay=False))
+
+
+@pytest.mark.parametrize("gamma", [None, 0.3])
+def test_the_log_joint_is_the_product_of_its_factors(gamma):
+    m = model("house", gamma)
+    links, regions, _ = states(m)
+    pick = np.random.default_rng(0).permutation(len(links))[:200]
+    for c, z in zip(links[pick], regions[pick], strict=True):
+        assert log_joint(m, c, z) == pytest.approx(obvious_log_joint(m, c.tolist(), z.tolist()), abs=1e-9)
+
+
+@pytest.mark.parametrize("channels", [0, 2])
+@pytest.mark.parametrize("gamma", [None, 1e-2])
+def test_the_running_log_posterior_is_the_joint(gamma, channels):
+    m = LinkModel(planar(n=200, channels=channels), 1e-3, gamma)
+    for snapshot in sample(m, 40, seed=1, every=10):
+        exact = log_joint(m, snapshot.state["links"], snapshot.state["labels"])
+        assert snapshot.log_posterior == pytest.approx(exact, abs=1e-6)
+    assert snapshot.best.log_posterior >= snapshot.log_posterior
+    assert snapshot.best.n_clusters == snapshot.best.labels.max() + 1
+
+
+def test_only_the_rdd_crp_joins_what_does_not_touch():
+    """A path of sites whose ends look the same and whose middle does not."""
+    words = np.repeat([0, 1, 0], 10)
+    counts = 20 * np.eye(2, dtype=int)[words]
+    edges = np.stack((np.arange(29), np.arange(1, 30)), axis=1)
+    p = gsw.Problem.from_counts(counts, edges, phi=2.0)
+    for gamma, expected in ((None, np.repeat([0, 1, 2], 10)), (1e-2, words)):
+        *_, last = sample(LinkModel(p, 1e-3, gamma), 100, seed=0, every=100)
+        assert np.array_equal(last.best.labels, expected)
+
+
+@pytest.mark.parametrize("gamma", [None, 1e-2])
+def test_a_chain_goes_on_as_if_it_had_never_stopped(gamma):
+    m = LinkModel(planar(n=200, channels=1), 1e-3, gamma)
+    *_, as_int64 = sample(m, 60, seed=4, every=30, burn_in=10)
+    half = next(sample(m, 30, seed=4, every=30, burn_in=10))
+    *_, rest = sample(m, 30, burn_in=10, state=half.state)
+    assert np.array_equal(as_int64.labels, rest.labels)
+    assert as_int64.log_posterior == rest.log_posterior
+    assert np.array_equal(as_int64.together, rest.together)
+    for name, array in as_int64.state.items():
+        assert np.array_equal(array, rest.state[name]), name
+
+
+def test_a_start_of_the_users_own():
+    m = LinkModel(planar(n=200), 1e-3, 1e-2)
+    given = np.arange(200) % 3
+    start = next(sample(m, 0, init=given))
+    assert np.array_equal(np.unique(start.labels, return_inverse=True)[1], given)
+    apart = next(sample(LinkModel(m.problem, 1e-3), 0, init=given))
+    assert apart.n_clusters > 3  # a table of the dd-CRP is connected
+
+
+@pytest.mark.parametrize(
+    "wrong", [dict(alpha=0.0), dict(gamma=-1.0), dict(decay=[1.0]), dict(decay=np.full(4, np.nan)), dict(alpha=np.inf)]
+)
+def test_wrong_parameters_are_named(wrong):
+    with pytest.raises(gsw.InputError, match=next(iter(wrong))):
+        LinkModel(model("path", None).problem, **wrong)
+
+
+def test_states_that_contradict_the_model_are_refused():
+    m = model("path", None)
+    with pytest.raises(gsw.InputError, match="share a region"):
+        log_joint(m, [1, 0, 2, 3, 4], [0, 1, 2, 3, 4])
+    with pytest.raises(gsw.InputError, match="of its own"):
+        log_joint(m, [0, 1, 2, 3, 4], [0, 0, 2, 3, 4])
+
+
+@pytest.mark.parametrize("options", [DdCrp(), RddCrp()])
+def test_an_image_is_segmented_with_trace_and_uncertainty(options):
+    image = np.zeros((40, 60, 3), np.uint8)
+    image[:, 20:40] = (200, 60, 40)
+    image[:, 40:] = (30, 90, 220)
+    found = crp.segment(image, preset("paper", sweeps=60, site_size=20), options, seed=0)
+    assert rand_index(found.labels, np.arange(60)[None] // 20 + np.zeros((40, 1), int)) > 0.99
+    assert len(found.trace.sweep) == 60
+    assert found.provenance["method"]["alpha"] == 1e-10
+    assert np.isfinite(found.uncertainty).all()

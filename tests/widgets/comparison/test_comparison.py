@@ -1,0 +1,467 @@
+"""The widget that compares segmentations, in a real window, used as a person uses it."""
+
+from __future__ import annotations
+
+import csv
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from gui_actions import click
+from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation import partition_scores as metrics
+from napari_gsw.sample_data import mosaic, mosaic_3d
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+TRUTH = mosaic()[1]
+FOUND = np.roll(TRUTH, 5, axis=1).astype(np.uint16) + 10
+FOUND[20:60, 40:90] = 3
+
+
+@pytest.fixture(autouse=True)
+def main_thread_only(monkeypatch):
+    """napari raises an error if its objects are changed from a thread."""
+    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
+
+
+def docked(viewer):
+    """The dock and the panel in it."""
+    return viewer.window.add_plugin_dock_widget("napari-gsw", "Compare segmentations")
+
+
+@pytest.fixture
+def panel(viewer):
+    """The docked widget of this file, in place of the shared fixture of this name."""
+    widget = docked(viewer)[1]
+    yield widget
+    widget.shut_down()
+
+
+@pytest.fixture
+def pair(viewer, panel):
+    """A result of GSW above a truth."""
+    viewer.add_labels(TRUTH, name="mosaic truth")
+    viewer.add_labels(FOUND.copy(), name="mosaic [GSW]")
+    return panel
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """A comparison that goes on until somebody stops it."""
+
+    def measure(*_, report, **__):
+        while True:
+            report("counting sheep")
+            time.sleep(0.01)
+
+    monkeypatch.setattr("napari_gsw.widgets.comparison.comparison_worker.scores", measure)
+
+
+def tick(qtbot, panel, name):
+    from qtpy.QtCore import QPoint, Qt
+
+    (item,) = panel.references.findItems(name, Qt.MatchFlag.MatchExactly)
+    place = panel.references.visualItemRect(item)
+    qtbot.mouseClick(
+        panel.references.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(place.left() + 10, place.center().y())
+    )
+
+
+def done(qtbot, panel):
+    qtbot.waitUntil(lambda: panel.comparison is None, timeout=60_000)
+
+
+def compare(qtbot, panel):
+    click(qtbot, panel.compare_button)
+    assert panel.comparison is not None
+    done(qtbot, panel)
+
+
+def offered(panel):
+    """The segmentation, and the references with their ticks."""
+    from qtpy.QtCore import Qt
+
+    items = [panel.references.item(row) for row in range(panel.references.count())]
+    return panel.segmentation.currentText(), {i.text(): i.checkState() == Qt.CheckState.Checked for i in items}
+
+
+def cells(panel):
+    table = panel.table
+    return [[table.item(i, j).text() for j in range(table.columnCount())] for i in range(table.rowCount())]
+
+
+def written(row):
+    return [*(f"{figure:.3f}" for figure in row[:5]), f"{row.regions:.0f} / {row.reference_regions:.0f}"]
+
+
+def ticks(names):
+    return dict.fromkeys(names, True)
+
+
+def test_one_click_compares_with_the_truth(pair, viewer, qtbot):
+    assert offered(pair) == ("mosaic [GSW]", {"mosaic truth": True})
+    assert "240 x 320" in pair.status.text()
+    assert not pair.results.isVisible()
+    compare(qtbot, pair)
+    (row,) = metrics.scores(FOUND, [TRUTH])
+    assert cells(pair) == [written(row)]
+    assert row.rand == metrics.rand_index(FOUND, TRUTH)
+    assert "mosaic [GSW] against mosaic truth" in pair.caption.text()
+    assert pair.status.text() == "Done."
+    assert pair.compare_button.text() == "Compare"
+    assert pair.compare_button.isEnabled()
+    difference = viewer.layers["mosaic [GSW] vs mosaic truth [difference]"]
+    assert difference.data.dtype == np.float32
+    assert np.array_equal(difference.data, metrics.disagreement(FOUND, [TRUTH]))
+    assert (difference.blending, difference.colormap.name, difference.contrast_limits) == ("additive", "magma", [0, 1])
+    assert viewer.layers.selection.active.name == "mosaic [GSW]"
+
+
+def test_equal_segmentations_differ_nowhere(viewer, panel, qtbot):
+    viewer.add_labels(TRUTH, name="truth")
+    viewer.add_labels(TRUTH * 3, name="found")
+    compare(qtbot, panel)
+    assert cells(panel) == [["1.000", "1.000", "0.000", "1.000", "1.000", "6 / 6"]]
+    assert not viewer.layers["found vs truth [difference]"].data.any()
+
+
+def test_several_references_and_all_of_them(pair, viewer, qtbot):
+    other = np.roll(TRUTH, 9, axis=0)
+    viewer.add_labels(other, name="a second person")
+    viewer.layers.move(2, 0)
+    assert offered(pair) == ("mosaic [GSW]", {"mosaic truth": True, "a second person": False})
+    tick(qtbot, pair, "a second person")
+    compare(qtbot, pair)
+    rows = metrics.scores(FOUND, [TRUTH, other])
+    assert cells(pair) == [written(row) for row in rows]
+    heads = [pair.table.verticalHeaderItem(i).text() for i in range(3)]
+    assert heads == ["mosaic truth", "a second person", "all"]
+    assert rows[2].rand == pytest.approx(metrics.probabilistic_rand(FOUND, [TRUTH, other]))
+    assert rows[2].boundary_f == pytest.approx(metrics.boundary_f(FOUND, [TRUTH, other]))
+    difference = viewer.layers["mosaic [GSW] vs 2 references [difference]"].data
+    assert np.array_equal(np.unique(difference), [0, 0.5, 1])
+
+
+def test_options_reach_the_measures(viewer, panel, qtbot):
+    sparse = np.where(np.arange(TRUTH.shape[1]) < 200, TRUTH, 0)
+    viewer.add_labels(sparse, name="truth")
+    viewer.add_labels(FOUND, name="found")
+    click(qtbot, panel.ignore)
+    panel.tolerance.stepBy(3)
+    assert "within 1 pixels" in panel.status.text()
+    compare(qtbot, panel)
+    (row,) = metrics.scores(FOUND, [sparse], tolerance=1, ignore_background=True)
+    assert cells(panel) == [written(row)]
+    difference = viewer.layers["found vs truth [difference]"].data
+    assert np.array_equal(difference, metrics.disagreement(FOUND, [sparse], ignore_background=True))
+    viewer.layers["truth"].data = sparse * 0
+    compare(qtbot, panel)
+    assert "'truth' has the label 0 everywhere" in panel.status.text()
+
+
+def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qtbot):
+    compare(qtbot, pair)
+    layer = viewer.layers["mosaic [GSW] vs mosaic truth [difference]"]
+    array = layer.data
+    layer.colormap = "gray"
+    viewer.layers["mosaic [GSW]"].data[:] = TRUTH
+    viewer.layers["mosaic [GSW]"].scale = (2, 3)
+    compare(qtbot, pair)
+    assert len(viewer.layers) == 3
+    assert layer.data is array
+    assert not array.any()
+    assert layer.colormap.name == "gray"
+    assert layer.scale.tolist() == [2, 3]
+
+    click(qtbot, pair.show_difference)
+    assert not layer.visible
+    viewer.layers["mosaic [GSW]"].data[:] = FOUND
+    compare(qtbot, pair)
+    assert not layer.visible
+    assert array.any()
+    click(qtbot, pair.show_difference)
+    assert layer.visible
+    viewer.layers.remove(layer)
+    compare(qtbot, pair)
+    assert "mosaic [GSW] vs mosaic truth [difference]" in viewer.layers
+
+    for name in ("mosaic [GSW]", "mosaic truth"):
+        viewer.layers[name].data = TRUTH[:50]
+    compare(qtbot, pair)
+    assert len(viewer.layers) == 3
+    assert viewer.layers["mosaic [GSW] vs mosaic truth [difference]"].data.shape == (50, 320)
+
+
+def test_no_layer_is_drawn_unless_wanted(pair, viewer, qtbot):
+    click(qtbot, pair.show_difference)
+    compare(qtbot, pair)
+    assert len(viewer.layers) == 2
+    click(qtbot, pair.show_difference)  # without another comparison
+    assert np.array_equal(viewer.layers[-1].data, metrics.disagreement(FOUND, [TRUTH]))
+
+
+def test_somebody_elses_layer_is_left_alone(pair, viewer, qtbot):
+    name = "mosaic [GSW] vs mosaic truth [difference]"
+    viewer.add_image(np.full(TRUTH.shape, 7, np.float32), name=name)
+    compare(qtbot, pair)
+    assert (viewer.layers[name].data == 7).all()
+    assert f"{name} [1]" in viewer.layers
+
+
+@pytest.mark.parametrize("ndim", [2, 3, 4])
+def test_stacks_lie_where_the_segmentation_lies(viewer, panel, qtbot, ndim):
+    da = pytest.importorskip("dask.array")
+    truth = mosaic_3d()[1][:, ::2, ::2]
+    truth = {2: truth[5], 3: truth, 4: np.stack([truth, truth[::-1]])}[ndim]
+    found = np.roll(truth, 2, axis=-1)
+    space = {
+        "scale": np.arange(2, 2 + ndim), "translate": np.arange(ndim), "axis_labels": tuple("tzyx"[4 - ndim :]),
+        "units": ("nm",) * ndim, "shear": np.linspace(0.1, 0.2, ndim * (ndim - 1) // 2),
+    }  # fmt: skip
+    layer = viewer.add_labels(found, name="found", **space)
+    turn = np.eye(ndim + 1)
+    turn[-3:-1, -3:-1] = [[0.6, -0.8], [0.8, 0.6]]
+    layer.affine = turn
+    viewer.add_labels(da.from_array(truth), name="lazy truth")
+    compare(qtbot, panel)
+    assert cells(panel) == [written(metrics.scores(found, [truth])[0])]
+    difference = viewer.layers["found vs lazy truth [difference]"]
+    assert np.array_equal(difference.data, metrics.disagreement(found, [truth]))
+    corner = np.arange(1.0, 1 + ndim)
+    assert difference.data_to_world(corner) == pytest.approx(layer.data_to_world(corner))
+    assert (difference.units, difference.axis_labels) == (layer.units, layer.axis_labels)
+
+
+def test_layers_that_cannot_be_compared_say_why(viewer, panel, qtbot):
+    def blocked(*words):
+        assert not panel.compare_button.isEnabled()
+        assert all(word in panel.status.text() for word in words), panel.status.text()
+
+    blocked("two Labels layers")
+    viewer.add_labels(TRUTH, name="one")
+    blocked("two Labels layers")
+    viewer.add_labels(np.zeros((4, 5), int), name="small")
+    blocked("shapes differ", "'one' is 240 x 320", "'small' is 4 x 5")
+    viewer.layers["small"].data = FOUND  # the same shape now
+    assert panel.compare_button.isEnabled()
+    tick(qtbot, panel, "one")
+    blocked("Tick a reference")
+    tick(qtbot, panel, "one")
+    assert panel.compare_button.isEnabled()
+    viewer.add_labels([TRUTH, TRUTH[::2, ::2]], name="levels", multiscale=True)
+    tick(qtbot, panel, "levels")
+    blocked("'levels' is a pyramid")
+
+
+def test_what_is_offered_first(viewer, panel):
+    def label(name, data=TRUTH):
+        return viewer.add_labels(data, name=name)
+
+    label("b truth")
+    label("a")
+    assert offered(panel) == ("a", {"b truth": True})
+    label("c [GSW]")
+    assert offered(panel) == ("c [GSW]", {"a": False, "b truth": True})
+    label("c truth")
+    label("small truth", TRUTH[:9])
+    assert offered(panel) == (
+        "c [GSW]",
+        {"small truth": False, "c truth": True, "a": False, "b truth": False},
+    )
+    viewer.layers.remove("c truth")
+    viewer.layers.remove("b truth")
+    assert offered(panel) == ("c [GSW]", {"small truth": False, "a": True})
+
+
+def test_lists_follow_the_layers_and_keep_what_was_chosen(pair, viewer, qtbot):
+    from qtpy.QtCore import Qt
+
+    viewer.add_labels(TRUTH, name="third")
+    viewer.add_image(TRUTH, name="no labels")
+    qtbot.keyClick(pair.segmentation, Qt.Key.Key_Up)
+    assert offered(pair) == ("third", {"mosaic [GSW]": False, "mosaic truth": True})
+    tick(qtbot, pair, "mosaic [GSW]")
+    tick(qtbot, pair, "mosaic truth")
+    viewer.add_labels(TRUTH, name="another truth")
+    assert offered(pair) == ("third", {"another truth": False, "mosaic [GSW]": True, "mosaic truth": False})
+    viewer.layers["mosaic [GSW]"].name = "renamed"
+    assert offered(pair) == ("third", {"another truth": False, "renamed": True, "mosaic truth": False})
+    viewer.layers.remove("renamed")  # with the last tick, the panel chooses again
+    assert offered(pair) == ("third", ticks(["another truth", "mosaic truth"]))
+    viewer.layers.remove("third")
+    assert offered(pair)[0] == "another truth"
+    viewer.layers.clear()
+    assert offered(pair) == ("", {})
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, InputError, MemoryError])
+def test_an_error_in_the_worker_is_shown_and_the_button_comes_back(pair, qtbot, monkeypatch, kind):
+    from napari.utils.notifications import notification_manager
+
+    def broken(*_, **__):
+        raise kind("the disk is on fire\nand more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("napari_gsw.widgets.comparison.comparison_worker.disagreement", broken)
+        before = len(notification_manager.records)
+        compare(qtbot, pair)
+    assert "the disk is on fire" in pair.status.text()
+    assert [n.message for n in notification_manager.records[before:]] == [
+        f"Compare segmentations: {pair.status.text()}"
+    ]
+    assert pair.compare_button.text() == "Compare"
+    assert pair.segmentation.isEnabled()
+    compare(qtbot, pair)
+    assert pair.status.text() == "Done."
+
+
+def test_the_figures_are_not_computed_on_the_gui_thread(pair, qtbot, monkeypatch):
+    threads = []
+
+    def measure(*args, **options):
+        threads.append(threading.current_thread())
+        return metrics.scores(*args, **options)
+
+    monkeypatch.setattr("napari_gsw.widgets.comparison.comparison_worker.scores", measure)
+    compare(qtbot, pair)
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+def test_what_is_painted_meanwhile_does_not_count(pair, viewer, qtbot):
+    click(qtbot, pair.compare_button)
+    viewer.layers["mosaic [GSW]"].data[:] = 0
+    done(qtbot, pair)
+    assert cells(pair) == [written(metrics.scores(FOUND, [TRUTH])[0])]
+
+
+def test_pressing_again_stops(pair, viewer, qtbot, endless):
+    click(qtbot, pair.compare_button)
+    assert pair.compare_button.text() == "Stop"
+    assert not pair.segmentation.isEnabled()
+    qtbot.waitUntil(lambda: "comparing ... counting sheep" in pair.status.text())
+    click(qtbot, pair.compare_button)
+    assert not pair.compare_button.isEnabled()
+    done(qtbot, pair)
+    assert pair.status.text() == "Stopped."
+    assert pair.compare_button.text() == "Compare"
+    assert pair.compare_button.isEnabled()
+    assert not pair.results.isVisible()
+    assert len(viewer.layers) == 2
+
+
+@pytest.mark.parametrize("name", ["mosaic truth", "mosaic [GSW]"])
+def test_removing_a_layer_ends_the_comparison(pair, viewer, qtbot, endless, name):
+    click(qtbot, pair.compare_button)
+    qtbot.waitUntil(lambda: "sheep" in pair.status.text())
+    viewer.layers.remove(name)
+    done(qtbot, pair)
+    assert "a layer was removed" in pair.status.text()
+    assert "two Labels layers" in pair.status.text()
+    assert pair.compare_button.text() == "Compare"
+    assert not pair.compare_button.isEnabled()
+    assert pair.references.isEnabled()
+
+
+def test_other_layers_may_come_and_go_meanwhile(pair, viewer, qtbot, endless):
+    viewer.add_labels(TRUTH, name="third")
+    click(qtbot, pair.compare_button)
+    qtbot.waitUntil(lambda: "sheep" in pair.status.text())
+    viewer.layers.remove("third")
+    viewer.add_labels(TRUTH, name="fourth")
+    qtbot.wait(150)
+    assert pair.comparison is not None
+    click(qtbot, pair.compare_button)
+    done(qtbot, pair)
+    assert offered(pair) == ("mosaic [GSW]", {"fourth": False, "mosaic truth": True})
+
+
+def test_closing_the_dock_ends_the_comparison(viewer, qtbot, endless):
+    before = list(viewer.layers.events.callbacks)
+    dock, panel = docked(viewer)
+    viewer.add_labels(TRUTH, name="truth")
+    viewer.add_labels(FOUND, name="found")
+    assert len(viewer.layers.events.callbacks) == len(before) + 1
+    click(qtbot, panel.compare_button)
+    qtbot.waitUntil(lambda: "sheep" in panel.status.text())
+    comparison = panel.comparison
+    dock.destroyOnClose()  # what the x of the dock does
+    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=60_000)
+    assert list(viewer.layers.events.callbacks) == before
+    viewer.add_labels(TRUTH)  # nobody listens any more
+    qtbot.wait(50)
+    assert [type(layer).__name__ for layer in viewer.layers] == ["Labels"] * 3
+
+
+def test_closing_the_viewer_ends_the_comparison(viewer, qtbot, endless):
+    before = list(viewer.layers.events.callbacks)
+    panel, events = docked(viewer)[1], viewer.layers.events
+    viewer.add_labels(TRUTH, name="truth")
+    viewer.add_labels(FOUND, name="found")
+    click(qtbot, panel.compare_button)
+    comparison = panel.comparison
+    qtbot.waitUntil(lambda: comparison.step == "counting sheep")
+    viewer.close()
+    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=60_000)
+    qtbot.waitUntil(lambda: list(events.callbacks) == before)
+    assert panel.comparison is None
+    assert not panel.link.alive
+
+
+def test_the_pixels_do_not_outlive_the_comparison(pair, qtbot):
+    """napari keeps each worker as long as its window."""
+    click(qtbot, pair.compare_button)
+    comparison = pair.comparison
+    assert len(comparison._arrays) == 2
+    done(qtbot, pair)
+    assert not comparison._arrays
+
+
+def test_copy_and_save(pair, qtbot, tmp_path, monkeypatch):
+    from napari.utils.notifications import notification_manager
+    from qtpy.QtWidgets import QApplication, QFileDialog
+
+    compare(qtbot, pair)
+    click(qtbot, pair.copy_button)
+    head, line = QApplication.clipboard().text().splitlines()
+    assert head.split("\t") == ["segmentation", "reference", *metrics.Scores._fields]
+    (row,) = metrics.scores(FOUND, [TRUTH])
+    assert line.split("\t")[:2] == ["mosaic [GSW]", "mosaic truth"]
+    assert [float(x) for x in line.split("\t")[2:]] == pytest.approx(list(row))
+
+    chosen = tmp_path / "figures.csv"
+    monkeypatch.setattr(QFileDialog, "exec", lambda self: 1)
+    monkeypatch.setattr(QFileDialog, "selectedFiles", lambda self: [str(chosen)])
+    click(qtbot, pair.save_button)
+    assert pair.status.text() == "Saved figures.csv."
+    with chosen.open(newline="", encoding="utf-8") as file:
+        (saved,) = csv.DictReader(file)
+    assert float(saved["variation_of_information"]) == pytest.approx(row.variation_of_information)
+
+    chosen = tmp_path / "missing" / "figures.csv"
+    click(qtbot, pair.save_button)
+    assert "could not be saved" in pair.status.text()
+    assert "could not be saved" in str(notification_manager.records[-1].message)
+
+
+def test_each_column_says_what_it_measures_and_fits(pair, viewer, qtbot):
+    from qtpy.QtCore import Qt
+
+    compare(qtbot, pair)
+    for j in range(pair.table.columnCount()):
+        head = pair.table.horizontalHeaderItem(j)
+        assert "better" in head.toolTip()
+        if "↑" in head.text() or "↓" in head.text():
+            assert ("higher" if "↑" in head.text() else "lower") in head.toolTip()
+    dock = pair.parent()
+    for width in (340, 600):
+        viewer.window._qt_window.resizeDocks([dock], [width], Qt.Orientation.Horizontal)
+        qtbot.waitUntil(lambda width=width: abs(pair.width() - width) < 3)
+        table = pair.table
+        assert table.horizontalScrollBar().maximum() == 0
+        assert table.viewport().width() - table.horizontalHeader().length() < table.columnCount()

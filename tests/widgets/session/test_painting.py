@@ -1,0 +1,330 @@
+"""Correcting the chain by painting, with the mouse on the canvas, before, during and after a run."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from gui_actions import click, drag, press_key, wait_done, wait_for, wait_sweeps
+from napari_gsw.evaluation.partition_scores import variation_of_information
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+@pytest.fixture
+def done(panel, qtbot):
+    """A panel after a short run on a small image."""
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["sweeps"].set_value(40)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    return panel
+
+
+@pytest.fixture
+def running(panel, qtbot):
+    """A panel whose chain goes on and on."""
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["sweeps"].set_value(1_000_000)
+    click(qtbot, panel.run_button)
+    wait_sweeps(qtbot, panel, 5)
+    return panel
+
+
+def labels_of(panel):
+    return panel.viewer.layers["m [GSW]"]
+
+
+def brush(panel, number, size=6, mode="paint"):
+    layer = labels_of(panel)
+    panel.viewer.layers.selection.active = layer
+    layer.mode = mode
+    layer.brush_size = size
+    layer.selected_label = number
+    return layer
+
+
+def settled(panel):
+    """Everything that was asked for has been done and drawn."""
+    part, frame = panel.session.part, panel.session.frame
+    if panel.session.corrections.busy:
+        return False
+    return part.obeyed == part.asked and frame.obeyed == part.asked and panel.session._drawn.get(()) is frame
+
+
+def agrees(panel):
+    """Layer and chain tell the same."""
+    live = panel.session.part.live
+    shown = panel.session.part.paint(live.shown(panel.session.show))
+    assert np.array_equal(labels_of(panel).data, shown)
+    first = live.ensemble.snapshots[0]
+    assert variation_of_information(live.numbers, first.labels) == pytest.approx(0, abs=1e-9)
+
+
+def sites_under(panel, points):
+    sites = panel.session.part.sites
+    return np.unique([sites[tuple(p)] - 1 for p in points])
+
+
+def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
+    layer = brush(done, 40)
+    points = [(60, x) for x in range(40, 60, 2)]
+    drag(qtbot, done.viewer, layer, points)
+    wait_for(qtbot, lambda: done.session.run is None and settled(done))
+    live = done.session.part.live
+    assert (live.numbers[sites_under(done, points)] == 40).all()
+    assert len(live.marks) == 1
+    agrees(done)
+    assert "1 correction" in done.seeds.summary.text()
+
+
+def test_a_stroke_during_a_run_is_taken_over(running, qtbot):
+    layer = brush(running, 41)
+    running.seeds.lock_strokes.setChecked(True)
+    points = [(30, x) for x in range(20, 60, 3)]
+    drag(qtbot, running.viewer, layer, points)
+    wait_for(qtbot, lambda: settled(running))
+    live, under = running.session.part.live, sites_under(running, points)
+    before = running.session.frame.sweep
+    wait_sweeps(qtbot, running, before + 20)
+    assert live.locks[under].all()
+    assert (running.session.frame.numbers[under] == 41).all()
+    assert "m [locked]" in running.viewer.layers
+    shown = running.viewer.layers["m [locked]"].data
+    assert np.array_equal(shown > 0, np.isin(running.session.part.sites - 1, np.flatnonzero(live.locks)))
+    click(qtbot, running.stop_button)
+    wait_done(qtbot, running)
+    agrees(running)
+    running.seeds.unfold()
+    assert running.seeds.locks.item(0).text().startswith("label 41:")
+    click(qtbot, running.seeds.unlock)
+    wait_for(qtbot, lambda: running.session.run is None and not live.locks.any() and settled(running))
+    assert not running.viewer.layers["m [locked]"].data.any()
+
+
+def test_no_edit_is_lost_to_a_live_update(running, qtbot):
+    """Forty strokes while frames arrive all the time: every one of them is in the chain, in order."""
+    layer = brush(running, 50)
+    running.seeds.lock_strokes.setChecked(True)
+    part = running.session.part
+    rng = np.random.default_rng(0)
+    expected = {}
+    order = rng.permutation(part.live.problem.n)[:40]
+    centres = np.array([np.argwhere(part.sites == s + 1).mean(axis=0).round() for s in order]).astype(int)
+    for i, (site, centre) in enumerate(zip(order.tolist(), centres, strict=True)):
+        number = 50 + i  # each its own: where the chain shows a number already, painting it again changes nothing
+        layer.brush_size = 1
+        inside = np.argwhere(part.sites == site + 1)
+        point = tuple(inside[np.abs(inside - centre).sum(axis=1).argmin()])
+        layer.paint(point, number)
+        expected[site] = number
+        qtbot.wait(int(rng.choice([0, 0, 5, 30])))
+    wait_for(qtbot, lambda: settled(running))
+    click(qtbot, running.stop_button)
+    wait_done(qtbot, running)
+    live = running.session.part.live
+    for site, number in expected.items():
+        assert live.numbers[site] == number
+        assert live.locks[site]
+    assert len(live.marks) == 40
+    agrees(running)
+
+
+def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
+    from hands import canvas_point
+    from qtpy.QtCore import Qt
+
+    layer = brush(running, 60, size=8)
+    native = running.viewer.window._qt_viewer.canvas.native
+    qtbot.mousePress(native, Qt.MouseButton.LeftButton, pos=canvas_point(running.viewer, layer, (60, 60)))
+    qtbot.mouseMove(native, canvas_point(running.viewer, layer, (60, 70)))
+    qtbot.wait(50)
+    painted = layer.data == 60
+    assert painted.sum() > 30
+    live = running.session.part.live
+    sweep = live.sweep
+    wait_for(qtbot, lambda: live.sweep > sweep + 30)  # the chain goes on behind it
+    assert np.array_equal(layer.data == 60, painted)
+    qtbot.mouseRelease(native, Qt.MouseButton.LeftButton, pos=canvas_point(running.viewer, layer, (60, 70)))
+    wait_for(qtbot, lambda: settled(running) and len(running.session.frame.marks) == 1)
+
+
+def test_undo_and_redo_with_the_keyboard(done, qtbot):
+    from qtpy.QtCore import Qt
+
+    ctrl, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+    layer = brush(done, 40)
+    before = layer.data.copy()
+    done.session.set_show("current")
+    wait_for(qtbot, lambda: done.session.run is None and settled(done))
+    before = layer.data.copy()
+    drag(qtbot, done.viewer, layer, [(60, x) for x in range(40, 60, 2)])
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and (layer.data == 40).any())
+    after = layer.data.copy()
+    press_key(qtbot, done.viewer, Qt.Key.Key_Z, ctrl)
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and not (layer.data == 40).any())
+    assert np.array_equal(layer.data, before)
+    agrees(done)
+    press_key(qtbot, done.viewer, Qt.Key.Key_Z, ctrl, shift)
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and (layer.data == 40).any())
+    assert np.array_equal(layer.data, after)
+    agrees(done)
+
+
+def test_undo_during_a_run_brings_no_stale_pixels_back(running, qtbot):
+    layer = brush(running, 70)
+    running.seeds.lock_strokes.setChecked(True)
+    drag(qtbot, running.viewer, layer, [(60, x) for x in range(40, 60, 2)])
+    wait_for(qtbot, lambda: settled(running) and running.session.frame.locks.any())
+    wait_sweeps(qtbot, running, running.session.frame.sweep + 20)
+    layer.undo()
+    wait_for(qtbot, lambda: settled(running) and not running.session.frame.locks.any())
+    click(qtbot, running.pause_button)
+    qtbot.wait(300)  # the sweeps that are under way
+    live = running.session.part.live
+    wait_for(qtbot, lambda: settled(running) and running.session.frame.sweep == live.sweep)
+    agrees(running)
+    assert not running.session.part.live.locks.any()
+
+
+def test_erasing_leaves_a_site_to_the_chain(done, qtbot):
+    done.seeds.lock_strokes.setChecked(True)
+    layer = brush(done, 40)
+    points = [(60, x) for x in range(40, 60, 2)]
+    drag(qtbot, done.viewer, layer, points)
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and done.session.part.live.locks.any())
+    layer.mode = "erase"
+    drag(qtbot, done.viewer, layer, points)
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and not done.session.part.live.locks.any())
+    assert layer.data.min() > 0
+    agrees(done)
+
+
+def test_fill_takes_a_region(done, qtbot):
+    layer = brush(done, 44, mode="fill")
+    region = int(layer.data[60, 80])
+    drag(qtbot, done.viewer, layer, [(60, 80)])
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and (layer.data == 44).any())
+    assert layer.data[60, 80] == 44 != region
+    agrees(done)
+
+
+def test_lock_painted_and_lock_label(done, qtbot):
+    layer = brush(done, 40)
+    drag(qtbot, done.viewer, layer, [(60, x) for x in range(40, 60, 2)])
+    wait_for(qtbot, lambda: done.session.run is None and settled(done))
+    done.seeds.unfold()
+    live = done.session.part.live
+    assert not live.locks.any()
+    click(qtbot, done.seeds.lock_painted)
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and live.locks.any())
+    assert np.array_equal(live.locks, live.painted)
+    layer.selected_label = int(live.numbers[0])
+    count = int(live.locks.sum())
+    click(qtbot, done.seeds.lock_label)
+    wait_for(qtbot, lambda: done.session.run is None and live.locks.sum() > count)
+    assert live.locks[live.numbers == live.numbers[0]].all()
+    held = live.numbers[live.locks].copy()
+    click(qtbot, done.run_button)
+    wait_done(qtbot, done)
+    assert np.array_equal(done.session.part.live.numbers[live.locks], held)
+
+
+def test_painting_before_the_first_run(panel, qtbot):
+    image = mosaic()[0][:120, :160]
+    panel.viewer.add_image(image, name="m")
+    panel.form.controls["sweeps"].set_value(30)
+    panel.seeds.unfold()
+    panel.seeds.lock_strokes.setChecked(True)
+    panel.scroll.ensureWidgetVisible(panel.seeds.canvas)
+    qtbot.wait(50)
+    click(qtbot, panel.seeds.canvas)
+    layer = labels_of(panel)
+    assert layer.mode == "paint"
+    layer.selected_label = 9
+    layer.brush_size = 20
+    drag(qtbot, panel.viewer, layer, [(20, 20), (20, 40)])
+    assert (layer.data == 9).any()
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    live = panel.session.part.live
+    assert live.locks.sum() > 3
+    assert (live.numbers[live.locks] == 9).all()
+    assert layer.data[20, 30] == 9
+
+
+def test_any_labels_layer_as_seeds(panel, qtbot):
+    image = mosaic()[0][:120, :160]
+    panel.viewer.add_image(image, name="m")
+    seeds = np.zeros((120, 160), np.uint8)
+    seeds[:30, :30] = 5
+    seeds[-30:, -30:] = 2
+    layer = panel.viewer.add_labels(seeds, name="mine")
+    panel.seeds.seeds.choose(layer)
+    panel.form.controls["sweeps"].set_value(40)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    api = gsw.segment(image, seeds=seeds, sweeps=40)
+    shown = labels_of(panel).data
+    assert variation_of_information(shown, api.labels) == pytest.approx(0, abs=1e-9)
+    assert (shown[5:20, 5:20] == 5).all()
+    assert (shown[-20:-5, -20:-5] == 2).all()
+
+
+def test_what_the_prior_forbids_is_refused_in_a_sentence(panel, qtbot):
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["prior"].set_value("potts")
+    panel.form.controls["K"].set_value(3)
+    panel.form.controls["sweeps"].set_value(30)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    layer = brush(panel, 40)
+    before = layer.data.copy()
+    drag(qtbot, panel.viewer, layer, [(60, x) for x in range(40, 60, 2)])
+    wait_for(qtbot, lambda: panel.session.run is None and "prior forbids" in panel.reason.text())
+    wait_for(qtbot, lambda: np.array_equal(layer.data, before))
+
+
+def test_paint_outside_the_mask_goes_away(panel, qtbot):
+    viewer = panel.viewer
+    viewer.add_image(mosaic()[0][:120, :160], name="m")
+    viewer.add_shapes([np.array([[10, 10], [10, 80], [100, 80], [100, 10]])], name="roi")
+    panel.chooser.where.choose(viewer.layers["roi"])
+    panel.form.controls["sweeps"].set_value(20)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    layer = brush(panel, 40)
+    assert not layer.data[:, 100:].any()
+    assert layer.data[50, 50] > 0
+    drag(qtbot, viewer, layer, [(60, x) for x in range(110, 130, 2)])
+    wait_for(qtbot, lambda: not (layer.data == 40).any())
+    assert panel.session.part.live.marks == []
+
+
+def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
+    """The stroke comes too late for the errand that is just ending, and Run has been pressed meanwhile."""
+    session = done.session
+    live = session.part.live
+    gate = threading.Event()
+    session.order((), lambda live: gate.wait())
+    run = session.run
+    run.worker.finished.disconnect(session._finished)  # before the errand can end: the session must not hear of it
+    gate.set()
+    wait_for(qtbot, lambda: not run._orders and not run.worker.is_running)
+    done.run()  # queued: the errand is still there
+    done.seeds.lock_strokes.setChecked(True)
+    labels_of(done).paint((60, 60), 77)
+    wait_for(qtbot, lambda: len(run._orders) == 1)
+    session._finished()
+    wait_done(qtbot, done)
+    wait_for(qtbot, lambda: settled(done))
+    assert live.locks.any()
+    assert (live.numbers[live.locks] == 77).all()
+    assert live.sweep == 80
+    agrees(done)

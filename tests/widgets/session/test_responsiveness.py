@@ -1,0 +1,197 @@
+"""The window stays responsive while a chain runs on a large image, and the chain stays fast.
+
+Times are compared with times of the same run, never with a clock's: machines differ. The one absolute bound is that of
+our own slots.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from gui_actions import click, wait_sweeps
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+SIDE = 2048
+WATCH = 8.0  # seconds
+SLOT = 0.015  # seconds
+MOST_WAIT = 1.3
+LEAST_SPEED = 0.8
+
+
+def large():
+    """A photograph-like picture of 2048 x 2048 pixels."""
+    tile = mosaic()[0]
+    repeats = (-(-SIDE // tile.shape[0]), -(-SIDE // tile.shape[1]), 1)
+    return np.ascontiguousarray(np.tile(tile, repeats)[:SIDE, :SIDE])
+
+
+class Heart:
+    """A beat every ten milliseconds on the GUI thread, and how long each one had to wait."""
+
+    def __init__(self, parent):
+        from qtpy.QtCore import QTimer
+
+        self.waits = []
+        self._last = time.perf_counter()
+        self.timer = QTimer(parent)
+        self.timer.setInterval(10)
+        self.timer.timeout.connect(self._beat)
+
+    def _beat(self):
+        now = time.perf_counter()
+        self.waits.append(now - self._last)
+        self._last = now
+
+    def listen(self, qtbot, seconds):
+        self.waits, self._last = [], time.perf_counter()
+        self.timer.start()
+        qtbot.wait(int(1000 * seconds))
+        self.timer.stop()
+        return float(np.percentile(self.waits, 99))
+
+
+def watched(monkeypatch, owner, names, spent):
+    """Note how long each call of some methods takes."""
+    for name in names:
+        inner = getattr(owner, name)
+
+        def timed(*given, inner=inner, name=name, **named):
+            began = time.perf_counter()
+            try:
+                return inner(*given, **named)
+            finally:
+                spent.append((time.perf_counter() - began, name))
+
+        monkeypatch.setattr(owner, name, timed)
+
+
+class Figures(NamedTuple):
+    """What was measured: seconds, and sweeps a second."""
+
+    slot: float
+    live_wait: float
+    still_wait: float
+    live_speed: float
+    alone_speed: float
+    updates: float
+
+    def good(self):
+        calm = self.live_wait < MOST_WAIT * self.still_wait
+        return self.slot < SLOT and calm and self.live_speed > LEAST_SPEED * self.alone_speed
+
+    def __str__(self):
+        return (
+            f"slots p99 {1000 * self.slot:.1f} ms; heartbeat p99 {1000 * self.live_wait:.0f} ms live, "
+            f"{1000 * self.still_wait:.0f} ms without sampler: {self.live_wait / self.still_wait:.2f}; "
+            f"{self.live_speed:.1f} sweeps/s live, {self.alone_speed:.1f} alone: "
+            f"{self.live_speed / self.alone_speed:.2f}; {self.updates:.1f} updates/s"
+        )
+
+
+def measured(panel, qtbot, heart, spent):
+    """One window of live sampling, the same updates without it, and the same sweeps by themselves."""
+    from qtpy.QtCore import QTimer
+
+    live, layers = panel.session.part.live, panel.session.segmentation.layers
+    spent.clear()
+    before, began = live.snapshot, time.perf_counter()
+    live_wait = heart.listen(qtbot, WATCH)
+    after, ended = live.snapshot, time.perf_counter()
+    updates = sum(name == "show_labels" for _, name in spent)
+    slot = float(np.percentile([t for t, _ in spent], 99))
+
+    click(qtbot, panel.pause_button)
+    qtbot.wait(800)
+    seen = [layers.labels.data.copy(), np.roll(layers.labels.data, 1)]
+    painter = QTimer(panel)
+    painter.setInterval(int(1000 * WATCH / updates))
+    painter.timeout.connect(lambda: layers.show_labels((), seen[int(time.perf_counter() * 10) % 2]))
+    painter.start()
+    heart.listen(qtbot, 1)
+    still_wait = heart.listen(qtbot, WATCH)
+    painter.stop()
+
+    count = after.sweep - before.sweep
+    start = time.perf_counter()
+    *_, alone = gsw.sample(live.problem, count, state=before.state, interval=0.05)
+    alone_speed = count / (time.perf_counter() - start)
+    assert np.array_equal(alone.labels, after.labels)
+    return Figures(slot, live_wait, still_wait, count / (ended - began), alone_speed, updates / WATCH)
+
+
+@pytest.mark.timing
+def test_a_large_image_live(viewer, qtbot, monkeypatch):
+    """Slots under 15 ms, a heartbeat as calm as without the sampler, the sampler at 80 % of its speed.
+
+    Others may use the machine at the same time, which can only make the figures worse: what is not good is measured
+    again, twice at most.
+    """
+    from napari_gsw.widgets.layers.result_layers import ResultLayers
+    from napari_gsw.widgets.panel.panel import SegmentationPanel
+    from napari_gsw.widgets.session.session import Session
+
+    spent = []
+    watched(monkeypatch, Session, ["_tick", "_layer_removed", "_moved"], spent)
+    watched(monkeypatch, ResultLayers, ["show_labels"], spent)
+    watched(monkeypatch, SegmentationPanel, ["_framed", "_hover", "_layers_changed"], spent)
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(large(), name="large")
+    panel.form.controls["sweeps"].set_value(1_000_000)
+    click(qtbot, panel.run_button)
+    wait_sweeps(qtbot, panel, 10)
+    heart = Heart(panel)
+    for _ in range(3):
+        heart.listen(qtbot, 2)  # warm
+        figures = measured(panel, qtbot, heart, spent)
+        print(f"\n{figures}")
+        if figures.good():
+            break
+        click(qtbot, panel.pause_button)
+    panel.shut_down()
+    assert figures.good(), str(figures)
+
+
+@pytest.mark.timing
+def test_compilation_does_not_freeze_the_window(tmp_path):
+    """In a new process without any cache: it says that it compiles, and the heart beats on."""
+    script = (
+        "import sys, time, numpy as np, napari\n"
+        "from qtpy.QtCore import QTimer\n"
+        "from qtpy.QtWidgets import QApplication\n"
+        "viewer = napari.Viewer(show=True)\n"
+        "viewer.add_image(np.random.default_rng(0).random((60, 80)))\n"
+        "_, panel = viewer.window.add_plugin_dock_widget('napari-gsw', 'GSW segmentation')\n"
+        "app, beats, said = QApplication.instance(), [time.perf_counter()], set()\n"
+        "timer = QTimer(); timer.setInterval(10); timer.timeout.connect(lambda: beats.append(time.perf_counter()))\n"
+        "end = time.time() + 1\n"
+        "while time.time() < end: app.processEvents()\n"
+        "timer.start(); panel.form.controls['sweeps'].set_value(50); panel.run_button.click()\n"
+        "beats[:] = [time.perf_counter()]; end = time.time() + 240\n"
+        "while panel.session.state != 'done' and time.time() < end:\n"
+        "    app.processEvents(); time.sleep(0.001); said.add(panel.progress.status.text())\n"
+        "waits = np.diff(beats)\n"
+        "print('RESULT', panel.session.state, any('ompiling' in s for s in said),\n"
+        "      np.percentile(waits, 99), waits.max(), beats[-1] - beats[0])\n"
+        "panel.shut_down(); viewer.close()\n"
+    )
+    room = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NAPARI_CONFIG": ""}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=room, timeout=400)
+    line = next(x for x in found.stdout.splitlines() if x.startswith("RESULT")).split()
+    state, compiling, usual, longest, whole = line[1], line[2], float(line[3]), float(line[4]), float(line[5])
+    print(found.stdout)
+    assert state == "done"
+    assert compiling == "True"
+    assert usual < 0.02 * whole
+    assert longest < 0.1 * whole

@@ -1,0 +1,237 @@
+"""Stacks, channels, time, the visible part and regions of interest, as they come in napari."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tifffile
+
+import napari_gsw as gsw
+from gui_actions import click, wait_done, wait_for
+from napari_gsw.evaluation.partition_scores import variation_of_information
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+
+
+def flat(height=40, width=50, seed=0):
+    """Two grey halves with noise."""
+    rng = np.random.default_rng(seed)
+    image = np.where(np.arange(width) < width // 2, 60.0, 160.0) + rng.normal(0, 12, (height, width))
+    return image.clip(0, 255).astype(np.uint8)
+
+
+def same(a, b):
+    return variation_of_information(a, b) == pytest.approx(0, abs=1e-9)
+
+
+def few(panel, sweeps=25):
+    panel.form.controls["sweeps"].set_value(sweeps)
+
+
+# ---- the source alone, without a window
+
+
+@pytest.fixture
+def model():
+    from napari.components import ViewerModel
+
+    return ViewerModel()
+
+
+def source(model, layer, **more):
+    from napari_gsw.widgets.layers.source import Source, place_of
+
+    return Source(layer, **{**place_of(model, layer), **more})
+
+
+def test_axes_of_every_kind(model):
+    cases = [
+        (dict(), (40, 50), dict(), "YX", (40, 50), [()]),
+        (dict(rgb=True), (40, 50, 3), dict(), "YXS", (40, 50), [()]),
+        (dict(), (5, 40, 50), dict(depth=3), "ZYX", (5, 40, 50), [()]),
+        (dict(), (3, 40, 50), dict(channel_axis=0), "CYX", (40, 50), [()]),
+        (dict(), (3, 40, 50), dict(), "YX", (3, 40, 50), [(0,), (1,), (2,)]),
+        (dict(), (2, 3, 40, 50), dict(depth=3), "ZYX", (2, 3, 40, 50), [(0,), (1,)]),
+        (dict(), (2, 3, 40, 50), dict(channel_axis=1), "CYX", (2, 1, 40, 50), [(0,), (1,)]),
+        (dict(), (2, 3, 4, 8, 9), dict(channel_axis=1, depth=3), "CZYX", (2, 1, 4, 8, 9), [(0,), (1,)]),
+        (dict(rgb=True), (2, 40, 50, 3), dict(), "YXS", (2, 40, 50), [(0,), (1,)]),
+    ]
+    for look, shape, how, axes, labels, positions in cases:
+        data = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8 if look else np.uint16)
+        layer = model.add_image(data, **look)
+        made = source(model, layer, **how)
+        made.check()
+        assert made.axes == axes, shape
+        assert made.label_shape == labels, shape
+        assert made.positions == positions, shape
+        first = made.image(positions[-1])
+        assert first.ndim == len(axes)
+        assert np.zeros(labels)[made.index(positions[-1])].shape == made.space
+
+
+def test_labels_lie_on_the_image_beside_every_channel(model):
+    layer = model.add_image(np.zeros((2, 4, 10, 12)), scale=(1, 2, 3, 4), translate=(0, 1, 2, 3))
+    made = source(model, layer, channel_axis=1)
+    labels = model.add_labels(np.ones(made.label_shape, np.uint16), **made.geometry())
+    for channel in range(4):
+        here = layer.data_to_world((1, channel, 5, 6))
+        assert labels.get_value(here, world=True) == 1
+        assert np.allclose(np.asarray(labels.world_to_data(here))[[0, 2, 3]], (1, 5, 6))
+
+
+def test_the_visible_part_lies_where_it_was(model):
+    rotated = model.add_image(np.zeros((100, 120)), scale=(2, 3), translate=(5, 6), rotate=30)
+    made = source(model, rotated, where="view", corners=((10, 20), (49, 79)))
+    made.check()
+    assert made.space == (40, 60)
+    labels = model.add_labels(np.ones(made.label_shape, np.uint16), **made.geometry())
+    assert np.allclose(labels.data_to_world((0, 0)), rotated.data_to_world((10, 20)))
+    assert np.allclose(labels.data_to_world((7, 9)), rotated.data_to_world((17, 29)))
+
+
+def test_shapes_of_another_scale_make_the_right_mask(model):
+    image = model.add_image(np.zeros((100, 120)), scale=(2, 2), translate=(10, 20))
+    box = np.array([[30, 40], [30, 100], [90, 100], [90, 40]], float)  # world
+    shapes = model.add_shapes([box], shape_type="rectangle")
+    mask = source(model, image, mask=shapes).mask_at(())
+    rows, columns = np.nonzero(mask)
+    assert (rows.min(), rows.max()) == (10, 40)
+    assert (columns.min(), columns.max()) == (10, 40)
+    round_one = model.add_shapes([box], shape_type="ellipse")
+    disc = source(model, image, mask=round_one).mask_at(())
+    assert disc.sum() == pytest.approx(np.pi * 15**2, rel=0.05)
+
+
+def test_what_does_not_fit_says_so(model):
+    from napari_gsw.widgets.layers.source import Source
+
+    image = model.add_image(np.zeros((2, 2, 3, 8, 9)), name="five")
+    with pytest.raises(gsw.InputError, match="which of its axes holds channels"):
+        source(model, image, depth=3).check()
+    source(model, image, depth=3, channel_axis=2).check()
+    empty = model.add_image(np.zeros((4, 5)), name="e")
+    with pytest.raises(gsw.InputError, match="another shape"):
+        source(model, empty, channels=(image,)).check()
+    with pytest.raises(gsw.InputError, match="nothing of 'e' is visible"):
+        source(model, empty, where="view", corners=((9, 9), (20, 20))).check()
+    # napari itself cannot show an empty array, but a layer may be given one.
+    nothing = SimpleNamespace(name="none", data=np.zeros((4, 0)), ndim=2, multiscale=False, rgb=False)
+    with pytest.raises(gsw.InputError, match="'none' has no pixel"):
+        Source(nothing).check()
+
+
+# ---- in the window
+
+
+@pytest.mark.gui
+def test_a_stack_slice_by_slice(panel, qtbot, tmp_path):
+    stack = np.stack([flat(seed=s) for s in range(3)])
+    panel.viewer.add_image(stack, name="t", axis_labels=("t", "y", "x"), scale=(1, 0.5, 0.5))
+    assert panel.chooser.depth.currentData() == 2  # time is not space
+    few(panel)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    labels = panel.viewer.layers["t [GSW]"]
+    assert labels.data.shape == stack.shape
+    for t in range(3):
+        assert same(labels.data[t], gsw.segment(stack[t], axes="YX", sweeps=25).labels)
+    # What goes on through the stack keeps its number.
+    assert labels.data[0, 20, 5] == labels.data[1, 20, 5] == labels.data[2, 20, 5]
+    panel.export.export(tmp_path)
+    wait_for(qtbot, lambda: (tmp_path / "labels.tif").exists())
+    with tifffile.TiffFile(tmp_path / "labels.tif") as file:
+        assert file.series[0].axes == "TYX"
+        assert file.series[0].shape == stack.shape
+    assert (tmp_path / "002.trace.csv").exists()
+
+
+@pytest.mark.gui
+def test_this_slice_only_then_another(panel, qtbot):
+    stack = np.stack([flat(seed=s) for s in range(4)])
+    viewer = panel.viewer
+    viewer.add_image(stack, name="s")
+    panel.chooser.depth.setCurrentIndex(panel.chooser.depth.findData(2))
+    panel.chooser.depth.activated.emit(1)
+    panel.chooser.where.choose("slice")
+    viewer.dims.set_point(0, 2)
+    few(panel)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    labels = viewer.layers["s [GSW]"]
+    assert [bool(labels.data[z].any()) for z in range(4)] == [False, False, True, False]
+    viewer.dims.set_point(0, 0)
+    panel.chooser.where.chosen.emit()
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: labels.data[0].any())
+    wait_done(qtbot, panel)
+    assert same(labels.data[0], gsw.segment(stack[0], axes="YX", sweeps=25).labels)
+    assert same(labels.data[2], gsw.segment(stack[2], axes="YX", sweeps=25).labels)
+    # A stroke goes to the slice it was made on.
+    labels.selected_label = 33
+    labels.brush_size = 9
+    labels.paint((0, 20, 10), 33)
+    wait_for(
+        qtbot, lambda: panel.session.run is None and (panel.session.segmentation.parts[(0,)].live.numbers == 33).any()
+    )
+    assert not (panel.session.segmentation.parts[(2,)].live.numbers == 33).any()
+
+
+@pytest.mark.gui
+def test_channels_in_one_layer_and_in_several(panel, qtbot):
+    red, green = flat(seed=1), flat(seed=2).T[:40, :40].repeat(2, axis=1)[:, :50]
+    both = np.stack((red, green))
+    expected = gsw.segment(both, axes="CYX", sweeps=25).labels
+    viewer = panel.viewer
+    one = viewer.add_image(both, name="one", axis_labels=("c", "y", "x"))
+    panel.choose_image(one)
+    few(panel)
+    assert panel.chooser.channel_axis.currentData() == 0
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert same(viewer.layers["one [GSW]"].data, expected)
+    first, second = viewer.add_image(red, name="red"), viewer.add_image(green, name="green")
+    panel.choose_image(first)
+    action = next(a for a in panel.chooser.also.menu().actions() if a.text() == "green")
+    action.trigger()
+    assert panel.chooser.also.text() == "With green"
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: "red [GSW]" in viewer.layers)
+    wait_done(qtbot, panel)
+    assert same(viewer.layers["red [GSW]"].data, expected)
+    assert {"red", "green"} <= set(viewer.layers["red [GSW]"].features.columns)
+    assert second in viewer.layers
+
+
+@pytest.mark.gui
+def test_the_visible_part_only(panel, qtbot):
+    viewer = panel.viewer
+    image = mosaic()[0]
+    layer = viewer.add_image(image, name="m", scale=(2, 2), translate=(7, 9))
+    viewer.camera.center = (0, 7 + 2 * 120, 9 + 2 * 160)
+    viewer.camera.zoom *= 3
+    qtbot.wait(200)
+    panel.chooser.where.choose("view")
+    few(panel)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    labels = viewer.layers["m [GSW]"]
+    assert labels.data.size < image[..., 0].size / 2
+    start = np.round(layer.world_to_data(labels.data_to_world((0, 0)))).astype(int)
+    part = image[start[0] : start[0] + labels.data.shape[0], start[1] : start[1] + labels.data.shape[1]]
+    assert same(labels.data, gsw.segment(part, axes="YXS", sweeps=25, view="clusters").labels)
+
+
+@pytest.mark.gui
+def test_lazy_arrays(panel, qtbot):
+    import dask.array as da
+
+    image = flat()
+    panel.viewer.add_image(da.from_array(image, chunks=20), name="lazy", contrast_limits=(0, 255))
+    few(panel)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert same(panel.viewer.layers["lazy [GSW]"].data, gsw.segment(image, axes="YX", sweeps=25).labels)

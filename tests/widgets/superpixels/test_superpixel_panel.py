@@ -1,0 +1,183 @@
+"""The Superpixels widget in a real window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from gui_actions import click, drag, press_key, wait_done, wait_for
+from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+@pytest.fixture
+def cutter(viewer):
+    _, widget = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
+    yield widget
+    widget.shut_down()
+
+
+@pytest.fixture
+def made(cutter, viewer, qtbot):
+    viewer.add_image(mosaic()[0], name="m", scale=(0.5, 0.5), translate=(3, 4), units=("um", "um"))
+    cutter.settings_widgets["site_size"].value = 300
+    click(qtbot, cutter.make_button.native)
+    wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
+    return cutter
+
+
+def settled(cutter, sites):
+    return cutter.count.value.startswith(f"{sites:,} sites")
+
+
+def test_a_layer_where_the_image_is(made, viewer):
+    layer, image = made.layer, viewer.layers["m"]
+    assert layer.name == "m [superpixels]"
+    assert layer.contour == 1
+    for what in ("scale", "translate"):
+        assert np.array_equal(getattr(layer, what), getattr(image, what))
+    assert layer.units == image.units
+    assert layer.axis_labels == image.axis_labels
+    expected = superpixels(picture(image.data), gsw.Settings(site_size=300))
+    assert np.array_equal(layer.data, expected)
+    assert settled(made, int(expected.max()))
+    assert "borders" in made.count.value
+
+
+def test_the_number_is_told_before(cutter, viewer, qtbot):
+    assert "Open an image" in cutter.count.value
+    assert not cutter.make_button.enabled
+    viewer.add_image(mosaic()[0], name="m")
+    assert cutter.make_button.enabled
+    cutter.settings_widgets["site_size"].value = 100
+    assert cutter.count.value == "about 768"
+    cutter.settings_widgets["site_size"].value = 200
+    assert cutter.count.value == "about 384"
+    cutter.settings_widgets["superpixels"].value = "grid"
+    assert not cutter.settings_widgets["compactness"].enabled
+
+
+def test_live_preview_follows(cutter, viewer, qtbot):
+    viewer.add_image(mosaic()[0], name="m")
+    cutter.settings_widgets["superpixels"].value = "grid"
+    click(qtbot, cutter.preview.native)
+    for size in (400, 300, 100):
+        cutter.settings_widgets["site_size"].value = size
+    wait_for(qtbot, lambda: cutter.layer is not None and settled(cutter, int(cutter.layer.data.max())))
+    first = int(cutter.layer.data.max())
+    cutter.settings_widgets["site_size"].value = 900
+    wait_for(qtbot, lambda: cutter.layer.data.max() < first)
+    assert len(viewer.layers) == 2
+
+
+def test_painting_merges_and_splits(made, viewer, qtbot):
+    from qtpy.QtCore import Qt
+
+    layer = made.layer
+    before = layer.data.copy()
+    count = len(np.unique(before))
+    y, x = 120, 160
+    right = x
+    while before[y, right] == before[y, x]:
+        right += 1
+    viewer.layers.selection.active = layer
+    layer.mode, layer.brush_size, layer.selected_label = "paint", 4, int(before[y, x])
+    drag(qtbot, viewer, layer, [(y, c) for c in range(x, right + 6)])
+    wait_for(qtbot, lambda: len(np.unique(layer.data)) < count)
+    joined = int(before[y, right + 2])
+    assert (layer.data[before == joined] == before[y, x]).all()
+    wait_for(qtbot, lambda: settled(made, len(np.unique(layer.data))))
+    press_key(qtbot, viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    wait_for(qtbot, lambda: np.array_equal(layer.data, before))
+    press_key(qtbot, viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier)
+    wait_for(qtbot, lambda: len(np.unique(layer.data)) < count)
+    press_key(qtbot, viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    wait_for(qtbot, lambda: np.array_equal(layer.data, before))
+
+    press_key(qtbot, viewer, Qt.Key.Key_M)  # a new label
+    new = layer.selected_label
+    assert new > before.max()
+    drag(qtbot, viewer, layer, [(60, 60), (60, 62)])
+    wait_for(qtbot, lambda: (layer.data == new).any() and len(np.unique(layer.data)) > count)
+    wait_for(qtbot, lambda: settled(made, len(np.unique(layer.data))))
+    for number in np.unique(layer.data):
+        from skimage.measure import label
+
+        assert label(layer.data == number, connectivity=1).max() == 1
+
+
+def test_gsw_takes_the_mended_superpixels(made, viewer, qtbot):
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation", tabify=False)
+    panel.form.controls["sweeps"].set_value(20)
+    panel.sites.choose(made.layer)
+    made.layer.paint((60, 60), int(made.layer.data.max()) + 1)
+    wait_for(qtbot, lambda: not made.painter._brush.busy)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert panel.session.part.live.problem.n == len(np.unique(made.layer.data))
+    panel.shut_down()
+
+
+def test_new_superpixels_are_taken_by_an_open_panel(panel, viewer, qtbot):
+    viewer.add_image(mosaic()[0], name="m")
+    _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
+    cutter.make()
+    wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
+    assert panel.sites.value() is cutter.layer
+    cutter.shut_down()
+
+
+def test_inside_a_shape(cutter, viewer, qtbot):
+    viewer.add_image(mosaic()[0], name="m")
+    shapes = viewer.add_shapes([np.array([[20, 20], [20, 200], [150, 200], [150, 20]])], name="roi")
+    cutter.region.value = shapes
+    click(qtbot, cutter.make_button.native)
+    wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
+    assert not cutter.layer.data[160:].any()
+    assert (cutter.layer.data[30:140, 30:190] > 0).all()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monkeypatch, kind):
+    def broken(*_):
+        raise kind("out of ink")
+
+    monkeypatch.setattr("napari_gsw.widgets.superpixels.superpixel_panel.superpixels", broken)
+    viewer.add_image(mosaic()[0], name="m")
+    click(qtbot, cutter.make_button.native)
+    wait_for(qtbot, lambda: cutter.worker is None)
+    assert cutter.count.value == "out of ink"
+    assert cutter.make_button.text == "Make superpixels"
+    assert cutter.make_button.enabled
+
+
+def test_closing_or_removing_in_the_middle(viewer, qtbot):
+    dock, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
+    viewer.add_image(np.random.default_rng(0).random((900, 900)), name="big")
+    cutter.make()
+    worker = cutter.worker
+    del viewer.layers["big"]
+    wait_for(qtbot, lambda: cutter.worker is None)
+    assert len(viewer.layers) == 0
+    viewer.add_image(np.random.default_rng(0).random((900, 900)), name="big")
+    cutter.make()
+    worker = cutter.worker
+    dock.destroyOnClose()
+    wait_for(qtbot, lambda: not worker.is_running)
+    assert len(viewer.layers) == 1
+
+
+def test_a_stack_of_slices(cutter, viewer, qtbot):
+    stack = np.stack([mosaic()[0][..., 0]] * 3)
+    viewer.add_image(stack, name="t", axis_labels=("t", "y", "x"))
+    assert "in each of 3 slices" in cutter.count.value
+    click(qtbot, cutter.make_button.native)
+    wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
+    slices = [set(np.unique(cutter.layer.data[t])) for t in range(3)]
+    assert not slices[0] & slices[1]
