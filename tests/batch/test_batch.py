@@ -447,7 +447,7 @@ def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(folder, alone, tmp_pat
         begun.append(image.shape)
 
         def stages(stage, snapshot):
-            if stage == "sampling" and len(begun) == 2:
+            if stage.name == "sampling" and len(begun) == 2:
                 os.kill(os.getpid(), signal.SIGINT)
             return report(stage, snapshot)
 

@@ -147,7 +147,7 @@ def test_a_report_hears_of_every_stage_and_can_stop_the_chain():
     heard = []
 
     def report(stage, snapshot):
-        heard.append((stage, snapshot and snapshot.sweep))
+        heard.append((stage.name, snapshot and snapshot.sweep))
         return snapshot is not None and snapshot.sweep >= 20
 
     result = gsw.segment(IMAGE, sweeps=10_000, report=report)

@@ -39,7 +39,7 @@ UNCERTAINTY_EVERY, TABLE_EVERY, PATIENCE = 0.5, 1.0, 40.0
 # How far the threads that sweep step back; see nice(2).
 NICE = 10
 
-Maker = Callable[[Callable[[str], None]], Part]
+Maker = Callable[[Callable[[Stage], None]], Part]
 Order = Callable[[LiveChain], object]
 
 
