@@ -10,14 +10,14 @@ import napari_gsw as gsw
 from napari_gsw.core.jit import jit
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.sampler.chain import Chain, step
-from napari_gsw.core.sampler.chain_kernels import advance_with_splits
-from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
-from napari_gsw.core.sampler.moves.cluster_kernels import grown
-from napari_gsw.core.sampler.records import Bonds
+from napari_gsw.core.sampler.chain_kernels import advance
+from napari_gsw.core.sampler.moves.cluster_kernels import with_slots
+from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.records import USED, Bonds
 from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Moves
-from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.start import start_chain
 from napari_gsw.core.sampler.tempering import NEVER
 
 BATCHES = 100
@@ -47,38 +47,28 @@ def posterior(
 
 
 @jit
-def _codes(
-    evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves, regroups,
-    burn_in, sweeping, sweeps,
-):  # fmt: skip
-    """The partition after each sweep, as a number in base n; without sweeping, after its split-merge moves alone.
-
-    `burn_in` is an argument since numba would compile the kernels once more for a literal; it never ends, so that no
-    draws are kept.
-    """
+def _codes(target, made, walker, draws, schedule, splits, rng, sweeps):
+    """The partition after each sweep, as a number in base n. The burn-in never ends, so that no draws are kept."""
     codes = np.zeros(sweeps, np.int64)
     trace = np.zeros((1, 3))
-    n = labels.size
     for t in range(sweeps):
-        if sweeping and moves.splits == 0:
-            clusters = kernels.advance(
-                evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves,
-                regroups, burn_in, trace,
-            )  # fmt: skip
-        elif sweeping:
-            clusters = advance_with_splits(
-                evidence, graph, tables, made, seeds, labels, clusters, work, kept, draws, rng, cooling, moves,
-                regroups, burn_in, trace,
-            )  # fmt: skip
-        else:
-            for _ in range(moves.splits):
-                if work.slots[0] == clusters.size.size:
-                    clusters = grown(clusters, 2 * clusters.size.size)
-                split_kernels.split_or_merge(
-                    evidence, graph, tables, seeds, labels, clusters, work, moves, cooling.coldness, rng
-                )
-        for k in canonical(labels):
-            codes[t] = codes[t] * n + k
+        walker = advance(target, made, walker, draws, schedule, splits, rng, trace)
+        for k in canonical(walker.labels):
+            codes[t] = codes[t] * walker.labels.size + k
+    return codes
+
+
+@jit
+def _codes_of_splits(target, walker, moves, coldness, rng, rounds):
+    """The same of split-merge moves alone, without a sweep."""
+    codes = np.zeros(rounds, np.int64)
+    for t in range(rounds):
+        for _ in range(moves.splits):
+            if walker.work.slots[USED] == walker.clusters.size.size:
+                walker = with_slots(walker, 2 * walker.clusters.size.size)
+            split_or_merge(target, walker, moves, coldness, rng)
+        for k in canonical(walker.labels):
+            codes[t] = codes[t] * walker.labels.size + k
     return codes
 
 
@@ -93,6 +83,12 @@ class Agreement:
     reached: int  # partitions visited
     support: int
     stray: int  # visits outside the support
+
+
+def agrees(agreement: Agreement) -> bool:
+    """Total variation and pairs within Monte-Carlo error, and no partition missed that ten visits were expected of."""
+    inside = agreement.total_variation < 2.5 * agreement.noise + 1e-4 and agreement.pair_z < 5.0
+    return agreement.stray == 0 and agreement.missed < 1e-4 and inside
 
 
 def agreement(
@@ -116,11 +112,15 @@ def agreement(
         regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
     rows, exact = posterior(problem, seeds, coldness)
     cooling = TEMPERATE._replace(coldness=coldness)
-    chain = start(problem, made, regroups, 0, seed, None, seeds, cooling, moves)
-    codes = _codes(
-        problem.evidence, problem.adjacency, problem.tables, made, chain.seeds, chain.labels, chain.clusters,
-        chain.work, chain.posterior, chain.draws.table, chain.rng, cooling, moves, regroups, NEVER, sweeping, sweeps,
-    )  # fmt: skip
+    options = SamplerOptions(made, regroups, NEVER, cooling, moves)
+    chain = start_chain(problem, options, seed, None, seeds)
+    if sweeping:
+        splits = moves if moves.splits else None
+        codes = _codes(
+            chain.target, made, chain.walker, chain.draws.table, options.schedule, splits, chain.rng, sweeps
+        )  # fmt: skip
+    else:
+        codes = _codes_of_splits(chain.target, chain.walker, moves, coldness, chain.rng, sweeps)
     return compared(codes, rows, exact)
 
 

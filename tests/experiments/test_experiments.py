@@ -113,12 +113,12 @@ def test_fig4_from_end_to_end(tmp_path, monkeypatch):
 def test_the_same_start_for_every_sampler(tmp_path, monkeypatch):
     """Chains must differ in their bonds alone: without any sweep all stand at the same log posterior."""
     starts = []
-    true_start = fig4.start
-    monkeypatch.setattr(fig4, "start", lambda *a: starts.append(true_start(*a)) or starts[-1])
+    true_start = fig4.start_chain
+    monkeypatch.setattr(fig4, "start_chain", lambda *a: starts.append(true_start(*a)) or starts[-1])
     monkeypatch.setattr(fig4, "step", lambda chain, sweeps: np.zeros((sweeps, 2)))
     example = photograph_tiles(tmp_path)[0]
     fig4.compared(fig4.Task(example, {"paper": 1, "strong": 1}, 0))
-    values = [float(chain.posterior.value[0]) for chain in starts]
+    values = [float(chain.sums.value[0]) for chain in starts]
     five, three = len(fig4.LAMBDAS), len(fig4.RIVALS)
     for group in (values[:five], values[five : 2 * five], values[2 * five : 2 * five + three], values[-three:]):
         assert len(set(group)) == 1

@@ -7,10 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from test_law import agrees
 
 import napari_gsw as gsw
-from exact_posterior import compared, partitions
+from exact_posterior import agrees, compared, partitions
 from napari_gsw.core.jit import jit
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.presets import preset
@@ -83,18 +82,16 @@ def states(m):
 
 
 @jit
-def _visits(evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, burn_in, sweeps):
+def _visits(evidence, graph, prior, walker, rng, burn_in, sweeps):
     """Links and regions after each sweep, as numbers in base n, shape (2, sweeps)."""
     codes = np.zeros((2, sweeps), np.int64)
     trace = np.zeros((1, 3))
-    n = labels.size
+    n = walker.labels.size
     for t in range(sweeps):
-        clusters, tables = crp_kernels.advance(
-            evidence, graph, a, g, regional, link, family, labels, clusters, tables, used, kept, rng, burn_in, trace
-        )
+        walker = crp_kernels.advance(evidence, graph, prior, walker, rng, burn_in, trace)
         for i in range(n):
-            codes[0, t] = codes[0, t] * n + link[i]
-        for k in canonical(labels):
+            codes[0, t] = codes[0, t] * n + walker.link[i]
+        for k in canonical(walker.labels):
             codes[1, t] = codes[1, t] * n + k
     return codes
 
@@ -109,11 +106,8 @@ def check(m, sweeps=200_000):
     links, regions, p = states(m)
     for seed, length in ((0, sweeps), (1, 4 * sweeps)):
         chain = crp._start(m, seed, None)
-        codes = _visits(
-            m.problem.evidence, chain.graph, math.log(m.alpha), math.log(m.gamma or 1.0), m.gamma is not None,
-            chain.links, chain.family, chain.labels, chain.clusters, chain.tables, chain.used, chain.posterior,
-            chain.rng, 0, length,
-        )  # fmt: skip
+        prior = crp_kernels.LinkPrior(math.log(m.alpha), math.log(m.gamma or 1.0), m.gamma is not None)
+        codes = _visits(m.problem.evidence, chain.graph, prior, chain.walker, chain.rng, 0, length)
         found = [compared(code, *law(rows, p)) for code, rows in zip(codes, (links, regions), strict=True)]
         if all(agrees(f) for f in found):
             return
@@ -171,13 +165,13 @@ def test_only_the_rdd_crp_joins_what_does_not_touch():
 @pytest.mark.parametrize("gamma", [None, 1e-2])
 def test_a_chain_goes_on_as_if_it_had_never_stopped(gamma):
     m = LinkModel(planar(n=200, channels=1), 1e-3, gamma)
-    *_, as_int64 = sample(m, 60, seed=4, every=30, burn_in=10)
+    *_, unbroken = sample(m, 60, seed=4, every=30, burn_in=10)
     half = next(sample(m, 30, seed=4, every=30, burn_in=10))
     *_, rest = sample(m, 30, burn_in=10, state=half.state)
-    assert np.array_equal(as_int64.labels, rest.labels)
-    assert as_int64.log_posterior == rest.log_posterior
-    assert np.array_equal(as_int64.together, rest.together)
-    for name, array in as_int64.state.items():
+    assert np.array_equal(unbroken.labels, rest.labels)
+    assert unbroken.log_posterior == rest.log_posterior
+    assert np.array_equal(unbroken.together, rest.together)
+    for name, array in unbroken.state.items():
         assert np.array_equal(array, rest.state[name]), name
 
 

@@ -19,7 +19,8 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.evidence_tables import Evidence
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.start import start_chain
 
 SOURCE = Path(__file__).with_name("reference.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17")
@@ -81,7 +82,7 @@ def write_problem(path: str | Path, problem: Problem, lam: ArrayLike, init: Arra
     if np.isneginf(problem.tables.log_w[1:]).any():
         raise InputError("the C++ reference knows no size limits; take a prior without min_size and max_size")
     made = bonds.fixed(problem, lam)
-    labels = start(problem, made, 0, 0, 0, init, None).labels
+    labels = start_chain(problem, SamplerOptions(made), 0, init).labels
     table, table_start = _every_count(e)
     head = np.array([problem.n, len(g.left), len(table_start), len(e.word), len(table), 0, 0, 0], np.int64)
     with open(path, "wb") as file:

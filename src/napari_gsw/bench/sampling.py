@@ -11,7 +11,8 @@ from napari_gsw.bench.report import Cell, Ratio, Section
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import Chain, step
 from napari_gsw.core.sampler.ensemble import Ensemble
-from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.start import start_chain
 
 # Sites that are visited in one turn on the clock: some milliseconds, so that a turn is seldom interrupted.
 VISITS = 10_000
@@ -48,7 +49,7 @@ class Runner:
 def settled(data: Planted, lam: float, seed: int = 0) -> Chain:
     """A chain of planted data, from the truth and some sweeps on."""
     problem = data.problem
-    chain = start(problem, bonds.fixed(problem, lam), 0, 0, seed, data.truth, None)
+    chain = start_chain(problem, SamplerOptions(bonds.fixed(problem, lam)), seed, data.truth)
     step(chain, max(2, 2 * VISITS // problem.n))
     return chain
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.segment import start_labels
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import step
-from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.start import start_chain, start_labels
 from napari_gsw.core.settings import Settings
 from napari_gsw.evaluation.data_sets import Example
 from napari_gsw.experiments import figures
@@ -73,7 +73,7 @@ def _samplers(model: str, problem: Problem) -> dict[str, Any]:
 
 
 def _run(problem: Problem, made: Any, first: Any, sweeps: int, seed: int) -> Row:
-    chain = start(problem, made, 0, 0, seed, first, None)
+    chain = start_chain(problem, SamplerOptions(made), seed, first)
     value, clusters, seconds, spent = [], [], [], 0.0
     for done in range(0, sweeps, CHUNK):
         began = time.perf_counter()

@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.segment import start_labels
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import Chain, step
 from napari_gsw.core.sampler.ensemble import chain_seeds
 from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.options import SamplerOptions, needs_regroups
+from napari_gsw.core.sampler.records import BEST
+from napari_gsw.core.sampler.sample import begin_chain
 from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, annealed, geometric_ladder, split_moves
-from napari_gsw.core.sampler.start import needs_regroups, start
-from napari_gsw.core.sampler.tempering import Tempered, tempered
+from napari_gsw.core.sampler.start import start_labels
+from napari_gsw.core.sampler.tempering import Tempered
 from napari_gsw.core.settings import Settings
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.pictures import Plan, spread
@@ -99,13 +101,14 @@ def searched(task: Task) -> Row:
 
 def _chain(problem: Problem, settings: Settings, way: Way, seed: int, sweeps: int) -> Chain:
     """A chain that searches in some way; `sweeps` is how many an annealed one takes to cool."""
-    moves = int(needs_regroups(problem)) if settings.regroups is None else settings.regroups
-    made = bonds.from_settings(problem, settings)
-    cooling = annealed(HOT, sweeps) if way.annealing else TEMPERATE
-    splits = split_moves(SPLITS) if way.splits else NO_MOVES
-    first = start_labels(problem, settings, seed)
-    chain = start(problem, made, moves, 0, seed, first, None, cooling, splits)
-    return tempered(chain, geometric_ladder(REPLICAS, HOTTEST), seed) if way.tempering else chain
+    options = SamplerOptions(
+        bonds.from_settings(problem, settings),
+        regroups=int(needs_regroups(problem)) if settings.regroups is None else settings.regroups,
+        cooling=annealed(HOT, sweeps) if way.annealing else TEMPERATE,
+        moves=split_moves(SPLITS) if way.splits else NO_MOVES,
+        ladder=geometric_ladder(REPLICAS, HOTTEST) if way.tempering else None,
+    )
+    return begin_chain(problem, options, seed, start_labels(problem, settings, seed), None)
 
 
 def _run(problem: Problem, settings: Settings, way: Way, seed: int, seconds: float) -> Row:
@@ -117,20 +120,20 @@ def _run(problem: Problem, settings: Settings, way: Way, seed: int, seconds: flo
         step(trial, 10)
         sweeps = max(1, int(COOLING_SHARE * seconds * 10 / (time.perf_counter() - began)))
     chain = _chain(problem, settings, way, seed, sweeps)
-    rises, best, spent = [0.0], [float(chain.posterior.value[1])], 0.0
+    rises, best, spent = [0.0], [float(chain.sums.value[BEST])], 0.0
     while spent < seconds:
         began = time.perf_counter()
         step(chain, CHUNK)
         spent += time.perf_counter() - began
-        if chain.posterior.value[1] > best[-1] and spent <= seconds:
+        if chain.sums.value[BEST] > best[-1] and spent <= seconds:
             rises.append(round(spent, 6))
-            best.append(round(float(chain.posterior.value[1]), 6))
+            best.append(round(float(chain.sums.value[BEST]), 6))
     began = time.perf_counter()
-    end = polished(problem, chain.posterior.best)
+    end = polished(problem, chain.sums.best)
     return {
         "seconds": rises,
         "best": best,
-        "sweeps": int(chain.posterior.counted[0]),
+        "sweeps": chain.sweep,
         "clusters": end.n_clusters,
         "polished": end.log_posterior,
         "polish_seconds": round(time.perf_counter() - began, 6),

@@ -95,7 +95,7 @@ def best_labels(problem: Problem, changes: Mapping[str, Any], seed: int) -> NDAr
     changed = dataclasses.replace(problem, prior=priors.from_settings(settings), settings=settings)
     (chain,) = chains(changed, settings, seed).chains
     step(chain, settings.sweeps)
-    return problem.paint(chain.posterior.best + 1)
+    return problem.paint(chain.sums.best + 1)
 
 
 def reproduce(plan: Plan, manner: JobOptions) -> Rows:

@@ -24,10 +24,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import gammaln
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.region_graph import adjacency
-from napari_gsw.core.model.partition_kernels import canonical
+from napari_gsw.core.graph.region_graph import Adjacency, adjacency
 from napari_gsw.core.model.problem import Problem, check_labels
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.provenance import provenance
@@ -35,11 +34,21 @@ from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, result
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.chain import counted_clusters
-from napari_gsw.core.sampler.records import TRACE, Clusters, RunningSums
-from napari_gsw.core.sampler.snapshot import Snapshot, State, generator
+from napari_gsw.core.sampler.records import TRACE, USED, RunningSums
+from napari_gsw.core.sampler.snapshot import (
+    VERSION,
+    Snapshot,
+    check_version,
+    exported_sums,
+    generator,
+    generator_words,
+    restored_sums,
+    snapshot_of,
+)
 from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.settings import Settings
 from napari_gsw.methods import crp_kernels
+from napari_gsw.methods.crp_kernels import CHILD, ELDER, YOUNGER, LinkPrior, LinkWalker
 
 
 @dataclass(frozen=True)
@@ -159,17 +168,11 @@ def sample(
 
 @dataclass
 class _Chain:
-    """The arrays that a running chain changes in place; see :func:`crp_kernels.relink`."""
+    """What a running chain changes in place."""
 
     model: LinkModel
-    graph: Any
-    links: Ints
-    family: Ints
-    labels: Ints
-    clusters: Clusters
-    tables: Longs
-    used: Longs
-    posterior: RunningSums
+    graph: Adjacency
+    walker: LinkWalker
     rng: np.random.Generator
 
 
@@ -178,13 +181,12 @@ def _drain(chain: _Chain, sweeps: int, every: int, burn_in: int) -> Iterator[Sna
         yield _snapshot(chain, np.empty((0, TRACE)))
     model = chain.model
     gamma = 1.0 if model.gamma is None else model.gamma
+    prior = LinkPrior(math.log(model.alpha), math.log(gamma), model.gamma is not None)
     while sweeps > 0:
         trace = np.empty((min(every, sweeps), TRACE))
-        chain.clusters, chain.tables = crp_kernels.advance(
-            model.problem.evidence, chain.graph, math.log(model.alpha), math.log(gamma), model.gamma is not None,
-            chain.links, chain.family, chain.labels, chain.clusters, chain.tables, chain.used, chain.posterior,
-            chain.rng, burn_in, trace,
-        )  # fmt: skip
+        chain.walker = crp_kernels.advance(
+            model.problem.evidence, chain.graph, prior, chain.walker, chain.rng, burn_in, trace
+        )
         sweeps -= len(trace)
         yield _snapshot(chain, trace)
 
@@ -199,17 +201,13 @@ def _start(model: LinkModel, seed: int, init: ArrayLike | None) -> _Chain:
         if model.gamma is None:
             regions = tables_of(links).astype(np.int32)
     value = log_joint(model, links, regions)
-    posterior = RunningSums(
-        np.array([value, value]),
-        regions.copy(),
-        np.zeros(len(model.problem.edges), np.int64),
-        np.zeros(3, np.int64),
-    )
-    return _assembled(model, links, regions, posterior, np.random.Generator(np.random.SFC64(seed)))
+    together = np.zeros(len(model.problem.edges), np.int64)
+    sums = RunningSums(np.array([value, value]), regions.copy(), together, np.zeros(3, np.int64))
+    return _assembled(model, links, regions, sums, np.random.Generator(np.random.SFC64(seed)))
 
 
 def _assembled(
-    model: LinkModel, links: Ints, regions: Ints, posterior: RunningSums, rng: np.random.Generator, used: int = 0
+    model: LinkModel, links: Ints, regions: Ints, sums: RunningSums, rng: np.random.Generator, used: int = 0
 ) -> _Chain:
     problem, n = model.problem, model.problem.n
     used = max(used, int(regions.max()) + 1)
@@ -217,13 +215,13 @@ def _assembled(
     first = np.unique(tables_of(links), return_index=True)[1]
     tables = np.bincount(regions[first], minlength=len(clusters.size)).astype(np.int64)
     family = np.zeros((5, n), np.int32)
-    family[:3] = -1
+    family[[CHILD, YOUNGER, ELDER]] = -1
     for i, target in enumerate(links.tolist()):
-        crp_kernels.hang(links, family[0], family[1], family[2], i, target)
+        crp_kernels.hang(links, family[CHILD], family[YOUNGER], family[ELDER], i, target)
     counts = np.array([used, int((clusters.size > 0).sum()), len(first), 0])
     # The sampler reads the logarithms of the decay where a Potts model has its couplings.
     graph = adjacency(n, problem.edges, np.log(model.weights))
-    return _Chain(model, graph, links, family, regions, clusters, tables, counts, posterior, rng)
+    return _Chain(model, graph, LinkWalker(links, family, regions, clusters, tables, counts, sums), rng)
 
 
 def _links_within(problem: Problem, regions: Ints) -> Ints:
@@ -247,45 +245,43 @@ def _weights(model: LinkModel) -> Any:
 
 
 def _snapshot(chain: _Chain, trace: Floats) -> Snapshot:
-    sweep, counted, best_sweep = (int(x) for x in chain.posterior.counted)
-    value, best_value = (float(x) for x in chain.posterior.value)
-    edges = len(chain.model.problem.edges)
-    share = chain.posterior.together / counted if counted else np.full(edges, np.nan)
-    best = State(best_sweep, canonical(chain.posterior.best), best_value)
-    return Snapshot(sweep, canonical(chain.labels), value, best, trace, share, (), _exported(chain))
+    return snapshot_of(chain.walker.sums, chain.walker.labels, trace, (), _exported(chain))
 
 
 def _exported(chain: _Chain) -> Mapping[str, NDArray[Any]]:
     """The whole state of a chain as plain arrays."""
-    used = int(chain.used[0])
+    walker = chain.walker
+    used = int(walker.used[USED])
     arrays = {
-        "links": chain.links,
+        "version": VERSION,
+        "links": walker.link,
         # Lists of children keep the order in which sites came, and walks follow it.
-        "family": chain.family[:3],
-        "labels": chain.labels,
-        "seeds": np.full(len(chain.labels), -1, np.int32),
-        "generator": chain.rng.bit_generator.state["state"]["state"],
-        **chain.posterior._asdict(),
-        "moments": chain.clusters.moments[:, :used],
-        "gauss": chain.clusters.gauss[:used],
+        "family": walker.family[[CHILD, YOUNGER, ELDER]],
+        "labels": walker.labels,
+        "seeds": np.full(len(walker.labels), -1, np.int32),
+        "generator": generator_words(chain.rng),
+        **exported_sums(walker.sums),
+        "moments": walker.clusters.moments[:, :used],
+        "gauss": walker.clusters.gauss[:used],
     }
-    return MappingProxyType({name: array.copy() for name, array in arrays.items()})
+    return MappingProxyType({name: np.array(value) for name, value in arrays.items()})
 
 
 def _restored(model: LinkModel, state: Mapping[str, NDArray[Any]]) -> _Chain:
     """The chain whose state was exported."""
+    check_version(state)
     try:
-        posterior = RunningSums(*(state[name].copy() for name in RunningSums._fields))
+        sums = restored_sums(state)
         links, labels, family = (state[name].astype(np.int32) for name in ("links", "labels", "family"))
         moments, gauss, words = state["moments"], state["gauss"], state["generator"]
     except KeyError as missing:
         raise InputError(f"the state of the chain lacks {missing}") from None
-    if (len(labels), len(posterior.together)) != (model.problem.n, len(model.problem.edges)):
+    if (len(labels), len(sums.together)) != (model.problem.n, len(model.problem.edges)):
         raise InputError("the state belongs to another problem")
-    chain = _assembled(model, links, labels, posterior, generator(words), gauss.size)
-    chain.family[:3] = family
-    chain.clusters.moments[:, : gauss.size] = moments
-    chain.clusters.gauss[: gauss.size] = gauss
+    chain = _assembled(model, links, labels, sums, generator(words), gauss.size)
+    chain.walker.family[[CHILD, YOUNGER, ELDER]] = family
+    chain.walker.clusters.moments[:, : gauss.size] = moments
+    chain.walker.clusters.gauss[: gauss.size] = gauss
     return chain
 
 
@@ -307,9 +303,12 @@ def segment(
     problem = prepare(image, settings, sites=sites, mask=mask, report=report)
     snapshot, trace = search(problem, options, seed, report)
     given = {name: array for name, array in (("sites", sites), ("mask", mask)) if array is not None}
-    made = provenance(image, settings, seed, problem, snapshot, given)
-    made["method"] = {"name": "rdd-crp" if isinstance(options, RddCrp) else "dd-crp", **options.to_dict()}
-    return result(Summary(problem, settings, snapshot, [trace]), made)
+    summary = Summary(problem, settings, snapshot, [trace])
+    origin = provenance(image, summary, seed, given)
+    # What is maximised here is the joint probability of links and regions: the Potts model's log posterior is not it.
+    del origin["log_posterior"]
+    origin["method"] = {"name": "rdd-crp" if isinstance(options, RddCrp) else "dd-crp", **options.to_dict()}
+    return result(summary, origin)
 
 
 def search(problem: Problem, options: DdCrp, seed: int = 0, report: Report | None = None) -> tuple[Snapshot, Floats]:

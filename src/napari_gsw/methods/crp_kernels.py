@@ -23,16 +23,67 @@ no move needs to be accepted.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_int64, jit
-from napari_gsw.core.sampler.chain_kernels import compact, note
+from napari_gsw.core.jit import as_int64, inlined, jit
+from napari_gsw.core.sampler.chain_kernels import compact, record_sweep
 from napari_gsw.core.sampler.moves.cluster_kernels import draw, gain, gather, gauss_part, grown
-from napari_gsw.core.sampler.records import Clusters, RunningSums
+from napari_gsw.core.sampler.moves.sweep_kernels import Group, empty_group
+from napari_gsw.core.sampler.records import NOW, USED, Clusters, RunningSums
+
+# Entries of LinkWalker.used beside USED, the first slot that was never used: regions, tables, and the last stamp.
+REGIONS, TABLES, STAMP = 1, 2, 3
+# Rows of LinkWalker.family.
+CHILD, YOUNGER, ELDER, INSIDE, WALKED = 0, 1, 2, 3, 4
+
+
+class LinkPrior(NamedTuple):
+    """Weights of links and of regions."""
+
+    log_alpha: float  # of a link to the site itself; the graph has log f_ij in place of beta
+    log_gamma: float  # of a new region
+    regional: bool  # whether tables are dealt to regions (rdd-CRP) or are regions (dd-CRP)
+
+
+class LinkWalker(NamedTuple):
+    """The state of a chain of links."""
+
+    link: Ints  # (n,) the site that each site points at
+    family: Ints  # (5, n) lists of children (CHILD, YOUNGER, ELDER), stamps (INSIDE), and the sites of a walk (WALKED)
+    labels: Ints  # (n,) slot of each site's region
+    clusters: Clusters
+    tables: Longs  # (slots,) tables of each region
+    used: Longs  # (4,) USED, REGIONS, TABLES, STAMP
+    sums: RunningSums
+
+
+class Options(NamedTuple):
+    """Room to weigh where a part that was cut off may go."""
+
+    region: Longs  # (slots,) regions that it may join
+    noted: Longs  # (slots,) the stamp of the last site that they were noted for
+    fit: Floats  # (slots,) log p(y_A u R) - log p(y_R) of each
+    score: Floats  # (degree + slots + 1,) of each neighbour, then of each region
+    weight: Floats  # (degree + slots + 1,) scratch
+    within: Floats  # (degree + 1,) of the links that stay inside
+
+
+class Part(NamedTuple):
+    """What hangs on a site whose link was cut."""
+
+    site: int
+    old_link: int
+    old: int  # slot of its region
+    members: int
+    all_of_table: bool  # whether the link pointed inside: nothing of the table is left without it
+    length: int  # different words
+    stamp: int
+    fresh: int  # the first free slot
 
 
 @jit
@@ -59,217 +110,237 @@ def cut(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> None:
 
 
 @jit
-def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, found: Ints) -> int:
-    """Write i and all sites whose links lead to it into `found` and stamp them; returns their number."""
-    found[0] = i
+def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, walked: Ints) -> int:
+    """Write i and all sites whose links lead to it into `walked` and stamp them; returns their number."""
+    walked[0] = i
     inside[i] = stamp
     count = as_int64(1)
     at = as_int64(0)
     while at < count:
-        j = as_int64(child[found[at]])
+        j = as_int64(child[walked[at]])
         while j >= 0:
             if inside[j] != stamp:
                 inside[j] = stamp
-                found[count] = j
+                walked[count] = j
                 count += 1
             j = as_int64(younger[j])
         at += 1
     return count
 
 
+@inlined
+def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> Part:
+    """Cut the link of site i, and take what hangs on it out of its region."""
+    family, labels, clusters, used = walker.family, walker.labels, walker.clusters, walker.used
+    child, younger, elder, inside, walked = (
+        family[CHILD], family[YOUNGER], family[ELDER], family[INSIDE], family[WALKED],
+    )  # fmt: skip
+    size, words, moments = clusters.size, clusters.words, clusters.moments
+    old_link = as_int64(walker.link[i])
+    cut(walker.link, child, younger, elder, i)
+    used[STAMP] += 1
+    stamp = used[STAMP]
+    members = walk(child, younger, i, inside, stamp, walked)
+    old = as_int64(labels[i])
+    all_of_table = inside[old_link] == stamp
+    if all_of_table:
+        walker.tables[old] -= 1
+        used[TABLES] -= 1
+    length = as_int64(0)
+    for t in range(members):
+        j = as_int64(walked[t])
+        length = gather(evidence, j, group.word, group.sums, length)
+        for c in range(group.moments.size):
+            group.moments[c] += evidence.moments[j, c]
+    size[old] -= members
+    for t in range(length):
+        words[group.word[t], old] -= group.sums[group.word[t]]
+    if group.moments.size > 0:
+        for c in range(group.moments.size):
+            moments[c, old] = moments[c, old] - group.moments[c] if size[old] > 0 else 0.0
+        pixels = as_int64(words[evidence.pixels, old])
+        clusters.gauss[old] = gauss_part(evidence.gauss, moments, old, pixels, group.nothing)
+    if size[old] == 0:
+        used[REGIONS] -= 1
+    fresh = as_int64(0)
+    while size[fresh] > 0:
+        fresh += 1
+    return Part(i, old_link, old, members, all_of_table, length, stamp, fresh)
+
+
+@inlined
+def fit_regions(
+    evidence: Evidence, graph: Adjacency, walker: LinkWalker, part: Part, group: Group, options: Options, regional: bool
+) -> None:
+    """How well the part fits into each region that it may join: log p(y_A u R) - log p(y_R) into ``options.fit``."""
+    start, neighbour = graph.start, graph.neighbour
+    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
+    clusters, labels, inside = walker.clusters, walker.labels, walker.family[INSIDE]
+    size, words, fit, region, noted = clusters.size, clusters.words, options.fit, options.region, options.noted
+    count = as_int64(0)
+    if regional:
+        for k in range(walker.used[USED] + 1):
+            if size[k] > 0 or k == part.fresh:
+                region[count] = k
+                count += 1
+    else:
+        region[0] = part.fresh
+        count = as_int64(1)
+        for t in range(start[part.site], start[part.site + 1]):
+            k = as_int64(labels[neighbour[t]])
+            if inside[neighbour[t]] != part.stamp and noted[k] != part.stamp:
+                noted[k] = part.stamp
+                region[count] = k
+                count += 1
+    for c in range(count):
+        fit[region[c]] = 0.0
+    for t in range(part.length):
+        d = group.word[t]
+        extra = group.sums[d]
+        if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
+            for c in range(count):
+                at = table_start[d] + words[d, region[c]]
+                fit[region[c]] += table[at + extra] - table[at]
+        else:
+            for c in range(count):
+                fit[region[c]] += gain(evidence, d, as_int64(words[d, region[c]]), as_int64(extra))
+    if group.moments.size > 0:
+        for c in range(count):
+            k = region[c]
+            total = as_int64(words[evidence.pixels, k] + group.sums[evidence.pixels])
+            fit[k] += gauss_part(evidence.gauss, clusters.moments, k, total, group.moments) - clusters.gauss[k]
+
+
+@inlined
+def weigh_links(
+    graph: Adjacency, prior: LinkPrior, walker: LinkWalker, part: Part, options: Options
+) -> tuple[int, int, float, float]:
+    """Weigh every link outside, and every region for a table of its own.
+
+    Returns the number of neighbours, how many of them are inside, the log weight of all links that stay inside, and the
+    score of the link and the region as they were.
+    """
+    start, neighbour, edge, log_f = graph.start, graph.neighbour, graph.edge, graph.beta
+    labels, inside, size, used = walker.labels, walker.family[INSIDE], walker.clusters.size, walker.used
+    fit, score, within, i = options.fit, options.score, options.within, part.site
+    neighbours = as_int64(0)
+    own = as_int64(0)
+    top = prior.log_alpha
+    within[0] = prior.log_alpha
+    old_score = 0.0
+    for t in range(start[i], start[i + 1]):
+        j = as_int64(neighbour[t])
+        f = log_f[edge[t]]
+        if inside[j] == part.stamp:
+            own += 1
+            within[own] = f
+            top = max(top, f)
+            score[neighbours] = -math.inf
+        else:
+            score[neighbours] = f + fit[labels[j]]
+            if j == part.old_link:
+                old_score = score[neighbours]
+        neighbours += 1
+    mass = 0.0
+    for t in range(own + 1):
+        mass += math.exp(within[t] - top)
+    log_within = top + math.log(mass)
+    log_all = math.log(math.exp(prior.log_gamma) + used[TABLES])
+    for k in range(used[USED] + 1):
+        if prior.regional and size[k] > 0:
+            score[neighbours + k] = log_within + math.log(as_int64(walker.tables[k])) - log_all + fit[k]
+        elif k == part.fresh:
+            score[neighbours + k] = log_within + fit[k] + (prior.log_gamma - log_all if prior.regional else 0.0)
+        else:
+            score[neighbours + k] = -math.inf
+    if part.all_of_table:
+        # the region it came from is the free slot if nothing of it is left
+        back = part.old if size[part.old] > 0 else part.fresh
+        old_score = score[neighbours + back] - log_within + (prior.log_alpha if part.old_link == i else 0.0)
+        if part.old_link != i:
+            for t in range(start[i], start[i + 1]):
+                if neighbour[t] == part.old_link:
+                    old_score += log_f[edge[t]]
+    return neighbours, own, log_within, old_score
+
+
+@inlined
+def link_up(evidence: Evidence, walker: LinkWalker, part: Part, group: Group, target: int, new: int) -> None:
+    """Point the part's link at `target` and put the part into slot `new`."""
+    family, clusters, used = walker.family, walker.clusters, walker.used
+    size, words, moments = clusters.size, clusters.words, clusters.moments
+    if size[new] == 0:
+        used[REGIONS] += 1
+    if new == used[USED]:
+        used[USED] += 1
+    hang(walker.link, family[CHILD], family[YOUNGER], family[ELDER], part.site, target)
+    size[new] += part.members
+    for t in range(part.length):
+        words[group.word[t], new] += group.sums[group.word[t]]
+        group.sums[group.word[t]] = 0
+    if group.moments.size > 0:
+        for c in range(group.moments.size):
+            moments[c, new] += group.moments[c]
+            group.moments[c] = 0.0
+        pixels = as_int64(words[evidence.pixels, new])
+        clusters.gauss[new] = gauss_part(evidence.gauss, moments, new, pixels, group.nothing)
+    if new != part.old:
+        for t in range(part.members):
+            walker.labels[family[WALKED][t]] = new
+
+
 @jit
 def relink(
-    evidence: Evidence,
-    graph: Adjacency,
-    log_alpha: float,
-    log_gamma: float,
-    regional: bool,
-    link: Ints,
-    family: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    tables: Longs,
-    used: Longs,
-    value: Floats,
-    rng: np.random.Generator,
-    first: int,
+    evidence: Evidence, graph: Adjacency, prior: LinkPrior, walker: LinkWalker, rng: np.random.Generator, first: int
 ) -> int:
     """Draw the links of sites `first` to n - 1 anew, one after the other, each with the region of what hangs on it.
 
-    ``graph.beta`` holds log f_ij. ``family`` has the rows child, younger, elder, the stamps and the walk; ``used`` the
-    first slot that was never used, the number of regions, the number of tables and the last stamp. Returns the site
-    to go on from when slots have run out (n: all done).
+    ``graph.beta`` holds log f_ij. Returns the site to go on from when slots have run out (n: all done).
     """
-    site_start, word, count = evidence.site_start, evidence.word, evidence.times
-    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
-    site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
-    start, neighbour, edge, log_f = graph.start, graph.neighbour, graph.edge, graph.beta
-    size, words, moments, cached = clusters.size, clusters.words, clusters.moments, clusters.gauss
-    child, younger, elder, inside, found = family[0], family[1], family[2], family[3], family[4]
-    n = labels.size
-    capacity = size.size
-    channels = gauss.size - 3
-    group_word = np.zeros(table_start.size, np.uint32)
-    group_count = np.zeros(table_start.size, np.uint32)
-    group_moments = np.zeros(2 * channels)
-    nothing = np.zeros(2 * channels)
+    start, neighbour = graph.start, graph.neighbour
+    labels, used, value, inside = walker.labels, walker.used, walker.sums.value, walker.family[INSIDE]
+    n, capacity = labels.size, walker.clusters.size.size
+    group = empty_group(evidence)
     most = as_int64(0)
     for i in range(n):
         most = max(most, start[i + 1] - start[i])
-    wanted = np.zeros(capacity, np.int64)  # regions that may be chosen
-    noted = np.zeros(capacity, np.int64)  # the stamp of the last site that they were noted for
-    fit = np.zeros(capacity)  # log p(y_A u R) - log p(y_R) of each
-    score = np.zeros(most + capacity + 1)
-    weight = np.zeros(most + capacity + 1)
-    within = np.zeros(most + 1)
-    gamma = math.exp(log_gamma)
+    room = most + capacity + 1
+    options = Options(
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(most + 1),
+    )
+    score, weight, within = options.score, options.weight, options.within
     for i in range(first, n):
-        if used[0] == capacity:
+        if used[USED] == capacity:
             return i
-        slots = used[0] + 1
-
-        # Cut the link, and take what hangs on i out of its region.
-        old_link = as_int64(link[i])
-        cut(link, child, younger, elder, i)
-        used[3] += 1
-        stamp = used[3]
-        members = walk(child, younger, i, inside, stamp, found)
-        old = as_int64(labels[i])
-        whole_table = inside[old_link] == stamp
-        if whole_table:
-            tables[old] -= 1
-            used[2] -= 1
-        length = as_int64(0)
-        for t in range(members):
-            j = as_int64(found[t])
-            length = gather(site_start, word, count, j, group_word, group_count, length)
-            for c in range(2 * channels):
-                group_moments[c] += site_moments[j, c]
-        size[old] -= members
-        for t in range(length):
-            words[group_word[t], old] -= group_count[group_word[t]]
-        if channels > 0:
-            for c in range(2 * channels):
-                moments[c, old] = moments[c, old] - group_moments[c] if size[old] > 0 else 0.0
-            cached[old] = gauss_part(gauss, moments, old, as_int64(words[pixels, old]), nothing)
-        if size[old] == 0:
-            used[1] -= 1
-
-        # How well it fits into each region that it may join.
-        fresh = as_int64(0)
-        while size[fresh] > 0:
-            fresh += 1
-        candidates = as_int64(0)
-        if regional:
-            for k in range(slots):
-                if size[k] > 0 or k == fresh:
-                    wanted[candidates] = k
-                    candidates += 1
-        else:
-            wanted[0] = fresh
-            candidates = as_int64(1)
-            for t in range(start[i], start[i + 1]):
-                k = as_int64(labels[neighbour[t]])
-                if inside[neighbour[t]] != stamp and noted[k] != stamp:
-                    noted[k] = stamp
-                    wanted[candidates] = k
-                    candidates += 1
-        for c in range(candidates):
-            fit[wanted[c]] = 0.0
-        for t in range(length):
-            d = group_word[t]
-            extra = group_count[d]
-            if tail[d, 0] == 0.0:  # a call for each word would take longer than all the rest
-                for c in range(candidates):
-                    at = table_start[d] + words[d, wanted[c]]
-                    fit[wanted[c]] += table[at + extra] - table[at]
-            else:
-                for c in range(candidates):
-                    m = as_int64(words[d, wanted[c]])
-                    fit[wanted[c]] += gain(table, table_start, table_end, tail, d, m, as_int64(extra))
-        if channels > 0:
-            for c in range(candidates):
-                k = wanted[c]
-                total = as_int64(words[pixels, k] + group_count[pixels])
-                fit[k] += gauss_part(gauss, moments, k, total, group_moments) - cached[k]
-
-        # Weigh every link outside, and every region for a table of its own.
-        options = as_int64(0)
-        own = as_int64(0)
-        top = log_alpha
-        within[0] = log_alpha
-        old_score = 0.0
-        for t in range(start[i], start[i + 1]):
-            j = as_int64(neighbour[t])
-            f = log_f[edge[t]]
-            if inside[j] == stamp:
-                own += 1
-                within[own] = f
-                top = max(top, f)
-                score[options] = -math.inf
-            else:
-                score[options] = f + fit[labels[j]]
-                if j == old_link:
-                    old_score = score[options]
-            options += 1
-        mass = 0.0
-        for t in range(own + 1):
-            mass += math.exp(within[t] - top)
-        log_within = top + math.log(mass)
-        log_all = math.log(gamma + used[2])
-        for k in range(slots):
-            if regional and size[k] > 0:
-                score[options + k] = log_within + math.log(as_int64(tables[k])) - log_all + fit[k]
-            elif k == fresh:
-                score[options + k] = log_within + fit[k] + (log_gamma - log_all if regional else 0.0)
-            else:
-                score[options + k] = -math.inf
-        if whole_table:
-            # the region it came from is the free slot if nothing of it is left
-            back = old if size[old] > 0 else fresh
-            old_score = score[options + back] - log_within + (log_alpha if old_link == i else 0.0)
-            if old_link != i:
-                for t in range(start[i], start[i + 1]):
-                    if neighbour[t] == old_link:
-                        old_score += log_f[edge[t]]
-        chosen = draw(score, weight, options + slots, rng.random())
-
-        # Link it up and put it into the region that was drawn.
-        if chosen < options:
+        slots = used[USED] + 1
+        part = cut_off(evidence, walker, group, i)
+        fit_regions(evidence, graph, walker, part, group, options, prior.regional)
+        neighbours, own, log_within, old_score = weigh_links(graph, prior, walker, part, options)
+        chosen = draw(score, weight, neighbours + slots, rng.random())
+        if chosen < neighbours:
             target = as_int64(neighbour[start[i] + chosen])
             new = as_int64(labels[target])
-            value[0] += score[chosen] - old_score
+            value[NOW] += score[chosen] - old_score
         else:
-            new = chosen - options
+            new = chosen - neighbours
             pick = draw(within, weight, own + 1, rng.random())
             target = as_int64(i)
             if pick > 0:
                 own = as_int64(0)
                 for t in range(start[i], start[i + 1]):
-                    if inside[neighbour[t]] == stamp:
+                    if inside[neighbour[t]] == part.stamp:
                         own += 1
                         if own == pick:
                             target = as_int64(neighbour[t])
-            value[0] += score[chosen] - log_within + within[pick] - old_score
-            tables[new] += 1
-            used[2] += 1
-        if size[new] == 0:
-            used[1] += 1
-        if new == used[0]:
-            used[0] += 1
-        hang(link, child, younger, elder, i, target)
-        size[new] += members
-        for t in range(length):
-            words[group_word[t], new] += group_count[group_word[t]]
-            group_count[group_word[t]] = 0
-        if channels > 0:
-            for c in range(2 * channels):
-                moments[c, new] += group_moments[c]
-                group_moments[c] = 0.0
-            cached[new] = gauss_part(gauss, moments, new, as_int64(words[pixels, new]), nothing)
-        if new != old:
-            for t in range(members):
-                labels[found[t]] = new
+            value[NOW] += score[chosen] - log_within + within[pick] - old_score
+            walker.tables[new] += 1
+            used[TABLES] += 1
+        link_up(evidence, walker, part, group, target, new)
     return n
 
 
@@ -277,45 +348,37 @@ def relink(
 def advance(
     evidence: Evidence,
     graph: Adjacency,
-    log_alpha: float,
-    log_gamma: float,
-    regional: bool,
-    link: Ints,
-    family: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    tables: Longs,
-    used: Longs,
-    posterior: RunningSums,
+    prior: LinkPrior,
+    walker: LinkWalker,
     rng: np.random.Generator,
     burn_in: int,
     trace: Floats,
-) -> tuple[Clusters, Longs]:
-    """Run ``len(trace)`` sweeps in place; ``trace[t]`` becomes log posterior, number of regions and the entropy of
-    their sizes after sweep t.
+) -> LinkWalker:
+    """Run ``len(trace)`` sweeps in place.
 
-    Returns the clusters and the numbers of tables in them, in new arrays if they ran out of slots.
+    ``trace[t]`` (3,) becomes log posterior, number of regions and the entropy of their sizes after sweep t. Returns the
+    walker, with new arrays if slots ran out.
     """
-    value = posterior.value
-    n = labels.size
+    used, n = walker.used, walker.labels.size
     for t in range(trace.shape[0]):
-        if used[0] > 2 * used[1] + 4:
-            moved = compact(labels, clusters, used)
+        if used[USED] > 2 * used[REGIONS] + 4:
+            tables, moved = walker.tables, compact(walker.labels, walker.clusters, used)
             for k in range(moved.size):
                 if moved[k] >= 0:
                     tables[moved[k]] = tables[k]
-            for k in range(used[0], tables.size):
+            for k in range(used[USED], tables.size):
                 tables[k] = 0
         i = as_int64(0)
         while i < n:
-            i = relink(
-                evidence, graph, log_alpha, log_gamma, regional, link, family, labels, clusters, tables, used, value,
-                rng, i,
-            )  # fmt: skip
+            i = relink(evidence, graph, prior, walker, rng, i)
             if i < n:
-                clusters = grown(clusters, 2 * clusters.size.size)
-                wider = np.zeros(clusters.size.size, np.int64)
-                wider[: tables.size] = tables
-                tables = wider
-        note(posterior, graph, labels, clusters.size, used, burn_in, trace[t])
-    return clusters, tables
+                clusters = grown(walker.clusters, 2 * walker.clusters.size.size)
+                tables = np.zeros(clusters.size.size, np.int64)
+                tables[: walker.tables.size] = walker.tables
+                walker = LinkWalker(
+                    walker.link, walker.family, walker.labels, clusters, tables, walker.used, walker.sums
+                )  # fmt: skip
+        record_sweep(
+            walker.sums, graph.left, graph.right, walker.labels, walker.clusters.size, used, burn_in, trace[t]
+        )  # fmt: skip
+    return walker

@@ -93,8 +93,8 @@ def cheapest_cut(graph: csr_array[Any], values: Floats) -> tuple[Mask, float]:
     start, stop = rank[ends.row], rank[ends.col]
     once = start < stop
     # An edge is cut after every rank from that of its one end to the one before its other end.
-    open_lazy = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
-    cut = np.cumsum(open_lazy)[:-1]
+    opened = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
+    cut = np.cumsum(opened)[:-1]
     below = np.cumsum(graph.sum(axis=0)[order])
     cost = cut / below[:-1] + cut / (below[-1] - below[:-1])
     best = int(np.argmin(cost))

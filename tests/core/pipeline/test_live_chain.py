@@ -198,9 +198,10 @@ def test_a_freed_site_is_drawn_from_its_law(problem):
 
 def _chain(problem, labels):
     from napari_gsw.core.sampler import bonds
-    from napari_gsw.core.sampler.start import start
+    from napari_gsw.core.sampler.options import SamplerOptions
+    from napari_gsw.core.sampler.start import start_chain
 
-    return start(problem, bonds.fixed(problem, 1.0), 0, 0, 7, labels, None)
+    return start_chain(problem, SamplerOptions(bonds.fixed(problem, 1.0)), 7, labels)
 
 
 def test_undo_and_redo_go_through_the_chain(problem):

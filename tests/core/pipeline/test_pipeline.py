@@ -255,3 +255,23 @@ def test_ctrl_c_in_a_script_is_an_exception_like_any_other(tmp_path):
     )
     ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert ended.stdout.split()[:2] == ["alive", "True"], ended.stderr[-2000:]
+
+
+@pytest.mark.parametrize("preset", gsw.PRESETS)
+def test_sampling_a_prepared_image_does_what_its_preset_says(preset):
+    """Annealing, tempering, burn-in, moves and start: `sample` and `segment` take one way from settings to a chain."""
+    settings = gsw.preset(preset, sweeps=30, splits=1)
+    result = gsw.segment(IMAGE, settings, seed=4)
+    snapshot = gsw.run(gsw.prepare(IMAGE, settings), settings.sweeps, seed=4)
+    assert np.array_equal(snapshot.trace[:, 0], result.trace.log_posterior)
+    assert np.array_equal(snapshot.labels, result.snapshot.labels)
+    assert np.array_equal(snapshot.together, result.snapshot.together, equal_nan=True)
+    assert snapshot.state.keys() == result.snapshot.state.keys()
+    assert all(np.array_equal(snapshot.state[name], result.snapshot.state[name]) for name in snapshot.state)
+
+
+def test_sampling_a_prepared_image_tempers_where_the_settings_say_so():
+    problem = gsw.prepare(IMAGE, preset="paper", replicas=3, hot=4.0)
+    state = gsw.run(problem, 6).state
+    assert len(state["ladder"]) == 3
+    assert (state["hot"], state["burn_in"]) == (4.0, 3)

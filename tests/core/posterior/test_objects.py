@@ -11,19 +11,7 @@ import napari_gsw as gsw
 from napari_gsw.core.image.object_signal import signal_picture
 from napari_gsw.core.posterior.objects import looks, object_labels, outlined, parted
 from napari_gsw.evaluation.partition_scores import adjusted_rand
-
-CENTRES = [(25, 25), (25, 80), (30, 130), (80, 30), (80, 44), (90, 100), (120, 150)]  # two of them touch
-
-
-def cells(bright=(60, 90, 200, 80, 80, 70, 150), noise=4.0, seed=0):
-    """Nuclei of different brightness on a dark noisy background, and where they are."""
-    rng = np.random.default_rng(seed)
-    image, truth = np.full((140, 170), 12.0), np.zeros((140, 170), int)
-    for number, (centre, value) in enumerate(zip(CENTRES, bright, strict=True), 1):
-        rows, columns = disk(centre, 9, shape=image.shape)
-        image[rows, columns] = value
-        truth[rows, columns] = number
-    return np.clip(image + rng.normal(0, noise, image.shape), 0, 255).astype(np.uint8), truth
+from pictures import cells
 
 
 def test_background_is_about_nothing_and_objects_about_fifty():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.sampler import bonds
+from napari_gsw.core.sampler import bonds, snapshot
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.sampler.chain import step
 from napari_gsw.core.sampler.moves import sweep_kernels
+from napari_gsw.core.sampler.options import SamplerOptions, needs_regroups
+from napari_gsw.core.sampler.records import SWEEPS
 from napari_gsw.core.sampler.schedule import NO_MOVES
-from napari_gsw.core.sampler.start import needs_regroups, start
+from napari_gsw.core.sampler.start import start_chain
 from problems import planar
 
 KINDS = {
@@ -147,8 +150,26 @@ def test_a_state_of_another_problem_is_refused():
         gsw.sample(planar(n=60), 2, state=state)
     with pytest.raises(gsw.InputError, match="another problem"):
         gsw.sample(planar(n=50, channels=2), 2, state=state)
-    with pytest.raises(gsw.InputError, match="lacks 'best'"):
-        gsw.sample(planar(n=50), 2, state={k: v for k, v in state.items() if k != "best"})
+    with pytest.raises(gsw.InputError, match="lacks 'best_labels'"):
+        gsw.sample(planar(n=50), 2, state={k: v for k, v in state.items() if k != "best_labels"})
+
+
+def test_a_state_of_another_format_is_refused():
+    state = dict(gsw.run(planar(n=50), 2).state)
+    for other in (state | {"version": np.array(3)}, {k: v for k, v in state.items() if k != "version"}):
+        with pytest.raises(gsw.InputError, match=r"format [13], and this version of napari-gsw reads format 2"):
+            gsw.sample(planar(n=50), 2, state=other)
+
+
+def test_a_state_has_one_name_a_quantity():
+    """Each name of a state stands in the table of the format, and each of the table's names in the state."""
+    table = snapshot.__doc__
+    state = gsw.run(planar(n=50, channels=1), 3, ladder=(1.0, 0.5)).state
+    rows = table[table.index("version") : table.rindex("====")]
+    named = set(re.findall(r"[a-z_]+", " ".join(re.sub(r"\(.*?\)", "", row[:58]) for row in rows.splitlines())))
+    own = {name for name in state if not name.startswith("hot_")}
+    assert own <= named, own - named
+    assert named - {"hot_", "of", "this"} <= own | {"hot_"}, named - own
 
 
 def test_together_counts_what_was_seen_after_the_burn_in():
@@ -264,8 +285,8 @@ def test_in_a_sweep_that_is_not_full_no_site_joins_a_cluster_it_does_not_touch()
     problem = gsw.Problem.from_counts(counts, [(i, i + 1) for i in range(29)], 0.05, gsw.DirichletProcess(1.0), phi=2.0)
     for share, mixed in ((0.01, False), (1.0, True)):
         moves = NO_MOVES._replace(full=share)
-        chain = start(problem, bonds.fixed(problem, 0.0), 0, 0, 0, truth, None, moves=moves)
-        chain.posterior.counted[0] = 1  # the first sweep is always full
+        chain = start_chain(problem, SamplerOptions(bonds.fixed(problem, 0.0), moves=moves), 0, truth)
+        chain.sums.counted[SWEEPS] = 1  # the first sweep is always full
         step(chain, 60)
         assert bool(set(chain.labels[:10]) & set(chain.labels[20:])) == mixed
 
@@ -277,9 +298,6 @@ def test_full_scans_are_part_of_the_state():
     assert np.array_equal(gsw.run(problem, 12, state=part.state).trace, whole.trace[8:])
     assert not np.array_equal(gsw.run(problem, 12, state=part.state, full_scans=1.0).trace, whole.trace[8:])
     assert np.array_equal(gsw.run(problem, 12, state=part.state, splits=0).trace, whole.trace[8:])
-    plain, early = gsw.run(problem, 20, seed=1), gsw.run(problem, 8, seed=1)
-    old = dict(early.state) | {"splits": early.state["splits"][:4]}  # of before there were sweeps that are not full
-    assert np.array_equal(gsw.run(problem, 12, state=old).trace, plain.trace[8:])
     for share in (0.0, 1.5, np.nan):
         with pytest.raises(gsw.InputError, match="full_scans must be a share"):
             gsw.sample(problem, 1, full_scans=share)
@@ -367,3 +385,25 @@ def test_each_kernel_is_compiled_once():
     compiled = {name: k for name in dir(kernels) if hasattr(k := getattr(kernels, name), "signatures")}
     assert "advance" in compiled
     assert {name: len(k.signatures) for name, k in compiled.items() if len(k.signatures) > 1} == {}
+
+
+# ---- counts beyond the tables
+
+
+@pytest.mark.parametrize("phi", [20.0, 900.0, 1100.0, 5000.0])
+@pytest.mark.parametrize("full_scans", [1.0, 0.3])
+def test_counts_and_evidence_scaled_together_are_the_same_posterior(phi, full_scans):
+    """Counts times 300,000 at fixed evidence say the same, though they lie far beyond the tables: the traces agree."""
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(np.full(6, 0.5), 3)
+    counts = np.array([rng.multinomial(40, shares[i * 3 // 45]) for i in range(45)])
+    edges = [(i, i + 1) for i in range(44)] + [(i, i + 4) for i in range(41)]
+    traces = [
+        gsw.run(
+            gsw.Problem.from_counts(counts * scale, edges, 0.2, gsw.DirichletProcess(2.0), phi, evidence=30.0),
+            25, seed=2, lam=3.0, init=np.arange(45) % 9, full_scans=full_scans,
+        ).trace
+        for scale in (1, 300_000)
+    ]  # fmt: skip
+    assert np.array_equal(traces[0][:, 1], traces[1][:, 1])
+    assert traces[0][:, 0] == pytest.approx(traces[1][:, 0], abs=1e-6)

@@ -7,7 +7,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.sampler import draws as module
-from napari_gsw.core.sampler.chain_kernels import keep
+from napari_gsw.core.sampler.chain_kernels import keep_draw
 from napari_gsw.core.sampler.draws import Draws
 from problems import planar
 
@@ -31,7 +31,7 @@ def advanced(kept, sweep, burn_in, sweeps):
         for _ in range(size):
             sweep += 1
             before = len(kept.kept)
-            keep(kept.table, np.zeros(kept.table.rows.shape[1], np.int32), sweep - burn_in)
+            keep_draw(kept.table, np.zeros(kept.table.rows.shape[1], np.int32), sweep - burn_in)
             kept.table.rows[before : len(kept.kept)] = sweep
     return sweep
 

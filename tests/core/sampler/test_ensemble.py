@@ -13,7 +13,8 @@ import pytest
 from napari_gsw.core.sampler import ensemble
 from napari_gsw.core.sampler.bonds import fixed
 from napari_gsw.core.sampler.ensemble import Ensemble
-from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.start import start_chain
 from problems import planar
 
 
@@ -30,7 +31,7 @@ def test_no_chain_is_left_running_when_another_fails(monkeypatch):
         return found
 
     problem = planar(60)
-    team = Ensemble([start(problem, fixed(problem, 3.0), 0, 0, seed, None, None) for seed in range(2)])
+    team = Ensemble([start_chain(problem, SamplerOptions(fixed(problem, 3.0)), seed) for seed in range(2)])
     with monkeypatch.context() as patch:
         patch.setattr(ensemble, "_advanced", slow_or_broken)
         with pytest.raises(MemoryError):
@@ -44,12 +45,13 @@ def test_chains_go_on_in_a_forked_process():
     script = """
 import os
 from napari_gsw.core.sampler.bonds import fixed
-from napari_gsw.core.sampler.start import start
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.start import start_chain
 from napari_gsw.core.sampler.ensemble import Ensemble
 from problems import planar
 
 problem = planar(60)
-team = Ensemble([start(problem, fixed(problem, 3.0), 0, 0, seed, None, None) for seed in range(2)])
+team = Ensemble([start_chain(problem, SamplerOptions(fixed(problem, 3.0)), seed) for seed in range(2)])
 team.advance(1)
 child = os.fork()
 if child == 0:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from exact_posterior import agreement
+from exact_posterior import agreement, agrees
+from napari_gsw.core.model.priors import cluster_distribution
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.schedule import NO_MOVES, Moves
 
@@ -68,12 +69,6 @@ def small_problem(prior, likelihood, rng, n=None, negative=False, density=0.35):
             gsw.Gaussian.from_pixels(values, np.arange(4 * n) // 4, n, evidence=2.0, kappa=0.5, shape=2.0, spread=0.8)
         )
     return gsw.Problem(n, tuple(blocks), edges, beta, prior)
-
-
-def agrees(found):
-    """Total variation and pairs within Monte-Carlo error, and no partition missed that ten visits were expected of."""
-    inside = found.total_variation < 2.5 * found.noise + 1e-4 and found.pair_z < 5.0
-    return found.stray == 0 and found.missed < 1e-4 and inside
 
 
 def check(problem, made, sweeps=SWEEPS, **more):
@@ -203,6 +198,18 @@ def test_a_partition_that_single_moves_never_leave():
     assert found.reached == found.support == 4
 
 
+@pytest.mark.parametrize(("n", "smallest", "largest"), [(30, 5, 6), (60, 5, 6), (40, 7, 10), (60, 5, 10)])
+def test_the_number_of_clusters_changes_under_tight_limits(n, smallest, largest):
+    """Where sizes are nearly fixed, five clusters have to become six at once; without data the law of k is known."""
+    prior = gsw.DirichletProcess(1.0).truncated(smallest, largest)
+    edges = np.array([(i, i + 1) for i in range(n - 1)])
+    problem = gsw.Problem(n, (), edges, np.zeros(n - 1), prior)
+    clusters = gsw.run(problem, 30_000, lam=0.0, seed=1).trace[3_000:, 1].astype(int)
+    share = np.bincount(clusters, minlength=n + 1) / len(clusters)
+    assert np.count_nonzero(np.diff(clusters)) >= 10
+    assert np.abs(share - cluster_distribution(prior, n)).sum() / 2 < 0.1
+
+
 @pytest.mark.parametrize(
     ("n", "smallest", "largest"), [(6, 2, 6), (6, 2, 3), (7, 3, 4), (7, 2, 5), (7, 1, 2), (6, 3, 3), (7, 2, 2 + 1)]
 )
@@ -218,7 +225,7 @@ def test_prior_without_data_through_the_public_generator():
     edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
     counts = np.array([[3, 0], [2, 1], [0, 3], [1, 2]])
     problem = gsw.Problem.from_counts(counts, edges, beta=0.5, prior=gsw.DirichletProcess(alpha=1.0), phi=4.0)
-    from law import posterior
+    from exact_posterior import posterior
 
     rows, exact = posterior(problem)
     index = {tuple(row): i for i, row in enumerate(rows)}

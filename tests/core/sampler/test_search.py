@@ -17,9 +17,12 @@ from napari_gsw.core.sampler.greedy import polished
 from napari_gsw.core.sampler.moves import cluster_kernels
 from napari_gsw.core.sampler.moves import greedy_kernels as greedy_kernels
 from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.records import BEST, NOW
+from napari_gsw.core.sampler.sample import resume_chain
 from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Moves, annealed, geometric_ladder, split_moves
-from napari_gsw.core.sampler.snapshot import exported, restored
-from napari_gsw.core.sampler.start import redirected, relaxed, start
+from napari_gsw.core.sampler.snapshot import exported
+from napari_gsw.core.sampler.start import redirected, relaxed, start_chain
 from napari_gsw.core.sampler.tempering import tempered
 from napari_gsw.experiments import search
 from napari_gsw.experiments.pictures import Plan
@@ -34,7 +37,7 @@ KINDS = {
 
 
 def begun(problem, seed=0, burn_in=0, **more):
-    return start(problem, bonds.fixed(problem, 4.0), 1, burn_in, seed, None, None, **more)
+    return start_chain(problem, SamplerOptions(bonds.fixed(problem, 4.0), 1, burn_in, **more), seed)
 
 
 def through_a_file(state):
@@ -83,7 +86,7 @@ def test_only_sweeps_at_temperature_one_are_counted():
     problem = planar(n=50)
     snap = gsw.run(problem, 30, annealing=(5.0, 12), burn_in=3)
     assert len(snap.draws[0]) == 18
-    assert snap.state["counted"].tolist()[:2] == [30, 18]
+    assert (snap.state["sweep"], snap.state["counted"]) == (30, 18)
     states = list(gsw.sample(problem, 30, annealing=(5.0, 12)))[12:]
     i, j = problem.edges.T
     assert snap.together == pytest.approx(np.mean([s.labels[i] == s.labels[j] for s in states], axis=0))
@@ -96,20 +99,13 @@ def test_only_sweeps_at_temperature_one_are_counted():
 def test_a_search_goes_on_exactly_where_it_was(kind, ladder, done):
     problem = planar(n=60, words=20, **KINDS[kind])
     more = dict(seed=3, annealing=(4.0, 12), splits=2, ladder=ladder)
-    as_int64 = gsw.run(problem, 30, **more)
+    unbroken = gsw.run(problem, 30, **more)
     part = gsw.run(problem, done, **more)
     rest = gsw.run(problem, 30 - done, state=through_a_file(part.state))
-    assert np.array_equal(rest.trace, as_int64.trace[done:])
-    assert same(rest.state, as_int64.state)
-    assert np.array_equal(rest.best.labels, as_int64.best.labels)
+    assert np.array_equal(rest.trace, unbroken.trace[done:])
+    assert same(rest.state, unbroken.state)
+    assert np.array_equal(rest.best.labels, unbroken.best.labels)
     assert ("ladder" in rest.state) == (ladder is not None)
-
-
-def test_a_state_of_before_there_were_temperatures_goes_on():
-    problem = planar(n=60)
-    as_int64, part = gsw.run(problem, 20, seed=1), gsw.run(problem, 8, seed=1)
-    old = {name: array for name, array in part.state.items() if name not in ("cooling", "splits")}
-    assert np.array_equal(gsw.run(problem, 12, state=old).trace, as_int64.trace[8:])
 
 
 def test_no_annealing_and_no_moves_change_nothing():
@@ -158,9 +154,10 @@ def two_phases():
 
 def test_tempering_is_exact_where_a_single_chain_gets_stuck():
     problem = two_phases()
-    alone = start(problem, bonds.fixed(problem, 0.0), 0, 0, 0, None, None)
+    gibbs = SamplerOptions(bonds.fixed(problem, 0.0))
+    alone = start_chain(problem, gibbs)
     assert chain_agreement(alone, 5_000).total_variation > 0.4
-    many = tempered(start(problem, bonds.fixed(problem, 0.0), 0, 0, 0, None, None), geometric_ladder(4, 5.0), 0)
+    many = tempered(start_chain(problem, gibbs), geometric_ladder(4, 5.0), 0)
     found = chain_agreement(many, 20_000)
     assert found.total_variation < 2.5 * found.noise + 1e-4, found
     assert found.pair_z < 4
@@ -175,8 +172,8 @@ def test_every_replica_samples_its_power_of_the_posterior():
         step(chain, 3)
         for replica in chain.replicas:
             exact = gsw.log_posterior(problem, replica.labels)
-            assert replica.posterior.value[0] == pytest.approx(exact, rel=1e-9)
-            assert np.array_equal(np.bincount(replica.labels), replica.clusters.size[: replica.labels.max() + 1])
+            assert replica.sums.value[NOW] == pytest.approx(exact, rel=1e-9)
+            assert np.array_equal(np.bincount(replica.labels), replica.walker.clusters.size[: replica.labels.max() + 1])
     assert chain.exchanges[:, 0].tolist() == [75, 75]
     assert ((chain.swap_rate > 0) & (chain.swap_rate < 1)).all()
 
@@ -184,12 +181,12 @@ def test_every_replica_samples_its_power_of_the_posterior():
 def test_the_best_state_is_that_of_all_replicas():
     problem = planar(n=60)
     chain = tempered(begun(problem), geometric_ladder(3, 2.0), 0)
-    highest = chain.posterior.value[0]
+    highest = chain.sums.value[NOW]
     for _ in range(60):
         step(chain, 1)
-        highest = max(highest, *(replica.posterior.value[0] for replica in chain.replicas))
-        assert chain.posterior.value[1] == highest
-    assert gsw.log_posterior(problem, chain.posterior.best) == pytest.approx(highest, rel=1e-9)
+        highest = max(highest, *(replica.sums.value[NOW] for replica in chain.replicas))
+        assert chain.sums.value[BEST] == highest
+    assert gsw.log_posterior(problem, chain.sums.best) == pytest.approx(highest, rel=1e-9)
 
 
 def test_the_number_of_threads_changes_nothing():
@@ -214,7 +211,7 @@ def test_an_ensemble_of_tempered_chains():
         step(chain, 40)
         assert same(exported(chain), snap.state)
         assert len(snap.draws[0]) == 30
-        assert snap.state["counted"][1] == 30
+        assert snap.state["counted"] == 30
     assert pooled(snapshots).best.log_posterior == max(s.best.log_posterior for s in snapshots)
 
 
@@ -228,7 +225,7 @@ def test_a_tempered_chain_that_is_redirected_stays_one():
     labels[2] = 1
     new = redirected(chain, labels, seeds, 9)
     assert len(new.replicas) == 3
-    assert [r.cooling.coldness for r in new.replicas] == [r.cooling.coldness for r in chain.replicas]
+    assert [r.options.cooling for r in new.replicas] == [r.options.cooling for r in chain.replicas]
     assert relaxed(new, np.array([5]))[0] != relaxed(new, np.array([5]))[2]
     step(new, 20)
     for replica in new.replicas:
@@ -239,11 +236,11 @@ def test_a_tempered_chain_that_is_redirected_stays_one():
 def test_a_tempered_chain_takes_over_new_bonds():
     problem = planar(n=50)
     chain = tempered(begun(problem), geometric_ladder(2, 3.0), 0)
-    chain.bonds, chain.regroups = bonds.fixed(problem, 0.0), 3
+    chain.options = chain.options.replace(bonds=bonds.fixed(problem, 0.0), regroups=3)
     step(chain, 1)
-    assert chain.hotter[0].regroups == 3
-    assert not chain.hotter[0].bonds.strength.any()
-    again = restored(problem, chain.bonds, 3, 0, exported(chain))
+    assert chain.hotter[0].options.regroups == 3
+    assert not chain.hotter[0].options.bonds.strength.any()
+    again = resume_chain(problem, exported(chain))
     assert np.array_equal(step(again, 5), step(chain, 5))
 
 

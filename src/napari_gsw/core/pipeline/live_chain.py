@@ -208,11 +208,9 @@ class LiveChain:
         """Take over settings that do not change what is sampled, from the next sweep on."""
         self.check_tuning(settings)
         bonds = bonding.from_settings(self.problem, settings)
+        moves = split_moves(settings.splits, settings.full_scans)
         for chain in self.ensemble.chains:
-            chain.bonds = bonds
-            chain.moves = split_moves(settings.splits, settings.full_scans)
-            if settings.regroups is not None:
-                chain.regroups = settings.regroups
+            chain.options = chain.options.replace(bonds=bonds, moves=moves, regroups=settings.regroups)
         self.settings, self._summary = settings, None
 
     def rename(self, image: NDArray[np.integer]) -> None:

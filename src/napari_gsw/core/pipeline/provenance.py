@@ -10,46 +10,55 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.image.lazy import chunk_lengths, is_lazy, levels, read
-from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.snapshot import Snapshot
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.model.problem import log_posterior
+from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.versions import all_versions
 
 # Bytes that are hashed at a time.
 HASHED = 2**25
 
 
-def provenance(
-    image: ArrayLike, settings: Settings, seed: int, problem: Problem, snapshot: Snapshot, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What made a result: enough to make it again."""
+def provenance(image: ArrayLike, summary: Summary, seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What made a result: enough to make it again; ready for JSON.
+
+    ``clusters`` and ``log_posterior`` are those of the partition that is the result; ``best_clusters``,
+    ``best_log_posterior`` and ``best_sweep`` those of the best state of the chains, which need not be the same.
+
+    Parameters
+    ----------
+    image : the one that was segmented, in memory or lazy.
+    given : arrays of the user's own that went into it, by name.
+    """
     array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
+    problem, best = summary.problem, summary.snapshot.best
     return {
         "software": "napari-gsw",
         "versions": all_versions(),
         "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)},
         "given": {name: array_hash(value if is_lazy(value) else np.asarray(value)) for name, value in given.items()},
-        "settings": settings.to_dict(),
+        "settings": summary.settings.to_dict(),
         "seed": int(seed),
         "sites": problem.n,
         "edges": len(problem.edges),
-        "sweeps": snapshot.sweep,
-        "clusters": snapshot.best.n_clusters,
-        "best_log_posterior": snapshot.best.log_posterior,
-        "best_sweep": snapshot.best.sweep,
+        "sweeps": summary.snapshot.sweep,
+        "clusters": len(np.unique(summary.partition)),
+        "log_posterior": log_posterior(problem, summary.partition),
+        "best_clusters": best.n_clusters,
+        "best_log_posterior": best.log_posterior,
+        "best_sweep": best.sweep,
     }
 
 
 def array_hash(array: Any) -> str:
     """SHA-256 of an array's shape, type and values; the same whether it is in memory or lazy."""
     shape = tuple(int(n) for n in array.shape)
-    found = hashlib.sha256(f"{shape}{array.dtype.str}".encode())
+    digest = hashlib.sha256(f"{shape}{array.dtype.str}".encode())
     row = max(1, array.dtype.itemsize * int(np.prod(shape[1:])))
     # Rows of whole chunks, so that a lazy array is not read again and again.
     thick = chunk_lengths(array)[0] if is_lazy(array) and shape else max(1, HASHED // row)
     thick *= max(1, HASHED // (row * thick))
     for start in range(0, shape[0], thick) if shape else ():
-        found.update(np.ascontiguousarray(read(array, (slice(start, start + thick),))).data)
+        digest.update(np.ascontiguousarray(read(array, (slice(start, start + thick),))).data)
     if not shape:
-        found.update(np.asarray(array).tobytes())
-    return found.hexdigest()
+        digest.update(np.asarray(array).tobytes())
+    return digest.hexdigest()

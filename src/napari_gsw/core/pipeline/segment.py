@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem
@@ -18,15 +16,12 @@ from napari_gsw.core.pipeline.provenance import provenance
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
 from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler import chain_kernels as kernels
+from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
-from napari_gsw.core.sampler.sample import run
-from napari_gsw.core.sampler.schedule import TEMPERATE, annealed, geometric_ladder, split_moves
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.sample import begin_chain, run
 from napari_gsw.core.sampler.snapshot import Snapshot
-from napari_gsw.core.sampler.start import even_start_allowed, needs_regroups
-from napari_gsw.core.sampler.start import start as start_chain
-from napari_gsw.core.sampler.tempering import tempered
+from napari_gsw.core.sampler.start import start_labels
 from napari_gsw.core.settings import Settings
 
 # Sweeps from one look at the agreement of the chains to the next.
@@ -72,7 +67,7 @@ def segment(
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
     held = None if seeds is None else problem.labels_under(seeds, "seeds")
-    if report and not is_compiled(kernels.advance):
+    if report and not is_compiled(chain_kernels.advance):
         report(Stage("compiling"), None)
     ensemble = chains(problem, chosen, seed, held, init)
     rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
@@ -104,8 +99,7 @@ def concluded(
 ) -> Result:
     """The result, with what made it: the image, the settings, the seed, and the arrays that were given besides."""
     words = {} if codebook is None else {"codebook": codebook.centres}
-    made = provenance(image, summary.settings, seed, summary.problem, summary.snapshot, {**given, **words})
-    return result(summary, made)
+    return result(summary, provenance(image, summary, seed, {**given, **words}))
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:
@@ -130,38 +124,16 @@ def chains(
     numbers : of the chains that are wanted; None for all.
     """
     given = None if init is None else problem.labels_under(init, "init")
-    bonds = bonding.from_settings(problem, settings)
-    moves = int(needs_regroups(problem)) if settings.regroups is None else settings.regroups
-    burn_in = int(settings.burn_in * settings.sweeps)
-    cooling = annealed(settings.hot, burn_in) if settings.hot > 1 else TEMPERATE
-    ladder = geometric_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None
-    whole = split_moves(settings.splits, settings.full_scans)
-    made = []
-    for number, own in enumerate(chain_seeds(seed, settings.chains)):
+    options = SamplerOptions.from_settings(problem, settings, settings.sweeps)
+    members = []
+    for number, own_seed in enumerate(chain_seeds(seed, settings.chains)):
         if numbers is not None and number not in numbers:
             continue
         # Chains that all begin at one cluster would agree before they have looked around.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
-        first = start_labels(problem, wide, own) if given is None else given
-        chain = start_chain(problem, bonds, moves, burn_in, own, first, held, cooling, whole)
-        made.append(chain if ladder is None else tempered(chain, ladder, own))
-    return Ensemble(made)
-
-
-def start_labels(problem: Problem, settings: Settings, seed: int) -> NDArray[np.int64] | None:
-    """Labels of the start that the settings name; None leaves one cluster to the chain."""
-    n = problem.n
-    if settings.start == "one":
-        return None
-    if settings.start == "singletons":
-        return np.arange(n)
-    # Equal sizes that the prior allows, dealt at random by a generator that is not the chain's own.
-    most = min(settings.start_clusters, n)
-    tries = itertools.chain(range(most, 0, -1), range(most + 1, n + 1))
-    count = next((k for k in tries if even_start_allowed(problem, k)), None)
-    if count is None:
-        raise InputError("start random finds no sizes that the prior allows (K, min_size, max_size); start from one")
-    return np.random.default_rng((seed, 1)).permutation(np.arange(n) * count // n)
+        first = start_labels(problem, wide, own_seed) if given is None else given
+        members.append(begin_chain(problem, options, own_seed, first, held))
+    return Ensemble(members)
 
 
 def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:

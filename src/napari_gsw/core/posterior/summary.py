@@ -108,7 +108,7 @@ class Summary:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """Whether the chains agree, by what they have traced since the burn-in."""
-        burn_in = int(self.snapshot.state["moves"][1]) if "moves" in self.snapshot.state else 0
+        burn_in = int(self.snapshot.state.get("burn_in", 0))
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
         return diagnose(late, self.shares)
 

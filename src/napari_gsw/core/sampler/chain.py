@@ -1,8 +1,4 @@
-"""The chain: `sample` is a generator of immutable snapshots, everything else drains it.
-
-A chain's whole state is data. A snapshot carries it (:attr:`Snapshot.state`, plain arrays), and ``sample(problem,
-state=...)`` goes on from there bit for bit as if it had never stopped.
-"""
+"""The chain: the arrays that sweeps change in place. Callers see snapshots, never these."""
 
 from __future__ import annotations
 
@@ -12,50 +8,68 @@ import numpy as np
 
 from napari_gsw.core.arrays import Arrays, Floats, Ints
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler import chain_kernels as kernels
-from napari_gsw.core.sampler.chain_kernels import advance as chain_kernels_advance
-from napari_gsw.core.sampler.chain_kernels import advance_with_splits
+from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.draws import Draws
-from napari_gsw.core.sampler.moves import regroup_kernels
-from napari_gsw.core.sampler.moves.cluster_kernels import empty_clusters, gauss_part
-from napari_gsw.core.sampler.records import TRACE, Bonds, Clusters, RunningSums, Workspace
-from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Cooling, Moves
+from napari_gsw.core.sampler.moves.cluster_kernels import empty_clusters, renew_gauss
+from napari_gsw.core.sampler.moves.regroup_kernels import MOST_ANCHORS
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.records import SWEEPS, TRACE, Clusters, RunningSums, Target, Walker, Workspace
 
 
 @dataclass
 class Chain:
-    """The arrays that a running chain changes in place. Callers see snapshots, never these."""
+    """A running chain.
+
+    Attributes
+    ----------
+    problem, options : what is sampled, and how; the options may be exchanged between two sweeps.
+    seeds : (n,) clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
+    walker : labels, clusters, scratch and running sums.
+    rng : its own generator. draws : the partitions that it keeps.
+    """
 
     problem: Problem
-    bonds: Bonds
+    options: SamplerOptions
     seeds: Ints
-    regroups: int
-    burn_in: int
-    labels: Ints
-    clusters: Clusters
-    work: Workspace
-    posterior: RunningSums
+    walker: Walker
     rng: np.random.Generator
     draws: Draws
-    cooling: Cooling = TEMPERATE
-    moves: Moves = NO_MOVES
+
+    @property
+    def labels(self) -> Ints:
+        """(n,) slot of each site."""
+        return self.walker.labels
+
+    @property
+    def sums(self) -> RunningSums:
+        """What is kept of the states so far."""
+        return self.walker.sums
+
+    @property
+    def sweep(self) -> int:
+        """Sweeps since the first start."""
+        return int(self.sums.counted[SWEEPS])
 
     @property
     def coldness(self) -> float:
         """Inverse temperature of the next sweep."""
-        return kernels.coldness_at(self.cooling, int(self.posterior.counted[0]))
+        return chain_kernels.coldness_at(self.options.cooling, self.sweep)
+
+    @property
+    def target(self) -> Target:
+        """The law that is sampled, as the kernels read it."""
+        problem = self.problem
+        return Target(problem.evidence, problem.adjacency, problem.tables, self.seeds)
 
     def advance(self, trace: Floats) -> None:
-        """As many sweeps as `trace` has rows, which become what is traced of them."""
-        p = self.problem
-        advance = advance_with_splits if self.moves.splits else chain_kernels_advance
+        """As many sweeps as `trace` (sweeps, 3) has rows, which become what is traced of them."""
+        options, target = self.options, self.target
+        splits = options.moves if options.moves.splits else None
         while len(trace):
-            size = self.draws.ahead(int(self.posterior.counted[0]), self.burn_in, len(trace))
-            self.clusters = advance(
-                p.evidence, p.adjacency, p.tables, self.bonds, self.seeds, self.labels, self.clusters, self.work,
-                self.posterior, self.draws.table, self.rng, self.cooling, self.moves, self.regroups, self.burn_in,
-                trace[:size],
-            )  # fmt: skip
+            size = self.draws.ahead(self.sweep, options.burn_in, len(trace))
+            self.walker = chain_kernels.advance(
+                target, options.bonds, self.walker, self.draws.table, options.schedule, splits, self.rng, trace[:size]
+            )
             trace = trace[size:]
 
     def arrays(self) -> Arrays:
@@ -67,57 +81,46 @@ class Chain:
         return chain
 
 
-def next_size(size: int, took: float, interval: float) -> int:
-    """How many sweeps make an interval; by factors of two at most: one slow sweep must not stop the show."""
-    return max(1, int(size * min(2.0, max(0.5, interval / max(took, 1e-9)))))
-
-
 def step(chain: Chain, sweeps: int) -> Floats:
-    """Advance a chain; returns what is traced after each sweep, shape (sweeps, 3): see :class:`Snapshot`."""
+    """Advance a chain; returns (sweeps, 3) what is traced after each: see :class:`Snapshot`."""
     trace = np.empty((sweeps, TRACE))
     chain.advance(trace)
     return trace
 
 
-def _assembled(
+def next_size(size: int, took: float, interval: float) -> int:
+    """How many sweeps make an interval; by factors of two at most: one slow sweep must not stop the show."""
+    return max(1, int(size * min(2.0, max(0.5, interval / max(took, 1e-9)))))
+
+
+def assembled(
     problem: Problem,
-    bonds: Bonds,
+    options: SamplerOptions,
     seeds: Ints,
-    regroups: int,
-    burn_in: int,
     labels: Ints,
-    posterior: RunningSums,
+    sums: RunningSums,
     rng: np.random.Generator,
     used: int,
-    cooling: Cooling,
-    moves: Moves,
 ) -> Chain:
-    """Count the clusters of `labels`, which lie in the first `used` slots, and add the scratch arrays.
-
-    The burn-in lasts at least until the temperature is what it stays: the sums are of one law.
-    """
-    n, e = problem.n, problem.evidence
+    """A chain whose `labels` (n,) lie in the first `used` slots: count its clusters and add the scratch arrays."""
+    n, evidence = problem.n, problem.evidence
     clusters = counted_clusters(problem, labels, used)
-    parent, head, links, place, order = (np.zeros(n, np.int32) for _ in range(5))
+    parent, head, following, place, order = (np.zeros(n, np.int32) for _ in range(5))
     slots = np.array([used, int((clusters.size > 0).sum())])
-    blocks = empty_clusters(len(e.table_start), e.moments.shape[1] // 2, min(n, regroup_kernels.MOST_ANCHORS))
-    work = Workspace(slots, parent, head, links, place, order, blocks)
-    return Chain(
-        problem, bonds, seeds, regroups, max(burn_in, cooling.sweeps), labels, clusters, work, posterior, rng, Draws(n),
-        cooling, moves,
-    )  # fmt: skip
+    blocks = empty_clusters(len(evidence.table_start), evidence.moments.shape[1] // 2, min(n, MOST_ANCHORS))
+    work = Workspace(slots, parent, head, following, place, order, blocks)
+    return Chain(problem, options, seeds, Walker(labels, clusters, work, sums), rng, Draws(n))
 
 
 def counted_clusters(problem: Problem, labels: Ints, used: int) -> Clusters:
-    """Sufficient statistics of the clusters of `labels`, which lie in the first `used` slots, with room for more."""
-    e, n = problem.evidence, problem.n
-    channels = e.moments.shape[1] // 2
-    clusters = empty_clusters(len(e.table_start), channels, used + 16)
+    """Sufficient statistics of the clusters of labels (n,), which lie in the first `used` slots; with room for more."""
+    evidence, n = problem.evidence, problem.n
+    channels = evidence.moments.shape[1] // 2
+    clusters = empty_clusters(len(evidence.table_start), channels, used + 16)
     np.add.at(clusters.size, labels, 1)
-    np.add.at(clusters.words, (e.word, labels[np.repeat(np.arange(n), np.diff(e.site_start))]), e.times)
-    np.add.at(clusters.moments.T, labels, e.moments)
-    if channels:
-        for k in np.flatnonzero(clusters.size).tolist():
-            pixels = int(clusters.words[e.pixels, k])
-            clusters.gauss[k] = gauss_part(e.gauss, clusters.moments, k, pixels, np.zeros(2 * channels))
+    site = np.repeat(np.arange(n), np.diff(evidence.site_start))
+    np.add.at(clusters.words, (evidence.word, labels[site]), evidence.times)
+    np.add.at(clusters.moments.T, labels, evidence.moments)
+    for k in np.flatnonzero(clusters.size).tolist() if channels else ():
+        renew_gauss(evidence, clusters, k)
     return clusters

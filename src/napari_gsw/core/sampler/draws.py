@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import Ints
-from napari_gsw.core.sampler.records import KeptDraws
+from napari_gsw.core.sampler.records import GAP, WRITTEN, KeptDraws
 
 # A consensus hardly changes with more draws than this, and they must fit into the memory beside the problem.
 MOST_DRAWS = 200
@@ -38,12 +38,12 @@ class Draws:
     @property
     def gap(self) -> int:
         """Sweeps from one draw to the next."""
-        return int(self.table.taken[1])
+        return int(self.table.taken[GAP])
 
     @property
     def kept(self) -> Ints:
         """(d, n) the draws, read-only."""
-        view = self.table.rows[: self.table.taken[0]]
+        view = self.table.rows[: self.table.taken[WRITTEN]]
         view.setflags(write=False)
         return view
 
@@ -51,18 +51,18 @@ class Draws:
         """Make room; returns how many of the next `sweeps` sweeps can be made before there is none again, at least 1.
 
         `sweep` of them are done. The rows are written where the sweeps are made, in
-        :func:`napari_gsw.core.sampler.chain_kernels.keep`.
+        :func:`napari_gsw.core.sampler.chain_kernels.keep_draw`.
         """
         if self._due(sweep - burn_in) > sweeps:
             return sweeps
         rows, taken = self.table
-        if taken[0] == self._room:
+        if taken[WRITTEN] == self._room:
             # The last of each pair stays, so that all kept sweeps are multiples of the new gap.
             self._move(rows[1::2], len(rows), 2 * self.gap)
-        elif taken[0] == len(rows):
+        elif taken[WRITTEN] == len(rows):
             self._move(rows, min(self._room, 2 * len(rows)), self.gap)
         rows, taken = self.table
-        return min(sweeps, self._due(sweep - burn_in) + (len(rows) - int(taken[0]) - 1) * self.gap)
+        return min(sweeps, self._due(sweep - burn_in) + (len(rows) - int(taken[WRITTEN]) - 1) * self.gap)
 
     def _due(self, since: int) -> int:
         """Sweeps until the next draw, at least 1, so many sweeps after the burn-in."""

@@ -101,7 +101,7 @@ def pooled(snapshots: Sequence[Snapshot]) -> Snapshot:
     if len(snapshots) == 1:
         return first
     best = max((s.best for s in snapshots), key=lambda state: state.log_posterior)
-    counted = sum(int(s.state["counted"][1]) for s in snapshots)
+    counted = sum(int(s.state["counted"]) for s in snapshots)
     total = np.sum([s.state["together"] for s in snapshots], axis=0)
     together = total / counted if counted else np.full(total.shape, np.nan)
     together.setflags(write=False)

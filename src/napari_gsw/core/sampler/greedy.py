@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler.moves import greedy_kernels as greedy_kernels
-from napari_gsw.core.sampler.snapshot import State
-from napari_gsw.core.sampler.start import redirected, start
+from napari_gsw.core.sampler.moves import greedy_kernels
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.snapshot import State, frozen
+from napari_gsw.core.sampler.start import redirected, start_chain
 
 # Gains below this are rounding.
 LEAST = 1e-8
@@ -32,21 +33,15 @@ def polished(problem: Problem, labels: ArrayLike, seeds: ArrayLike | None = None
     >>> polished(problem, [0, 1, 2, 3]).labels.tolist()
     [0, 0, 1, 1]
     """
-    chain = start(problem, bonding.fixed(problem, 0.0), 0, 0, 0, labels, None)
+    chain = start_chain(problem, SamplerOptions(bonding.fixed(problem, 0.0)), 0, labels)
     if seeds is not None:
         chain = redirected(chain, labels, seeds, 0)
-    p, clusters = problem, chain.clusters
+    target, walker = chain.target, chain.walker
     rises, merged = True, True
     while rises or merged:
-        clusters, rise = greedy_kernels.lift_sites(
-            p.evidence, p.adjacency, p.tables, chain.seeds, chain.labels, clusters, chain.work, LEAST
-        )
+        walker, rise = greedy_kernels.lift_sites(target, walker, LEAST)
         rises, merged = rise > 0, False
         if not rises:
-            gain = greedy_kernels.merge_clusters(
-                p.evidence, p.adjacency, p.tables, chain.seeds, chain.labels, clusters, chain.work, LEAST
-            )
-            merged = gain > 0
-    best = canonical(chain.labels)
-    best.setflags(write=False)
+            merged = greedy_kernels.merge_clusters(target, walker, LEAST) > 0
+    best = frozen(canonical(walker.labels))
     return State(0, best, log_posterior(problem, best))

@@ -1,4 +1,8 @@
-"""`sample` is a generator of immutable snapshots, everything else drains it."""
+"""`sample` is a generator of immutable snapshots, everything else drains it.
+
+A snapshot carries the whole state of its chain (:attr:`Snapshot.state`, plain arrays), and ``sample(problem,
+state=...)`` goes on from there bit for bit as if it had never stopped.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.arrays import Arrays
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.chain import Chain, next_size, step
+from napari_gsw.core.sampler.options import SamplerOptions, whole_number
 from napari_gsw.core.sampler.records import TRACE, Bonds
-from napari_gsw.core.sampler.schedule import TEMPERATE, Moves, annealed, split_moves
-from napari_gsw.core.sampler.snapshot import Snapshot, _frozen, restored, snapshot
-from napari_gsw.core.sampler.start import needs_regroups, start
+from napari_gsw.core.sampler.schedule import Moves, annealed, split_moves
+from napari_gsw.core.sampler.snapshot import Snapshot, frozen, restored, snapshot
+from napari_gsw.core.sampler.start import start_chain, start_labels
+from napari_gsw.core.sampler.tempering import reunited, tempered
 from napari_gsw.core.threads import off_main_thread
 
 
@@ -52,71 +57,68 @@ def sample(
     seed : the same problem, arguments and seed give the same labels, bit for bit, whatever `every` is.
     lam : delta_ij for all edges, or one for each (0: single-site Gibbs, 1: classical Swendsen-Wang). None bonds as the
         settings say with which the problem was prepared from an image, and by 10, the paper's choice, without an image.
-    init : (n,) labels to start from; None starts from one cluster (or the fewest that the prior's size limits allow).
+    init : (n,) labels to start from; None starts as the settings say, and without an image from one cluster (or the
+        fewest that the prior's size limits allow).
     bonds : how to bond instead of by `lam`; see :mod:`napari_gsw.core.sampler.bonds`.
     seeds : (n,) clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
-    regroups : whole-cluster moves after each sweep; None makes one if the prior limits cluster sizes, which single
-        moves cannot always cross.
-    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None for 0.
+    regroups : whole-cluster moves after each sweep; None as the settings say, which make one if the prior limits
+        cluster sizes, where single moves cannot always cross.
+    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None as the settings
+        say of so many sweeps, and 0 without an image.
     splits : moves after each sweep that split a cluster or merge two, or a record that also says how; None as the
         problem's settings say.
     full_scans : share of the sweeps that weigh every cluster; in the others a site weighs only the clusters next door
         and a new one, which costs by its neighbours and not by the number of clusters. None as the problem's settings
         say, and 1 without an image.
     annealing : temperature of the first sweep, and number of sweeps over which it falls to 1. The running sums leave
-        these sweeps out. None: 1 throughout.
+        these sweeps out. None as the settings say, and without an image 1 throughout.
     ladder : inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first.
-        See :mod:`napari_gsw.core.sampler.tempering`. None for one chain.
+        See :mod:`napari_gsw.core.sampler.tempering`. None as the settings say, and without an image one chain.
     state : arrays of an earlier snapshot of the same problem; `seed`, `init`, `seeds`, `annealing` and `ladder` then
         come from it, and so do bonds, `regroups`, `burn_in`, `splits` and `full_scans` where they are not given.
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
-    if int(sweeps) != sweeps or sweeps < 0:
-        raise InputError(f"sweeps must be a whole number >= 0, not {sweeps!r}")
-    if int(every) != every or every < 1:
-        raise InputError(f"every must be a whole number >= 1, not {every!r}")
-    made = bonds if bonds is not None else _bonds(problem, lam, state)
-    if state is not None and "moves" in state:
-        regroups = int(state["moves"][0]) if regroups is None else regroups
-        burn_in = int(state["moves"][1]) if burn_in is None else burn_in
-    if regroups is None and problem.settings is not None:
-        regroups = problem.settings.regroups
-    if splits is None and state is None and problem.settings is not None:
-        splits = problem.settings.splits
-    if full_scans is None and state is None and problem.settings is not None:
-        full_scans = problem.settings.full_scans
-    if regroups is None:
-        regroups = int(needs_regroups(problem))
-    burn_in = 0 if burn_in is None else burn_in
-    for name, number in (("regroups", regroups), ("burn_in", burn_in), ("seed", seed)):
-        if isinstance(number, bool) or int(number) != number or number < 0:
-            raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
-    if state is None:
-        cooling = TEMPERATE if annealing is None else annealed(*annealing)
-        moves = split_moves(0 if splits is None else splits, full_scans)
-        chain = start(problem, made, int(regroups), int(burn_in), int(seed), init, seeds, cooling, moves)
-        if ladder is not None:
-            from napari_gsw.core.sampler.tempering import tempered
-
-            chain = tempered(chain, ladder, int(seed))
-    else:
-        chain = restored(problem, made, int(regroups), int(burn_in), state)
-        if splits is not None or full_scans is not None:
-            kept = chain.moves.full if full_scans is None else full_scans
-            chain.moves = split_moves(chain.moves if splits is None else splits, kept)
-    return _drain(chain, int(sweeps), int(every), interval)
+    sweeps, every, seed = whole_number("sweeps", sweeps), whole_number("every", every, 1), whole_number("seed", seed)
+    if bonds is None and lam is not None:
+        bonds = bonding.fixed(problem, lam)
+    changes = {"bonds": bonds, "regroups": regroups, "burn_in": burn_in}
+    if state is not None:
+        chain = resume_chain(problem, state, **changes)
+        chain.options = chain.options.replace(moves=changed_moves(chain.options.moves, splits, full_scans))
+        return _drain(chain, sweeps, every, interval)
+    options = SamplerOptions.of_problem(problem, sweeps).replace(
+        cooling=None if annealing is None else annealed(*annealing),
+        ladder=None if ladder is None else np.asarray(ladder, dtype=np.float64),
+        **changes,
+    )
+    options = options.replace(moves=changed_moves(options.moves, splits, full_scans))
+    if init is None and problem.settings is not None:
+        init = start_labels(problem, problem.settings, seed)
+    return _drain(begin_chain(problem, options, seed, init, seeds), sweeps, every, interval)
 
 
-def _bonds(problem: Problem, lam: ArrayLike | None, state: Arrays | None) -> Bonds:
-    """By `lam` if it is given; otherwise as the chain did before, as the settings say, or as the paper does."""
-    if lam is not None:
-        return bonding.fixed(problem, lam)
-    if state is not None and "strength" in state and len(state["strength"]) == len(problem.edges):
-        low, high = (float(x) for x in state["bond_range"])
-        return Bonds(state["strength"].astype(np.float64), low, high)
-    if problem.settings is not None:
-        return bonding.from_settings(problem, problem.settings)
-    return bonding.fixed(problem, 10.0)
+def changed_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
+    """The moves with another number of splits, or another share of full scans; None leaves what there is."""
+    return split_moves(moves if splits is None else splits, moves.full if full_scans is None else full_scans)
+
+
+def begin_chain(
+    problem: Problem, options: SamplerOptions, seed: int, init: ArrayLike | None, seeds: ArrayLike | None
+) -> Chain:
+    """A chain before its first sweep, with hotter replicas if the options have a ladder.
+
+    Parameters
+    ----------
+    init : (n,) labels, or None for as few clusters as there can be. seeds : (n,) clamps, -1 for a free site, or None.
+    """
+    chain = start_chain(problem, options, seed, init, seeds)
+    return chain if options.ladder is None else tempered(chain, options.ladder, seed)
+
+
+def resume_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
+    """The chain whose state this is, tempered if it was; `changes` are options that are to be others."""
+    chain = restored(problem, state, **changes)
+    return reunited(chain, state) if "ladder" in state else chain
 
 
 def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
@@ -136,5 +138,8 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
     """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
-    snapshots = list(sample(problem, sweeps, **{"every": max(sweeps, 1)} | more))
-    return dataclasses.replace(snapshots[-1], trace=_frozen(np.concatenate([s.trace for s in snapshots])))
+    traces, last = [], None
+    for last in sample(problem, sweeps, **{"every": max(sweeps, 1)} | more):
+        traces.append(last.trace)
+    assert last is not None
+    return dataclasses.replace(last, trace=frozen(np.concatenate(traces)))

@@ -35,13 +35,19 @@ class Moves(NamedTuple):
     full: float = 1.0  # share of sweeps that weigh every cluster; the others weigh only those next door
 
 
+class Schedule(NamedTuple):
+    """What the loop over sweeps goes by."""
+
+    cooling: Cooling
+    full: float  # share of sweeps that weigh every cluster
+    near: float  # share of whole-cluster moves whose first two anchors are the ends of an edge
+    regroups: int  # whole-cluster moves after each sweep
+    burn_in: int  # sweeps that the running sums leave out
+
+
 # The temperature of the posterior itself, and no moves of whole clusters.
 TEMPERATE = Cooling(1.0, 1.0, 0)
-
-
 NO_MOVES = Moves(0, 0, 0.0, 0.0)
-
-
 # Of moves that split and merge: how often a split is gone over, the share of near anchors, and that of informed moves.
 SCANS, NEAR, INFORMED = 3, 0.5, 0.5
 

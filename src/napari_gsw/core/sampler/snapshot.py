@@ -1,7 +1,29 @@
-"""What is known of a chain at one moment: immutable, and complete enough to go on from."""
+"""What is known of a chain at one moment: immutable, and complete enough to go on from.
+
+A chain's whole state is data: plain arrays by name, one name a quantity, with the version of the format among them.
+
+==========================================================  =====================================================
+name                                                        what it is
+==========================================================  =====================================================
+version                                                     of this table
+labels (n,), seeds (n,)                                     slot of each site, and clamps
+generator                                                   inner state of the random generator
+sweep, counted, best_sweep                                  sweeps done, counted in the sums, and of the best state
+log_posterior, best_log_posterior, best_labels (n,)         of the state now, and the best state
+together (m,)                                               sweeps in which the ends of an edge shared a cluster
+moments (2 C, slots), gauss (slots,)                        sums of floats, which depend on the order of the moves
+bond_strength (m,), bond_low, bond_high                     bonds
+regroups, burn_in, splits, scans, near, informed,           moves beside the sweeps
+full_scans
+coldness, hot, cooling_sweeps                               temperatures
+draws (d, n), draw_gap                                      partitions that were kept
+ladder, exchanges, hot_...                                  of a tempered chain, its hotter replicas
+==========================================================  =====================================================
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -13,10 +35,13 @@ from napari_gsw.core.arrays import Arrays, Floats, Ints
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.chain import Chain, _assembled
+from napari_gsw.core.sampler.chain import Chain, assembled
 from napari_gsw.core.sampler.draws import Draws
-from napari_gsw.core.sampler.records import Bonds, RunningSums
-from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Cooling, Moves
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.records import USED, Bonds, RunningSums
+from napari_gsw.core.sampler.schedule import Cooling, Moves
+
+VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +78,7 @@ class Snapshot(State):
         bits after each of them.
     together : (m,) probability so far that the two ends of an edge share a cluster; NaN before the burn-in is over.
     draws : (d, n) partitions seen after the burn-in, evenly spread over the sweeps; for each chain that it speaks for.
-    state : plain arrays from which :func:`sample` continues exactly.
+    state : plain arrays from which :func:`sample` continues exactly; see :mod:`napari_gsw.core.sampler.snapshot`.
     """
 
     best: State
@@ -65,71 +90,134 @@ class Snapshot(State):
 
 def snapshot(chain: Chain, trace: Floats) -> Snapshot:
     """An immutable copy of everything that matters of a chain."""
-    sweep, counted, best_sweep = (int(x) for x in chain.posterior.counted)
-    value, best_value = (float(x) for x in chain.posterior.value)
-    share = chain.posterior.together / counted if counted else np.full(len(chain.problem.edges), np.nan)
-    best = State(best_sweep, _frozen(canonical(chain.posterior.best)), best_value)
-    labels = _frozen(canonical(chain.labels))
-    return Snapshot(sweep, labels, value, best, _frozen(trace), _frozen(share), (chain.draws.kept,), exported(chain))
+    return snapshot_of(chain.sums, chain.labels, trace, (chain.draws.kept,), exported(chain))
+
+
+def snapshot_of(
+    sums: RunningSums, labels: Ints, trace: Floats, draws: tuple[Ints, ...], state: Mapping[str, Any]
+) -> Snapshot:
+    """A snapshot from the running sums and the labels (n,) of any sampler."""
+    sweep, counted, best_sweep = (int(x) for x in sums.counted)
+    value, best_value = (float(x) for x in sums.value)
+    share = sums.together / counted if counted else np.full(len(sums.together), np.nan)
+    best = State(best_sweep, frozen(canonical(sums.best)), best_value)
+    return Snapshot(sweep, frozen(canonical(labels)), value, best, frozen(trace), frozen(share), draws, state)
 
 
 def exported(chain: Chain) -> Arrays:
     """The whole state of a chain as plain arrays, ready for any file format."""
-    used = int(chain.work.slots[0])
+    used, options = int(chain.walker.work.slots[USED]), chain.options
+    splits, scans, near, informed, full_scans = options.moves
+    coldness, hot, cooling_sweeps = options.cooling
     arrays = {
+        "version": VERSION,
         "labels": chain.labels,
         "seeds": chain.seeds,
-        "generator": chain.rng.bit_generator.state["state"]["state"],
-        "value": chain.posterior.value,
-        "best": chain.posterior.best,
-        "together": chain.posterior.together,
-        "counted": chain.posterior.counted,
-        "strength": chain.bonds.strength,
-        "bond_range": np.array([chain.bonds.low, chain.bonds.high]),
-        "moves": np.array([chain.regroups, chain.burn_in]),
-        "gap": np.array([chain.draws.gap]),
-        "cooling": np.array(chain.cooling),
-        "splits": np.array(chain.moves),
-        # Sums of floats depend on the order in which sites came and went, so they are part of the state.
-        "moments": chain.clusters.moments[:, :used],
-        "gauss": chain.clusters.gauss[:used],
+        "generator": generator_words(chain.rng),
+        **exported_sums(chain.sums),
+        "moments": chain.walker.clusters.moments[:, :used],
+        "gauss": chain.walker.clusters.gauss[:used],
+        "bond_strength": options.bonds.strength,
+        "bond_low": options.bonds.low,
+        "bond_high": options.bonds.high,
+        "regroups": options.regroups,
+        "burn_in": options.burn_in,
+        "splits": splits,
+        "scans": scans,
+        "near": near,
+        "informed": informed,
+        "full_scans": full_scans,
+        "coldness": coldness,
+        "hot": hot,
+        "cooling_sweeps": cooling_sweeps,
+        "draw_gap": chain.draws.gap,
         **chain.arrays(),
     }
-    copies = {name: _frozen(array.copy()) for name, array in arrays.items()}
+    copies = {name: frozen(np.array(value)) for name, value in arrays.items()}
     # The draws are many, but rows that are written once need no copy.
     return MappingProxyType(copies | {"draws": chain.draws.kept})
 
 
-def restored(problem: Problem, bonds: Bonds, regroups: int, burn_in: int, state: Arrays) -> Chain:
-    """The chain whose state was exported."""
+def exported_sums(sums: RunningSums) -> dict[str, Any]:
+    """The running sums by name, one name a quantity."""
+    (now, best), (sweep, counted, best_sweep) = sums.value, sums.counted
+    return {
+        "sweep": sweep,
+        "counted": counted,
+        "best_sweep": best_sweep,
+        "log_posterior": now,
+        "best_log_posterior": best,
+        "best_labels": sums.best,
+        "together": sums.together,
+    }
+
+
+def restored_sums(state: Arrays) -> RunningSums:
+    """The running sums that :func:`exported_sums` wrote."""
+    return RunningSums(
+        value=np.array([state["log_posterior"], state["best_log_posterior"]], np.float64),
+        best=state["best_labels"].astype(np.int32),
+        together=state["together"].astype(np.int64),
+        counted=np.array([state["sweep"], state["counted"], state["best_sweep"]], np.int64),
+    )
+
+
+def restored(problem: Problem, state: Arrays, **changes: Any) -> Chain:
+    """The chain whose state was exported; of a tempered one the first replica.
+
+    Parameters
+    ----------
+    changes : options that are to be others than the chain had.
+    """
+    check_version(state)
     try:
-        posterior = RunningSums(*(state[name].copy() for name in RunningSums._fields))
+        sums, draws = restored_sums(state), Draws(problem.n, state["draws"], int(state["draw_gap"]))
         labels, seeds = state["labels"].astype(np.int32), state["seeds"].astype(np.int32)
         moments, gauss, words = state["moments"], state["gauss"], state["generator"]
+        if len(state["bond_strength"]) != len(problem.edges):  # said below, if nobody gives others
+            changes.setdefault("bonds", Bonds(np.zeros(len(problem.edges)), 0.0, 0.0))
+        options = restored_options(state).replace(**changes)
     except KeyError as missing:
         raise InputError(f"the state of the chain lacks {missing}") from None
     own = (problem.n, len(problem.edges), problem.evidence.moments.shape[1])
-    found = (len(labels), len(posterior.together), moments.shape[0])
-    if own != found or moments.shape[1] != gauss.size or gauss.size <= labels.max():
+    theirs = (len(labels), len(sums.together), moments.shape[0])
+    if own != theirs or moments.shape[1] != gauss.size or gauss.size <= labels.max():
         raise InputError(
-            f"the state belongs to another problem: it has {found[0]} sites, {found[1]} edges and {found[2]} moments, "
-            f"not {own[0]}, {own[1]} and {own[2]}"
+            f"the state belongs to another problem: it has {theirs[0]} sites, {theirs[1]} edges and {theirs[2]} "
+            f"moments, not {own[0]}, {own[1]} and {own[2]}"
         )
-    rng = generator(words)
-    # A state of an earlier version knows neither temperatures nor moves nor draws, or only full sweeps.
-    coldness, hot, sweeps = (float(x) for x in state.get("cooling", np.array(TEMPERATE)))
-    splits, scans, near, informed, *full = (float(x) for x in state.get("splits", np.array(NO_MOVES)))
-    cooling, moves = Cooling(coldness, hot, int(sweeps)), Moves(int(splits), int(scans), near, informed, *full)
-    chain = _assembled(problem, bonds, seeds, regroups, burn_in, labels, posterior, rng, gauss.size, cooling, moves)
-    chain.clusters.moments[:, : gauss.size] = moments
-    chain.clusters.gauss[: gauss.size] = gauss
-    if "draws" in state:
-        chain.draws = Draws(problem.n, state["draws"], int(state["gap"][0]))
-    if "ladder" in state:
-        from napari_gsw.core.sampler.tempering import reunited
-
-        return reunited(chain, state)
+    chain = assembled(problem, options, seeds, labels, sums, generator(words), gauss.size)
+    chain.walker.clusters.moments[:, : gauss.size] = moments
+    chain.walker.clusters.gauss[: gauss.size] = gauss
+    chain.draws = draws
     return chain
+
+
+def restored_options(state: Arrays) -> SamplerOptions:
+    """How the chain moved whose state this is; a ladder is in its replicas."""
+    return SamplerOptions(
+        bonds=Bonds(state["bond_strength"].astype(np.float64), float(state["bond_low"]), float(state["bond_high"])),
+        regroups=int(state["regroups"]),
+        burn_in=int(state["burn_in"]),
+        cooling=Cooling(float(state["coldness"]), float(state["hot"]), int(state["cooling_sweeps"])),
+        moves=Moves(
+            int(state["splits"]),
+            int(state["scans"]),
+            float(state["near"]),
+            float(state["informed"]),
+            float(state["full_scans"]),
+        ),
+    )
+
+
+def check_version(state: Arrays) -> None:
+    """Refuse a state of another format."""
+    version = int(state["version"]) if "version" in state else 1
+    if version != VERSION:
+        raise InputError(
+            f"the state of the chain has format {version}, and this version of napari-gsw reads format {VERSION}; "
+            "run the chain again, or continue it with the version that wrote it"
+        )
 
 
 def generator(words: NDArray[Any]) -> np.random.Generator:
@@ -141,6 +229,12 @@ def generator(words: NDArray[Any]) -> np.random.Generator:
     return rng
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def generator_words(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """The inner state of a generator."""
+    return np.array(rng.bit_generator.state["state"]["state"])
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, which nobody can write to from now on."""
     array.setflags(write=False)
     return array

@@ -3,55 +3,56 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Ints
+from napari_gsw.core.arrays import Ints, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler.chain import Chain, _assembled, step
-from napari_gsw.core.sampler.records import Bonds, RunningSums
-from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Cooling, Moves
+from napari_gsw.core.sampler.chain import Chain, assembled, step
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.records import RunningSums
+from napari_gsw.core.sampler.schedule import NO_MOVES
+from napari_gsw.core.settings import Settings
 
 # How many numbers of clusters are tried for a start that has seeds.
 MOST_DEALS = 64
 
 
-def needs_regroups(problem: Problem) -> bool:
-    """Whether the prior forbids some sizes, or numbers of clusters between others, which single moves may not cross."""
-    log_v, log_w = problem.tables
-    allowed = np.flatnonzero(np.isfinite(log_v[1:]))
-    gap = len(allowed) > 0 and len(allowed) < allowed[-1] - allowed[0] + 1
-    return bool(gap or np.isneginf(log_w[1:]).any())
-
-
-def start(
+def start_chain(
     problem: Problem,
-    bonds: Bonds,
-    regroups: int,
-    burn_in: int,
-    seed: int,
-    init: ArrayLike | None,
-    seeds: ArrayLike | None,
-    cooling: Cooling = TEMPERATE,
-    moves: Moves = NO_MOVES,
+    options: SamplerOptions,
+    seed: int = 0,
+    init: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
 ) -> Chain:
-    """A chain before its first sweep."""
-    held = np.full(problem.n, -1, np.int32) if seeds is None else _check_seeds(seeds, problem.n)
-    labels = _first_labels(problem, init, held)
+    """A chain before its first sweep, without its hotter replicas.
+
+    Parameters
+    ----------
+    init : (n,) labels to start from; None starts from as few clusters as the prior and the seeds allow.
+    seeds : (n,) numbers >= 0 for clamped sites, -1 for free ones; None clamps none.
+    """
+    clamps = np.full(problem.n, -1, np.int32) if seeds is None else check_seeds(seeds, problem.n)
+    labels = first_labels(problem, init, clamps)
+    sums = first_sums(problem, labels, 0)
+    rng = np.random.Generator(np.random.SFC64(seed))
+    return assembled(problem, options, clamps, labels, sums, rng, int(labels.max()) + 1)
+
+
+def first_sums(problem: Problem, labels: Ints, sweep: int) -> RunningSums:
+    """Sums that begin at a state (n,) after so many sweeps: it is the best, and nothing has been counted."""
     value = log_posterior(problem, labels)
-    posterior = RunningSums(
+    return RunningSums(
         value=np.array([value, value]),
         best=labels.copy(),
         together=np.zeros(len(problem.edges), np.int64),
-        counted=np.zeros(3, np.int64),
+        counted=np.array([sweep, 0, sweep]),
     )
-    rng = np.random.Generator(np.random.SFC64(seed))
-    used = int(labels.max()) + 1
-    return _assembled(problem, bonds, held, regroups, burn_in, labels, posterior, rng, used, cooling, moves)
 
 
 def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) -> Chain:
@@ -66,45 +67,50 @@ def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) 
     burn_in : sweeps, counted from the first start of the chain, that the sums leave out.
     """
     problem = chain.problem
-    held = _check_seeds(seeds, problem.n)
+    clamps = check_seeds(seeds, problem.n)
     first = canonical(np.unique(check_labels(labels, problem.n), return_inverse=True)[1].astype(np.int32))
-    pairs = np.unique(np.stack((held[held >= 0], first[held >= 0])), axis=1)
+    pairs = np.unique(np.stack((clamps[clamps >= 0], first[clamps >= 0])), axis=1)
     if any(len(np.unique(row)) < pairs.shape[1] for row in pairs):
         raise InputError("sites with the same seed must share a cluster, and sites with different seeds must not")
-    if not np.isfinite(_log_prior(problem, first)):
+    if not np.isfinite(log_prior(problem, first)):
         raise InputError("the prior forbids this number or these sizes of clusters (K, min_size, max_size)")
-    value, sweep = log_posterior(problem, first), int(chain.posterior.counted[0])
-    posterior = RunningSums(
-        value=np.array([value, value]),
-        best=first.copy(),
-        together=np.zeros(len(problem.edges), np.int64),
-        counted=np.array([sweep, 0, sweep]),
-    )
-    used = int(first.max()) + 1
-    new = _assembled(
-        problem, chain.bonds, held, chain.regroups, burn_in, first, posterior, chain.rng, used, chain.cooling,
-        chain.moves,
-    )  # fmt: skip
-    return chain.renewed(new)
+    sums = first_sums(problem, first, chain.sweep)
+    options = chain.options.replace(burn_in=burn_in)
+    return chain.renewed(assembled(problem, options, clamps, first, sums, chain.rng, int(first.max()) + 1))
 
 
 def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
-    """The chain's labels after one visit to some sites, each drawn from its law given all the others."""
-    held = chain.labels.copy()
-    held[sites] = -1
-    alone = redirected(chain, chain.labels, held, 0)
-    alone.bonds, alone.regroups = bonding.fixed(chain.problem, 0.0), 0
-    alone.moves = NO_MOVES
+    """The chain's labels (n,) after one visit to some sites, each drawn from its law given all the others."""
+    clamps = chain.labels.copy()
+    clamps[sites] = -1
+    alone = redirected(chain, chain.labels, clamps, 0)
+    alone.options = alone.options.replace(bonds=bonding.fixed(chain.problem, 0.0), regroups=0, moves=NO_MOVES)
     step(alone, 1)
     return alone.labels.copy()
 
 
-def _first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
-    """Labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
+def start_labels(problem: Problem, settings: Settings, seed: int) -> Longs | None:
+    """(n,) labels of the start that the settings name; None leaves one cluster to the chain."""
+    n = problem.n
+    if settings.start == "one":
+        return None
+    if settings.start == "singletons":
+        return np.arange(n)
+    # Equal sizes that the prior allows, dealt at random by a generator that is not the chain's own.
+    most = min(settings.start_clusters, n)
+    tries = itertools.chain(range(most, 0, -1), range(most + 1, n + 1))
+    count = next((k for k in tries if even_start_allowed(problem, k)), None)
+    if count is None:
+        raise InputError("start random finds no sizes that the prior allows (K, min_size, max_size); start from one")
+    return np.random.default_rng((seed, 1)).permutation(np.arange(n) * count // n)
+
+
+def first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
+    """(n,) labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
     n = problem.n
     if init is not None:
-        labels = _seeded(check_labels(init, n, "init"), seeds)
-        if not np.isfinite(_log_prior(problem, labels)):
+        labels = seeded(check_labels(init, n, "init"), seeds)
+        if not np.isfinite(log_prior(problem, labels)):
             raise InputError(
                 "the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)"
             )
@@ -114,14 +120,14 @@ def _first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints
             if even_start_allowed(problem, k):
                 return (np.arange(n) * k // n).astype(np.int32)
     else:
-        labels = _seeded(np.zeros(n, np.int64), seeds)
-        if np.isfinite(_log_prior(problem, labels)):
+        labels = seeded(np.zeros(n, np.int64), seeds)
+        if np.isfinite(log_prior(problem, labels)):
             return labels
         # Otherwise deal the free sites to the seeds' clusters and, if need be, to some more.
         least = len(np.unique(seeds[seeds >= 0]))
         for k in [k for k in range(least, n + 1) if np.isfinite(problem.tables.log_v[k])][:MOST_DEALS]:
-            labels = _dealt(seeds, k)
-            if np.isfinite(_log_prior(problem, labels)):
+            labels = dealt(seeds, k)
+            if np.isfinite(log_prior(problem, labels)):
                 return labels
     raise InputError("no simple start satisfies the prior's limits (K, min_size, max_size) and the seeds; give init")
 
@@ -134,32 +140,34 @@ def even_start_allowed(problem: Problem, k: int) -> bool:
     return bool(np.isfinite(log_v[k]) and all(np.isfinite(log_w[m]) for m in sizes))
 
 
-def _log_prior(problem: Problem, labels: Ints) -> float:
+def log_prior(problem: Problem, labels: Ints) -> float:
+    """log g of the sizes of the clusters of labels (n,) without gaps."""
     sizes = np.bincount(labels)
     return float(problem.tables.log_v[len(sizes)] + problem.tables.log_w[sizes].sum())
 
 
-def _seeded(labels: NDArray[np.integer], seeds: Ints) -> Ints:
-    """Put each seed's sites into a cluster of their own and number the clusters without gaps."""
+def seeded(labels: NDArray[np.integer], seeds: Ints) -> Ints:
+    """(n,) labels with each seed's sites in a cluster of their own, numbered without gaps."""
     apart = np.where(seeds >= 0, labels.max() + 1 + seeds.astype(np.int64), labels)
     return canonical(np.unique(apart, return_inverse=True)[1].astype(np.int32))
 
 
-def _dealt(seeds: Ints, k: int) -> Ints:
-    """k clusters as equal as the seeds allow: each free site goes to the cluster that is smallest so far."""
-    held = seeds >= 0
+def dealt(seeds: Ints, k: int) -> Ints:
+    """(n,) k clusters as equal as the seeds allow: each free site goes to the cluster that is smallest so far."""
+    clamped = seeds >= 0
     labels = np.zeros(len(seeds), np.int32)
-    labels[held] = np.unique(seeds[held], return_inverse=True)[1]
-    sizes = np.bincount(labels[held], minlength=k)
+    labels[clamped] = np.unique(seeds[clamped], return_inverse=True)[1]
+    sizes = np.bincount(labels[clamped], minlength=k)
     heap = [(int(size), j) for j, size in enumerate(sizes)]
     heapq.heapify(heap)
-    for i in np.flatnonzero(~held):
+    for i in np.flatnonzero(~clamped):
         size, labels[i] = heap[0]
         heapq.heapreplace(heap, (size + 1, int(labels[i])))
     return canonical(labels)
 
 
-def _check_seeds(seeds: ArrayLike, n: int) -> Ints:
+def check_seeds(seeds: ArrayLike, n: int) -> Ints:
+    """(n,) int32 seeds, or an InputError that says what is wrong with them."""
     values = check_labels(seeds, n, "seeds")
     if values.min(initial=0) < -1 or values.max(initial=0) > np.iinfo(np.int32).max:
         raise InputError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Arrays, Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.sampler.chain import Chain
-from napari_gsw.core.sampler.records import TRACE
-from napari_gsw.core.sampler.snapshot import exported, restored
+from napari_gsw.core.sampler.records import BEST, BEST_SWEEP, NOW, TRACE, USED, Walker
+from napari_gsw.core.sampler.snapshot import exported, generator_words, restored
 
 # A burn-in that never ends: nobody asks for the sums of the hotter replicas.
 NEVER = 2**62
+# Columns of `exchanges`.
+PROPOSED, ACCEPTED = 0, 1
 
 
 @dataclass
@@ -51,12 +53,12 @@ class Tempered(Chain):
     @property
     def swap_rate(self) -> Floats:
         """(replicas - 1,) share of the proposed exchanges that were made; NaN where none was proposed."""
-        proposed = np.where(self.exchanges[:, 0] > 0, self.exchanges[:, 0], np.nan)
-        return np.asarray(self.exchanges[:, 1] / proposed)
+        proposed = np.where(self.exchanges[:, PROPOSED] > 0, self.exchanges[:, PROPOSED], np.nan)
+        return np.asarray(self.exchanges[:, ACCEPTED] / proposed)
 
     def advance(self, trace: Floats) -> None:
-        for hot in self.hotter:
-            hot.bonds, hot.regroups, hot.moves = self.bonds, self.regroups, self.moves
+        for hot in self.hotter:  # they move as the first one does, each at its own temperature
+            hot.options = replace(self.options, cooling=hot.options.cooling, burn_in=NEVER)
         if self.threads == 1 or not self.hotter:
             self._advance(trace, lambda *each: list(map(*each)))
         else:
@@ -71,48 +73,48 @@ class Tempered(Chain):
             self._share_best()
 
     def _exchange(self) -> None:
-        replicas, sweep = self.replicas, int(self.posterior.counted[0])
-        for r in range(sweep % 2, len(self.hotter), 2):
+        replicas = self.replicas
+        for r in range(self.sweep % 2, len(self.hotter), 2):
             cold, hot = replicas[r : r + 2]
-            here, there = cold.posterior.value, hot.posterior.value
-            self.exchanges[r, 0] += 1
-            if math.log(1.0 - self.rng.random()) < (cold.coldness - hot.coldness) * (there[0] - here[0]):
-                self.exchanges[r, 1] += 1
-                here[0], there[0] = there[0], here[0]
-                cold.labels, hot.labels = hot.labels, cold.labels
-                cold.clusters, hot.clusters = hot.clusters, cold.clusters
-                cold.work, hot.work = hot.work, cold.work
+            here, there = cold.sums.value, hot.sums.value
+            self.exchanges[r, PROPOSED] += 1
+            if math.log(1.0 - self.rng.random()) < (cold.coldness - hot.coldness) * (there[NOW] - here[NOW]):
+                self.exchanges[r, ACCEPTED] += 1
+                here[NOW], there[NOW] = there[NOW], here[NOW]
+                # The states change places; what each replica has seen stays with it.
+                a, b = cold.walker, hot.walker
+                cold.walker = Walker(b.labels, b.clusters, b.work, a.sums)
+                hot.walker = Walker(a.labels, a.clusters, a.work, b.sums)
 
     def _share_best(self) -> None:
         """Let every replica know the best value of all, so that each notes only what is better still."""
-        found = max(self.replicas, key=lambda replica: float(replica.posterior.value[1]))
-        if found is not self:
-            self.posterior.best[:] = found.posterior.best
-            self.posterior.counted[2] = found.posterior.counted[2]
+        leader = max(self.replicas, key=lambda replica: float(replica.sums.value[BEST]))
+        if leader is not self:
+            self.sums.best[:] = leader.sums.best
+            self.sums.counted[BEST_SWEEP] = leader.sums.counted[BEST_SWEEP]
         for replica in self.replicas:
-            replica.posterior.value[1] = found.posterior.value[1]
+            replica.sums.value[BEST] = leader.sums.value[BEST]
 
     def arrays(self) -> Arrays:
         """The hotter replicas: labels and generators in rows, what is known of their slots one after the other."""
-        slots = [int(hot.work.slots[0]) for hot in self.hotter]
-        moments = [hot.clusters.moments[:, :used] for hot, used in zip(self.hotter, slots, strict=True)]
-        gauss = [hot.clusters.gauss[:used] for hot, used in zip(self.hotter, slots, strict=True)]
-        none = self.clusters.moments[:, :0], self.clusters.gauss[:0]
+        slots = [int(hot.walker.work.slots[USED]) for hot in self.hotter]
+        each = [(hot.walker.clusters, used) for hot, used in zip(self.hotter, slots, strict=True)]
+        own = self.walker.clusters
         return {
-            "ladder": np.array([r.cooling.coldness for r in self.replicas]) / self.cooling.coldness,
+            "ladder": np.array([r.options.cooling.coldness for r in self.replicas]) / self.options.cooling.coldness,
             "exchanges": self.exchanges,
             "hot_labels": np.array([hot.labels for hot in self.hotter]).reshape(-1, self.problem.n),
-            "hot_generator": np.array([_words(hot.rng) for hot in self.hotter]),
-            "hot_value": np.array([hot.posterior.value[0] for hot in self.hotter]),
+            "hot_generator": np.array([generator_words(hot.rng) for hot in self.hotter]),
+            "hot_log_posterior": np.array([hot.sums.value[NOW] for hot in self.hotter]),
             "hot_slots": np.array(slots, dtype=np.int64),
-            "hot_moments": np.concatenate([none[0], *moments], axis=1),
-            "hot_gauss": np.concatenate([none[1], *gauss]),
+            "hot_moments": np.concatenate([own.moments[:, :0], *(c.moments[:, :used] for c, used in each)], axis=1),
+            "hot_gauss": np.concatenate([own.gauss[:0], *(c.gauss[:used] for c, used in each)]),
         }
 
     def renewed(self, chain: Chain) -> Chain:
         """All replicas in the state of `chain`; their generators go on."""
-        ladder = [hot.cooling.coldness / self.cooling.coldness for hot in self.hotter]
-        words = [_words(hot.rng) for hot in self.hotter]
+        ladder = [hot.options.cooling.coldness / self.options.cooling.coldness for hot in self.hotter]
+        words = [generator_words(hot.rng) for hot in self.hotter]
         hotter = [_replica(chain, b, {"generator": w}) for b, w in zip(ladder, words, strict=True)]
         return _joined(chain, hotter, self.exchanges.copy(), self.threads)
 
@@ -132,20 +134,19 @@ def tempered(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> Te
     hotter = []
     for r in range(1, coldness.size):
         own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
-        hotter.append(_replica(chain, float(coldness[r]), {"generator": _words(own)}))
+        hotter.append(_replica(chain, float(coldness[r]), {"generator": generator_words(own)}))
     return _joined(chain, hotter, np.zeros((len(hotter), 2), np.int64), threads)
 
 
 def reunited(chain: Chain, state: Arrays) -> Tempered:
     """The tempered chain whose state was exported, `chain` being its first replica."""
     hotter, end = [], 0
-    best = float(chain.posterior.value[1])
     for r, coldness in enumerate(state["ladder"][1:].tolist()):
         begin, end = end, end + int(state["hot_slots"][r])
         own = {
             "labels": state["hot_labels"][r],
             "generator": state["hot_generator"][r],
-            "value": np.array([state["hot_value"][r], best]),
+            "log_posterior": state["hot_log_posterior"][r],
             "moments": state["hot_moments"][:, begin:end],
             "gauss": state["hot_gauss"][begin:end],
         }
@@ -154,19 +155,12 @@ def reunited(chain: Chain, state: Arrays) -> Tempered:
 
 
 def _replica(chain: Chain, coldness: float, own: Mapping[str, NDArray[Any]]) -> Chain:
-    """A copy of a chain at another temperature, with some arrays of its own."""
-    base = {name: array for name, array in exported(chain).items() if name != "draws"}
-    cooling = chain.cooling._replace(coldness=chain.cooling.coldness * coldness)
-    return restored(
-        chain.problem, chain.bonds, chain.regroups, NEVER, base | dict(own) | {"cooling": np.array(cooling)}
-    )
+    """A copy of a chain at another temperature, with some arrays of its own; it keeps no draws."""
+    state = dict(exported(chain)) | {"draws": chain.draws.kept[:0]} | dict(own)
+    cooling = chain.options.cooling
+    return restored(chain.problem, state, burn_in=NEVER, cooling=cooling._replace(coldness=cooling.coldness * coldness))
 
 
 def _joined(chain: Chain, hotter: list[Chain], exchanges: Longs, threads: int) -> Tempered:
     own = {f.name: getattr(chain, f.name) for f in fields(Chain)}
     return Tempered(**own, hotter=hotter, exchanges=exchanges, threads=threads)
-
-
-def _words(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """The inner state of a generator."""
-    return np.array(rng.bit_generator.state["state"]["state"])

@@ -137,7 +137,7 @@ class Part:
     def provenance(self) -> dict[str, Any]:
         """What made the labels: settings, seed, hashes, and every correction."""
         live = self.live
-        made = provenance(self.image, live.settings, live.seed, live.problem, live.snapshot, self.given)
+        made = provenance(self.image, live.summary, live.seed, self.given)
         return made | ({"corrections": list(live.changes)} if live.changes else {})
 
     def result(self) -> Result:

@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Counts, Floats, Longs
-from napari_gsw.core.evidence.evidence_tables import Evidence
-from napari_gsw.core.jit import as_index, as_int64, jit
-from napari_gsw.core.sampler.records import Clusters
+from napari_gsw.core.arrays import Counts, Floats
+from napari_gsw.core.evidence.evidence_tables import (
+    BASE,
+    FACTOR,
+    KAPPA,
+    LOG_FACTOR,
+    LOG_UNIT,
+    PIXEL_WEIGHT,
+    RATE,
+    SHAPE,
+    SHIFT,
+    SLOPE,
+    UNIT,
+    Evidence,
+)
+from napari_gsw.core.jit import as_index, as_int64, bare, inlined, jit
+from napari_gsw.core.sampler.records import Clusters, Walker
 
 # exp(-44) is 2 ** -63.5.
 LEAST_RIVAL = 44.0
@@ -26,7 +38,7 @@ def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     )
 
 
-@jit
+@bare
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
     target.size[b] = source.size[a]
     target.gauss[b] = source.gauss[a]
@@ -36,7 +48,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
         target.moments[c, b] = source.moments[c, a]
 
 
-@jit
+@bare
 def clear_slot(clusters: Clusters, k: int) -> None:
     clusters.size[k] = 0
     clusters.gauss[k] = 0.0
@@ -49,46 +61,59 @@ def clear_slot(clusters: Clusters, k: int) -> None:
 @jit
 def grown(clusters: Clusters, slots: int) -> Clusters:
     """The same clusters with room for more."""
-    new = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
+    wider = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
     for k in range(clusters.size.size):
-        copy_slot(clusters, k, new, k)
-    return new
+        copy_slot(clusters, k, wider, k)
+    return wider
 
 
 @jit
-def gather(
-    site_start: Longs, word: Counts, count: Counts, i: int, group_word: Counts, group_count: Counts, length: int
-) -> int:
-    """Add the words of site i to a group that has `length` different ones; returns how many it has then."""
+def with_slots(walker: Walker, slots: int) -> Walker:
+    """The same walker with room for so many clusters."""
+    return Walker(walker.labels, grown(walker.clusters, slots), walker.work, walker.sums)
+
+
+@inlined
+def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, length: int) -> int:
+    """Add the words of site i to a group that has `length` different ones; returns how many it has then.
+
+    ``group_word[:length]`` lists the words, ``group_count[d]`` says how often word d occurs; both (D,).
+    """
+    site_start, word, times = evidence.site_start, evidence.word, evidence.times
     for t in range(site_start[i], site_start[i + 1]):
         d = word[t]
         if group_count[d] == 0:
             group_word[length] = d
             length += 1
-        group_count[d] += count[t]
+        group_count[d] += times[t]
     return length
 
 
-@jit
+@bare
 def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
     """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
 
     Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2.
+
+    Parameters
+    ----------
+    gauss : (3 + C,) as in :class:`~napari_gsw.core.evidence.evidence_tables.Evidence`.
+    moments : (2 C, slots). more : (2 C,). pixels : of the cluster with the group.
     """
     channels = more.size // 2
-    weight = gauss[2] * pixels
-    kappa = gauss[0] + weight
-    shape = gauss[1] + 0.5 * weight
+    weight = gauss[PIXEL_WEIGHT] * pixels
+    kappa = gauss[KAPPA] + weight
+    shape = gauss[SHAPE] + 0.5 * weight
     result = 0.0
     for c in range(channels):
         first = moments[c, k] + more[c]
         second = moments[channels + c, k] + more[channels + c]
-        rate = gauss[3 + c] + 0.5 * max(second - first * first / kappa, 0.0)
-        result -= shape * math.log(rate / gauss[3 + c])
+        rate = gauss[RATE + c] + 0.5 * max(second - first * first / kappa, 0.0)
+        result -= shape * math.log(rate / gauss[RATE + c])
     return result
 
 
-@jit
+@bare
 def log_gamma(x: float) -> float:
     """log Gamma(x) for x > 0, by Stirling's series.
 
@@ -109,24 +134,23 @@ def log_gamma(x: float) -> float:
     return result if product == 1.0 else result - math.log(product)
 
 
-@jit
+@bare
 def beyond(tail: Floats, d: int, m: int) -> float:
     """Contribution of count m of word d to the log marginal where the table has ended.
 
-    A log Gamma(b + w m) + shift + B log(1 + r m) + slope m, with A, b, w, shift, B, r, slope the row of `tail`.
+    A log Gamma(b + w m) + shift + B log(1 + r m) + slope m, with A, b, w, shift, B, r, slope the row of `tail` (D, 7).
     """
-    result = tail[d, 0] * log_gamma(tail[d, 1] + tail[d, 2] * m) + tail[d, 3]
-    if tail[d, 4] != 0.0:
-        result += tail[d, 4] * math.log1p(tail[d, 5] * m) + tail[d, 6] * m
+    result = tail[d, FACTOR] * log_gamma(tail[d, BASE] + tail[d, UNIT] * m) + tail[d, SHIFT]
+    if tail[d, LOG_FACTOR] != 0.0:
+        result += tail[d, LOG_FACTOR] * math.log1p(tail[d, LOG_UNIT] * m) + tail[d, SLOPE] * m
     return float(result)
 
 
-@jit
-def gain(
-    table: Floats, table_start: NDArray[np.uint64], table_end: Counts, tail: Floats, d: int, m: int, more: int
-) -> float:
+@bare
+def gain(evidence: Evidence, d: int, m: int, more: int) -> float:
     """What `more` of word d add to the log marginal of a cluster that has m of it."""
-    at = table_start[d] + np.uint64(m)
+    table, table_end, tail = evidence.table, evidence.table_end, evidence.tail
+    at = evidence.table_start[d] + np.uint64(m)
     if m + more < table_end[d]:
         result = table[at + np.uint64(more)] - table[at]
     else:
@@ -134,34 +158,31 @@ def gain(
     return float(result)
 
 
-@jit
+@inlined
 def add_gains(
-    table: Floats,
-    table_start: NDArray[np.uint64],
-    table_end: Counts,
-    tail: Floats,
-    words: Counts,
-    group_word: Counts,
-    group_count: Counts,
-    length: int,
-    slots: int,
-    score: Floats,
+    evidence: Evidence, words: Counts, group_word: Counts, group_count: Counts, length: int, slots: int, score: Floats
 ) -> None:
-    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C))."""
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C)).
+
+    Parameters
+    ----------
+    words : (D, slots) of the clusters; group_word, group_count as :func:`gather` leaves them.
+    """
+    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
     for t in range(length):
         d = group_word[t]
         start = table_start[d]
         count = group_count[d]
-        if tail[d, 0] == 0.0:
+        if tail[d, FACTOR] == 0.0:
             for k in range(slots):
                 m = start + words[d, k]
                 score[k] += table[m + count] - table[m]
         else:
             for k in range(slots):
-                score[k] += gain(table, table_start, table_end, tail, d, as_int64(words[d, k]), as_int64(count))
+                score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
 
 
-@jit
+@bare
 def leader(score: Floats, length: int) -> tuple[int, float]:
     """Where the highest score is, and how far below it the second highest.
 
@@ -181,7 +202,7 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
     return first, top - second
 
 
-@jit
+@bare
 def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
     top = score[first]
@@ -203,7 +224,7 @@ def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first
     return chosen
 
 
-@jit
+@bare
 def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
     """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch.
 
@@ -230,52 +251,52 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
 
 
 @jit
-def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
-    """Add site i to slot k."""
+def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
+    """Compute the cached part of slot k's log marginal from its moments, if there are channels."""
     nothing = np.zeros(clusters.moments.shape[0])
-    clusters.size[k] += 1
-    for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
-        clusters.words[evidence.word[t], k] += evidence.times[t]
     if nothing.size > 0:
-        for c in range(nothing.size):
-            clusters.moments[c, k] += evidence.moments[i, c]
         pixels = as_int64(clusters.words[evidence.pixels, k])
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
 
 
 @jit
+def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+    """Add site i to slot k."""
+    clusters.size[k] += 1
+    for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
+        clusters.words[evidence.word[t], k] += evidence.times[t]
+    for c in range(clusters.moments.shape[0]):
+        clusters.moments[c, k] += evidence.moments[i, c]
+    renew_gauss(evidence, clusters, k)
+
+
+@jit
 def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Take site i out of slot k."""
-    nothing = np.zeros(clusters.moments.shape[0])
     clusters.size[k] -= 1
     if clusters.size[k] == 0:
         clear_slot(clusters, k)
         return
     for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
         clusters.words[evidence.word[t], k] -= evidence.times[t]
-    if nothing.size > 0:
-        for c in range(nothing.size):
-            clusters.moments[c, k] -= evidence.moments[i, c]
-        pixels = as_int64(clusters.words[evidence.pixels, k])
-        clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
+    for c in range(clusters.moments.shape[0]):
+        clusters.moments[c, k] -= evidence.moments[i, c]
+    renew_gauss(evidence, clusters, k)
 
 
 @jit
 def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
     """Add all that is in one slot to another, and free the slot."""
-    nothing = np.zeros(clusters.moments.shape[0])
     clusters.size[target] += clusters.size[source]
     for d in range(clusters.words.shape[0]):
         clusters.words[d, target] += clusters.words[d, source]
-    if nothing.size > 0:
-        for c in range(nothing.size):
-            clusters.moments[c, target] += clusters.moments[c, source]
-        pixels = as_int64(clusters.words[evidence.pixels, target])
-        clusters.gauss[target] = gauss_part(evidence.gauss, clusters.moments, target, pixels, nothing)
+    for c in range(clusters.moments.shape[0]):
+        clusters.moments[c, target] += clusters.moments[c, source]
+    renew_gauss(evidence, clusters, target)
     clear_slot(clusters, source)
 
 
-@jit
+@bare
 def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
     """log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words

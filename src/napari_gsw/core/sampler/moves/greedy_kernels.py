@@ -6,11 +6,7 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Ints
-from napari_gsw.core.evidence.evidence_tables import Evidence
-from napari_gsw.core.graph.region_graph import Adjacency
 from napari_gsw.core.jit import as_int64, jit
-from napari_gsw.core.model.priors import PriorTables
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_gains,
     add_site,
@@ -18,54 +14,45 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     copy_slot,
     gather,
     gauss_part,
-    grown,
     log_marginal,
     merge_slots,
     remove_site,
+    with_slots,
 )
 from napari_gsw.core.sampler.moves.split_merge_kernels import attractions
-from napari_gsw.core.sampler.records import Clusters, Workspace
+from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
 
 
 @jit
-def lift_sites(
-    evidence: Evidence,
-    graph: Adjacency,
-    tables: PriorTables,
-    seeds: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    work: Workspace,
-    least: float,
-) -> tuple[Clusters, float]:
+def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, float]:
     """Move each site once, in order, to the cluster where the log posterior is highest if that gains `least`.
 
-    Returns the clusters, in new arrays if they ran out of slots, and the gain.
+    Returns the walker, with new arrays if slots ran out, and the gain.
     """
-    log_v, log_w = tables.log_v, tables.log_w
-    used = work.slots
-    channels = evidence.gauss.size - 3
+    evidence, graph, seeds = target.evidence, target.graph, target.seeds
+    log_v, log_w = target.prior.log_v, target.prior.log_w
+    labels, used = walker.labels, walker.work.slots
+    channels = evidence.moments.shape[1] // 2
     group_word = np.zeros(evidence.table_start.size, np.uint32)
     group_count = np.zeros(evidence.table_start.size, np.uint32)
     rise = 0.0
     for i in range(labels.size):
+        clusters = walker.clusters
         old = as_int64(labels[i])
         left = clusters.size[old] - 1
         if seeds[i] >= 0 or (left > 0 and log_w[left] == -math.inf):
             continue
-        if used[0] == clusters.size.size:
-            clusters = grown(clusters, 2 * clusters.size.size)
-        slots = used[0] + 1
+        if used[USED] == clusters.size.size:
+            walker = with_slots(walker, 2 * clusters.size.size)
+            clusters = walker.clusters
+        slots = used[USED] + 1
         remove_site(evidence, clusters, i, old)
         score = np.zeros(slots)
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
-        length = gather(evidence.site_start, evidence.word, evidence.times, i, group_word, group_count, as_int64(0))
-        add_gains(
-            evidence.table, evidence.table_start, evidence.table_end, evidence.tail, clusters.words, group_word,
-            group_count, length, slots, score,
-        )  # fmt: skip
-        k_left = used[1] if left > 0 else used[1] - 1
+        length = gather(evidence, i, group_word, group_count, as_int64(0))
+        add_gains(evidence, clusters.words, group_word, group_count, length, slots, score)
+        k_left = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1
         fresh = -1
         own = evidence.moments[i].copy()
         for k in range(slots):
@@ -93,48 +80,40 @@ def lift_sites(
         rise += score[new] - score[back]
         add_site(evidence, clusters, i, new)
         labels[i] = new
-        used[1] = k_left + 1 if new == fresh else k_left
-        used[0] = max(used[0], new + 1)
-    return clusters, rise
+        used[CLUSTERS] = k_left + 1 if new == fresh else k_left
+        used[USED] = max(used[USED], new + 1)
+    return walker, rise
 
 
 @jit
-def merge_clusters(
-    evidence: Evidence,
-    graph: Adjacency,
-    tables: PriorTables,
-    seeds: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    work: Workspace,
-    least: float,
-) -> float:
+def merge_clusters(target: Target, walker: Walker, least: float) -> float:
     """Merge each cluster once, in order, with the one that raises the log posterior most if that gains `least`.
 
     Returns the gain.
     """
-    log_v, log_w = tables.log_v, tables.log_w
+    log_v, log_w = target.prior.log_v, target.prior.log_w
+    labels, clusters, work = walker.labels, walker.clusters, walker.work
     used, place = work.slots, work.place
     rise = 0.0
-    for a in range(used[0]):
-        if clusters.size[a] == 0 or used[1] == 1:
+    for a in range(used[USED]):
+        if clusters.size[a] == 0 or used[CLUSTERS] == 1:
             continue
         for i in range(labels.size):
             place[i] = 0 if labels[i] == a else -1
         copy_slot(clusters, a, work.blocks, as_int64(0))
         clear_slot(work.blocks, as_int64(1))
-        score = np.zeros(used[0] + 1)
-        attractions(evidence, graph, log_w, seeds, labels, clusters, work, as_int64(a), 1.0, score)
+        score = np.zeros(used[USED] + 1)
+        attractions(target, walker, as_int64(a), 1.0, score)
         best = as_int64(0)
-        for k in range(used[0]):
+        for k in range(used[USED]):
             if score[k] > score[best]:
                 best = k
-        alone = log_marginal(evidence, clusters, a) + log_w[clusters.size[a]]
-        gain = score[best] - alone + log_v[used[1] - 1] - log_v[used[1]]
+        alone = log_marginal(target.evidence, clusters, a) + log_w[clusters.size[a]]
+        gain = score[best] - alone + log_v[used[CLUSTERS] - 1] - log_v[used[CLUSTERS]]
         if gain < least:
             continue
-        merge_slots(evidence, clusters, a, best)
-        used[1] -= 1
+        merge_slots(target.evidence, clusters, a, best)
+        used[CLUSTERS] -= 1
         for i in range(labels.size):
             if place[i] == 0:
                 labels[i] = best

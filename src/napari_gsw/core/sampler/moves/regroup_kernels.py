@@ -3,163 +3,234 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.arrays import Ints
-from napari_gsw.core.evidence.evidence_tables import Evidence
-from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_int64, jit
-from napari_gsw.core.model.priors import PriorTables
+from napari_gsw.core.arrays import Floats, Longs
+from napari_gsw.core.jit import as_int64, bare, inlined, jit
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
-from napari_gsw.core.sampler.records import Clusters, Workspace
+from napari_gsw.core.sampler.moves.sweep_kernels import Group, empty_group
+from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
 
 # Most anchors of a move, and so most clusters that it can rearrange at once.
 MOST_ANCHORS = 32
 
 
+class Deal(NamedTuple):
+    """What a deal of sites into blocks goes by."""
+
+    anchors: int  # the first so many sites may open a block
+    length: int  # sites
+    blocks: int  # that have to be opened; 0 leaves it to the weights
+    low: int  # smallest and largest size of a block
+    high: int
+    sized: bool  # whether the sizes of the blocks are drawn before the sites
+
+
+class Blocks(NamedTuple):
+    """What is known of each block while sites are dealt, beside its sufficient statistics."""
+
+    score: Floats  # (blocks + 1,) log likelihood and couplings that it would gain by the next site
+    propose: Floats  # (blocks + 1,) log weight with which it is proposed
+    weight: Floats  # (blocks + 1,) scratch
+    seed: Longs  # (blocks,) the seed that it holds, -1 for none
+    label: Longs  # (blocks,) the label of its first site
+    goal: Longs  # (blocks,) the size that it is to have, if sizes come first
+
+
+@bare
+def size_limits(log_w: Floats) -> tuple[int, int]:
+    """The smallest and the largest size that a prior allows."""
+    low = as_int64(1)
+    while low < log_w.size - 1 and log_w[low] == -math.inf:
+        low += 1
+    high = as_int64(log_w.size - 1)
+    while high > low and log_w[high] == -math.inf:
+        high -= 1
+    return low, high
+
+
+@inlined
+def goal_range(deal: Deal, opened: int, promised: int) -> tuple[int, int]:
+    """Smallest and largest size of the next block, when `opened` others are promised so many of the sites."""
+    left, later = deal.length - promised, deal.blocks - opened - 1
+    return max(deal.low, left - later * deal.high), min(deal.high, left - later * deal.low)
+
+
+@inlined
+def may_join(deal: Deal, size: int, opened: int, owed: int, rest: int) -> bool:
+    """Whether a block of `size` sites may take one more, so that all blocks can still become as large as they must.
+
+    Parameters
+    ----------
+    opened : blocks so far. owed : sites that they lack to be large enough. rest : sites that come after this one.
+    """
+    lacking = owed - 1 if size < deal.low else owed
+    return size < deal.high and lacking + max(deal.blocks - opened, 0) * deal.low <= rest
+
+
+@inlined
+def weigh_blocks(
+    target: Target, walker: Walker, deal: Deal, blocks: Blocks, group: Group, t: int, opened: int, owed: int
+) -> int:
+    """Weigh the blocks, and a new one where that is allowed, for site t of the deal.
+
+    ``group`` becomes the site's words and moments; returns how many different words it has.
+    """
+    evidence, graph, seeds, place = target.evidence, target.graph, target.seeds, walker.work.place
+    gauss, pixels, cached = evidence.gauss, evidence.pixels, walker.work.blocks.gauss
+    size, words, moments = walker.work.blocks.size, walker.work.blocks.words, walker.work.blocks.moments
+    score, propose = blocks.score, blocks.propose
+    i = as_int64(walker.work.order[t])
+    candidates = opened + 1 if t < deal.anchors else opened
+    distinct = gather(evidence, i, group.word, group.sums, as_int64(0))
+    for c in range(group.moments.size):
+        group.moments[c] = evidence.moments[i, c]
+    for b in range(candidates):
+        score[b] = 0.0
+    for u in range(graph.start[i], graph.start[i + 1]):
+        b = place[graph.neighbour[u]]
+        if b >= 0:
+            score[b] += graph.beta[graph.edge[u]]
+    add_gains(evidence, words, group.word, group.sums, distinct, candidates, score)
+    owner = -1
+    if seeds[i] >= 0:
+        for b in range(opened):
+            if blocks.seed[b] == seeds[i]:
+                owner = b
+    for b in range(candidates):
+        if group.moments.size > 0:
+            total = as_int64(words[pixels, b] + group.sums[pixels])
+            score[b] += gauss_part(gauss, moments, b, total, group.moments) - cached[b]
+        taken = b < opened and blocks.seed[b] >= 0
+        if b < opened and not (
+            size[b] < blocks.goal[b] if deal.sized else may_join(deal, size[b], opened, owed, deal.length - t - 1)
+        ):
+            propose[b] = -math.inf
+        elif seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
+            propose[b] = -math.inf  # a block holds sites of one seed only, and a seed sits in one block
+        else:
+            propose[b] = 0.0
+    return distinct
+
+
+@inlined
+def put_into_block(walker: Walker, target: Target, group: Group, i: int, b: int, distinct: int) -> None:
+    """Add site i, whose words and moments are in `group`, to block b; the group is empty afterwards."""
+    stats, pixels = walker.work.blocks, target.evidence.pixels
+    walker.work.place[i] = b
+    stats.size[b] += 1
+    for u in range(distinct):
+        stats.words[group.word[u], b] += group.sums[group.word[u]]
+        group.sums[group.word[u]] = 0
+    if group.moments.size > 0:
+        for c in range(group.moments.size):
+            stats.moments[c, b] += group.moments[c]
+        total = as_int64(stats.words[pixels, b])
+        stats.gauss[b] = gauss_part(target.evidence.gauss, stats.moments, b, total, group.nothing)
+
+
 @jit
 def allocate(
-    evidence: Evidence,
-    graph: Adjacency,
-    seeds: Ints,
-    labels: Ints,
-    work: Workspace,
-    anchors: int,
-    length: int,
-    follow: bool,
-    coldness: float,
-    rng: np.random.Generator,
+    target: Target, walker: Walker, deal: Deal, follow: bool, coldness: float, rng: np.random.Generator
 ) -> tuple[int, float, float]:
     """Deal the sites ``work.order[:length]`` into blocks, one after the other, by what is in the blocks already.
 
-    Only the first `anchors` sites may open a block. With `follow` the present labels are dealt again instead of drawn,
-    to learn with what probability they would have been. Returns the number of blocks (-1: no block would take a
-    seed), the log probability of this deal, and its log likelihood plus couplings.
+    Only anchors may open a block. Without size limits they do so by the weights. Under limits the number of blocks is
+    given, which anchors open one is drawn evenly, and no site goes where the blocks could no longer all get sizes that
+    are allowed: hardly any other deal would end well. A deal that is `sized` also draws the size of each block when it
+    is opened, and fills the places: where limits are tight that alone is accepted. With `follow` the present labels are
+    dealt again instead of drawn, to learn with what probability they would have been. Returns the number of blocks (-1:
+    the deal came to a dead end), the log probability of this deal, and its log likelihood plus couplings.
     """
-    site_start, word, count = evidence.site_start, evidence.word, evidence.times
-    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
-    site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
-    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
-    blocks, place, order = work.blocks, work.place, work.order
-    size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
-    channels = gauss.size - 3
+    labels, size, order = walker.labels, walker.work.blocks.size, walker.work.order
     most = size.size
-    group_word = np.zeros(table_start.size, np.uint32)
-    group_count = np.zeros(table_start.size, np.uint32)
-    group_moments = np.zeros(2 * channels)
-    nothing = np.zeros(2 * channels)
-    score = np.zeros(most + 1)  # log likelihood and couplings that a block would gain
-    propose = np.zeros(most + 1)  # log weight with which it is proposed
-    weight = np.zeros(most + 1)
-    block_seed = np.full(most, -1, np.int64)
-    block_label = np.full(most, -1, np.int64)
+    blocks = Blocks(
+        np.zeros(most + 1),
+        np.zeros(most + 1),
+        np.zeros(most + 1),
+        np.full(most, -1, np.int64),
+        np.full(most, -1, np.int64),
+        np.zeros(most, np.int64),
+    )
+    score, propose = blocks.score, blocks.propose
+    group = empty_group(target.evidence)
     for b in range(most):
-        clear_slot(blocks, b)
-    open_lazy = 0
+        clear_slot(walker.work.blocks, b)
+    opened = as_int64(0)
+    owed = as_int64(0)  # sites that the opened blocks lack to be large enough
+    promised = as_int64(0)  # sites that the opened blocks are to have
     log_q = 0.0
     energy = 0.0
-    for t in range(length):
+    for t in range(deal.length):
         i = as_int64(order[t])
-        candidates = open_lazy + 1 if t < anchors else open_lazy
-        distinct = gather(site_start, word, count, i, group_word, group_count, as_int64(0))
-        for c in range(2 * channels):
-            group_moments[c] = site_moments[i, c]
-        for b in range(candidates):
-            score[b] = 0.0
-        for u in range(start[i], start[i + 1]):
-            b = place[neighbour[u]]
-            if b >= 0:
-                score[b] += beta[edge[u]]
-        add_gains(table, table_start, table_end, tail, words, group_word, group_count, distinct, candidates, score)
-        owner = -1
-        if seeds[i] >= 0:
-            for b in range(open_lazy):
-                if block_seed[b] == seeds[i]:
-                    owner = b
+        candidates = opened + 1 if t < deal.anchors else opened
+        distinct = weigh_blocks(target, walker, deal, blocks, group, t, opened, owed)
+        chosen = opened
+        if follow:
+            for b in range(opened):
+                if blocks.label[b] == labels[i]:
+                    chosen = b
+        first, last = as_int64(0), candidates
+        if deal.blocks > 0 and t < deal.anchors:
+            # Which anchors open a block is drawn evenly, and before the weights are looked at.
+            opens = (deal.blocks - opened) / (deal.anchors - t) if t > 0 else 1.0
+            open_now = chosen == opened if follow else rng.random() < opens
+            log_q += math.log(opens if open_now else 1.0 - opens)
+            if open_now:
+                first = opened
+            else:
+                last = opened
         top = -math.inf
         for b in range(candidates):
-            if channels > 0:
-                total = as_int64(words[pixels, b] + group_count[pixels])
-                score[b] += gauss_part(gauss, moments, b, total, group_moments) - cached[b]
-            taken = b < open_lazy and block_seed[b] >= 0
-            if seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
-                propose[b] = -math.inf  # a block holds sites of one seed only, and a seed sits in one block
+            if propose[b] == 0.0 and first <= b < last:
+                places = blocks.goal[b] - size[b] if deal.sized and b < opened else max(size[b], 1)
+                propose[b] = coldness * score[b] + math.log(places)
             else:
-                propose[b] = coldness * score[b] + math.log(max(size[b], 1))
+                propose[b] = -math.inf
             top = max(top, propose[b])
         if top == -math.inf:
             return -1, 0.0, 0.0
-        if follow:
-            chosen = open_lazy
-            for b in range(open_lazy):
-                if block_label[b] == labels[i]:
-                    chosen = b
-        else:
-            chosen = draw(propose, weight, candidates, rng.random())
+        if not follow:
+            chosen = draw(propose, blocks.weight, candidates, rng.random())
         total_weight = 0.0
         for b in range(candidates):
             total_weight += math.exp(propose[b] - top)
         log_q += propose[chosen] - top - math.log(total_weight)
         energy += score[chosen]
-
-        if chosen == open_lazy:
-            block_label[open_lazy] = labels[i]
-            open_lazy += 1
-        if seeds[i] >= 0:
-            block_seed[chosen] = seeds[i]
-        place[i] = chosen
-        size[chosen] += 1
-        for u in range(distinct):
-            words[group_word[u], chosen] += group_count[group_word[u]]
-            group_count[group_word[u]] = 0
-        if channels > 0:
-            for c in range(2 * channels):
-                moments[c, chosen] += group_moments[c]
-            cached[chosen] = gauss_part(gauss, moments, chosen, as_int64(words[pixels, chosen]), nothing)
-    return open_lazy, log_q, energy
+        if chosen == opened:
+            blocks.label[opened] = labels[i]
+            if deal.sized:
+                least, most_of = goal_range(deal, opened, promised)
+                span = most_of - least + 1
+                goal = as_int64(walker.clusters.size[labels[i]]) if follow else least + as_int64(rng.random() * span)
+                log_q -= math.log(span)
+                blocks.goal[opened] = goal
+                promised += goal
+            opened += 1
+            owed += deal.low
+        if size[chosen] < deal.low:
+            owed -= 1
+        if target.seeds[i] >= 0:
+            blocks.seed[chosen] = target.seeds[i]
+        put_into_block(walker, target, group, i, chosen, distinct)
+    return opened, log_q, energy
 
 
 @jit
-def regroup(
-    evidence: Evidence,
-    graph: Adjacency,
-    tables: PriorTables,
-    seeds: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    work: Workspace,
-    near: float,
-    coldness: float,
-    rng: np.random.Generator,
-) -> float:
-    """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
+def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng: np.random.Generator) -> int:
+    """Draw anchors, and write all sites of their clusters to ``work.order``: anchors first, the rest in random order.
 
-    Draw two or more anchor sites, take the clusters that hold them apart, and deal their sites again so that every new
-    cluster holds an anchor. The anchors do not depend on the labels and lead from the new state back to the
-    old one, so only the probabilities of the two deals enter the acceptance. Two anchors merge, split or exchange; with
-    more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of up to
-    MOST_ANCHORS clusters of the support can be dealt, so chains with size limits are irreducible, unless the limits are
-    so tight that more clusters than that must change at once (smallest over largest size above 32 / 33). With
-    probability `near` the first two anchors are the ends of an edge instead.
-
-    Returns the change of the log posterior.
+    ``work.place`` becomes -2 for an anchor and -1 for all others. Returns how many sites there are.
     """
-    place, order, used, sizes = work.place, work.order, work.slots, work.blocks.size
-    log_v, log_w = tables.log_v, tables.log_w
-    left, right = graph.left, graph.right
+    labels, place, order = walker.labels, walker.work.place, walker.work.order
+    left, right = target.graph.left, target.graph.right
     n = labels.size
-    most = min(n, sizes.size)
-    if most < 2:
-        return 0.0
-    anchors = 2
-    while anchors < most and rng.random() < 0.5:
-        anchors += 1
-    # place: the block of a site that has been dealt, -1 for any other, -2 for an anchor while members are collected
     for i in range(n):
         place[i] = -1
-    length = 0
-    taken = np.zeros(clusters.size.size, np.bool_)
+    length = as_int64(0)
+    taken = np.zeros(walker.clusters.size.size, np.bool_)
     if near > 0.0 and left.size > 0 and rng.random() < near:
         e = int(rng.random() * left.size)
         for i in (left[e], right[e]):
@@ -181,6 +252,54 @@ def regroup(
     for t in range(length - 1, anchors, -1):
         u = anchors + int(rng.random() * (t - anchors + 1))
         order[t], order[u] = order[u], order[t]
+    return length
+
+
+@jit
+def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: np.random.Generator) -> float:
+    """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
+
+    Draw two or more anchor sites, take the clusters that hold them apart, and deal their sites again so that every new
+    cluster holds an anchor. The anchors do not depend on the labels and lead from the new state back to the
+    old one, so only the probabilities of the two deals enter the acceptance. Two anchors merge, split or exchange; with
+    more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of up to
+    MOST_ANCHORS clusters of the support can be dealt, so chains with size limits are irreducible, unless the limits are
+    so tight that more clusters than that must change at once (smallest over largest size above 32 / 33). How often such
+    a deal is accepted is another matter: see docs/model.md. With probability `near` the first two anchors are the ends
+    of an edge instead.
+
+    Under size limits the number of new clusters is drawn evenly from those that the limits and the anchors allow; it is
+    the same law in both directions, since both deal the same sites from the same anchors. A coin decides whether their
+    sizes are drawn first as well.
+
+    Returns the change of the log posterior.
+    """
+    labels, clusters, work = walker.labels, walker.clusters, walker.work
+    place, order, used, sizes = work.place, work.order, work.slots, work.blocks.size
+    log_v, log_w = target.prior.log_v, target.prior.log_w
+    n = labels.size
+    most = min(n, sizes.size)
+    if most < 2:
+        return 0.0
+    low, high = size_limits(log_w)
+    limited = low > 1 or high < n
+    anchors = as_int64(2)
+    if limited and high > low and rng.random() < 0.5:
+        anchors = min(most, low // (high - low) + 2)  # fewer clusters than this cannot become one more or one less
+    while anchors < most and rng.random() < 0.5:
+        anchors += 1
+    length = choose_sites(target, walker, anchors, near, rng)
+    taken = np.zeros(clusters.size.size, np.bool_)
+    for t in range(anchors):
+        taken[labels[order[t]]] = True
+    wanted = np.zeros(2, np.int64)
+    sized = False
+    if limited:
+        for k in range(used[USED]):
+            wanted[0] += taken[k]
+        fewest, most = -(-length // high), min(length // low, anchors)
+        wanted[1] = fewest + as_int64(rng.random() * (most - fewest + 1))
+        sized = rng.random() < 0.5
 
     # First the deal that would give the present state back, then the one that is proposed.
     blocks = np.zeros(2, np.int64)
@@ -189,21 +308,20 @@ def regroup(
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1
-        blocks[turn], log_q[turn], energy[turn] = allocate(
-            evidence, graph, seeds, labels, work, anchors, length, turn == 0, coldness, rng
-        )
+        deal = Deal(anchors, length, as_int64(wanted[turn]), low, high, sized)
+        blocks[turn], log_q[turn], energy[turn] = allocate(target, walker, deal, turn == 0, coldness, rng)
+        if blocks[turn] < 0:
+            return 0.0
         for b in range(blocks[turn]):
             energy[turn] += log_w[sizes[b]]
     before, after = blocks[0], blocks[1]
-    others = used[1] - before
-    if after < 0:
-        return 0.0
+    others = used[CLUSTERS] - before
     gain = energy[1] + log_v[others + after] - energy[0] - log_v[others + before]
     change = coldness * gain
     if not math.log(1.0 - rng.random()) < change + log_q[0] - log_q[1]:
         return 0.0
 
-    for k in range(used[0]):
+    for k in range(used[USED]):
         if taken[k]:
             clear_slot(clusters, k)
     slot_of = np.zeros(after, np.int32)
@@ -213,8 +331,8 @@ def regroup(
             k += 1
         copy_slot(work.blocks, b, clusters, k)
         slot_of[b] = k
-        used[0] = max(used[0], k + 1)
+        used[USED] = max(used[USED], k + 1)
     for t in range(length):
         labels[order[t]] = slot_of[place[order[t]]]
-    used[1] = others + after
+    used[CLUSTERS] = others + after
     return float(gain)

@@ -27,14 +27,13 @@ Everything is at inverse temperature `coldness`. A chain without these moves nev
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints
-from napari_gsw.core.evidence.evidence_tables import Evidence
-from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.evidence.evidence_tables import FACTOR
 from napari_gsw.core.jit import as_int64, jit
-from napari_gsw.core.model.priors import PriorTables
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_site,
     clear_slot,
@@ -45,8 +44,20 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     log_marginal,
     merge_slots,
 )
-from napari_gsw.core.sampler.records import Clusters, Workspace
+from napari_gsw.core.sampler.records import CLUSTERS, USED, Clusters, Target, Walker
 from napari_gsw.core.sampler.schedule import Moves
+
+
+class Anchors(NamedTuple):
+    """The two sites that a move is about."""
+
+    first: int  # -1: there is no move to make
+    second: int
+    informed: bool  # whether the second was drawn given the first
+    log_merge: float  # and if so, with what log probability a merge would draw it
+
+
+NO_ANCHORS = Anchors(-1, -1, False, 0.0)
 
 
 @jit
@@ -59,11 +70,8 @@ def increment(log_w: Floats, m: int) -> float:
 
 @jit
 def divide(
-    evidence: Evidence,
-    graph: Adjacency,
-    log_w: Floats,
-    labels: Ints,
-    work: Workspace,
+    target: Target,
+    walker: Walker,
     first: int,
     length: int,
     scans: int,
@@ -77,13 +85,14 @@ def divide(
     `follow` this last scan gives the sites of order[0]'s cluster to block 0 and all others to block 1. Returns the log
     probability of the last scan; ``work.place`` and ``work.blocks`` tell where all is then.
     """
+    evidence, graph, log_w, labels = target.evidence, target.graph, target.prior.log_w, walker.labels
     site_start, word, count = evidence.site_start, evidence.word, evidence.times
-    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
+    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
-    blocks, place, order = work.blocks, work.place, work.order
+    blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
     size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
-    channels = gauss.size - 3
+    channels = site_moments.shape[1] // 2
     own = np.zeros(2 * channels)
     nothing = np.zeros(2 * channels)
     pull = np.zeros(2)
@@ -112,14 +121,14 @@ def divide(
             lean = pull[1] - pull[0] + increment(log_w, size[1]) - increment(log_w, size[0])
             for u in range(site_start[i], site_start[i + 1]):
                 d = word[u]
-                if tail[d, 0] == 0.0:  # a call for each word would take longer than all the rest
+                if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
                     m_0 = table_start[d] + words[d, 0]
                     m_1 = table_start[d] + words[d, 1]
                     lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
                 else:
                     more = as_int64(count[u])
-                    lean += gain(table, table_start, table_end, tail, d, as_int64(words[d, 1]), more)
-                    lean -= gain(table, table_start, table_end, tail, d, as_int64(words[d, 0]), more)
+                    lean += gain(evidence, d, as_int64(words[d, 1]), more)
+                    lean -= gain(evidence, d, as_int64(words[d, 0]), more)
             if channels > 0:
                 more = as_int64(0)
                 for u in range(site_start[i], site_start[i + 1]):
@@ -151,10 +160,11 @@ def divide(
 
 
 @jit
-def parted(evidence: Evidence, graph: Adjacency, log_w: Floats, work: Workspace, length: int) -> float:
+def log_parted(target: Target, walker: Walker, length: int) -> float:
     """Log posterior of the two blocks less that of their union, but for the number of clusters."""
+    evidence, graph, log_w = target.evidence, target.graph, target.prior.log_w
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
-    blocks, place, order = work.blocks, work.place, work.order
+    blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
     across = 0.0
     for t in range(length):
         i = as_int64(order[t])
@@ -172,28 +182,18 @@ def parted(evidence: Evidence, graph: Adjacency, log_w: Floats, work: Workspace,
 
 
 @jit
-def attractions(
-    evidence: Evidence,
-    graph: Adjacency,
-    log_w: Floats,
-    seeds: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    work: Workspace,
-    own: int,
-    coldness: float,
-    score: Floats,
-) -> float:
+def attractions(target: Target, walker: Walker, own: int, coldness: float, score: Floats) -> float:
     """Log weight of every cluster with which block 0, the sites whose ``work.place`` is 0, might be merged.
 
     ``score[k]`` becomes b (log p(y_0 u A_k) - log p(y_A_k) + log W(m_0 + m_k) - log W(m_k) + sum beta), minus infinity
     for free slots, for `own` and for other seeds; ``score[-1]`` is that of block 1 if it holds anything. Returns the
     logarithm of the sum of the weights.
     """
-    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
+    evidence, graph, log_w, seeds = target.evidence, target.graph, target.prior.log_w, target.seeds
+    labels, clusters, place, blocks = walker.labels, walker.clusters, walker.work.place, walker.work.blocks
+    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
     gauss, pixels = evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
-    place, blocks = work.place, work.blocks
     slots = score.size - 1
     group_word = np.zeros(table_start.size, np.uint32)
     group_count = np.zeros(table_start.size, np.uint32)
@@ -221,7 +221,7 @@ def attractions(
     for t in range(length):
         d = group_word[t]
         count = group_count[d]
-        if tail[d, 0] == 0.0:
+        if tail[d, FACTOR] == 0.0:
             for k in range(slots):
                 if k != own:  # the tables end where all sites are counted once
                     m_k = table_start[d] + words[d, k]
@@ -231,8 +231,8 @@ def attractions(
         else:
             for k in range(slots):
                 if k != own:
-                    score[k] += gain(table, table_start, table_end, tail, d, as_int64(words[d, k]), as_int64(count))
-            score[slots] += gain(table, table_start, table_end, tail, d, as_int64(blocks.words[d, 1]), as_int64(count))
+                    score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
+            score[slots] += gain(evidence, d, as_int64(blocks.words[d, 1]), as_int64(count))
     moments = blocks.moments[:, 0].copy()
     members = blocks.size[0]
     top = -math.inf
@@ -242,7 +242,7 @@ def attractions(
         if m == 0 or k == own or (seed >= 0 and cluster_seed[k] >= 0):
             score[k] = -math.inf
             continue
-        if gauss.size > 3:
+        if moments.size > 0:
             if last:
                 total = as_int64(blocks.words[pixels, 1] + group_count[pixels])
                 score[k] += gauss_part(gauss, blocks.moments, as_int64(1), total, moments) - blocks.gauss[1]
@@ -271,21 +271,103 @@ def member(labels: Ints, k: int, which: int, but: int) -> int:
 
 
 @jit
-def split_or_merge(
-    evidence: Evidence,
-    graph: Adjacency,
-    tables: PriorTables,
-    seeds: Ints,
-    labels: Ints,
-    clusters: Clusters,
-    work: Workspace,
-    moves: Moves,
-    coldness: float,
-    rng: np.random.Generator,
-) -> float:
-    """One move; returns the change of the log posterior. There must be a free slot."""
+def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> Anchors:
+    """Two sites, in one of the three ways."""
+    labels, clusters, work, graph = walker.labels, walker.clusters, walker.work, target.graph
+    n = as_int64(labels.size)
+    informed = rng.random() < moves.informed
+    if not informed:
+        if graph.left.size > 0 and rng.random() < moves.near:
+            e = as_int64(rng.random() * graph.left.size)
+            return Anchors(as_int64(graph.left[e]), as_int64(graph.right[e]), False, 0.0)
+        i = as_int64(rng.random() * n)
+        j = as_int64(rng.random() * (n - 1))
+        return Anchors(i, j + 1 if j >= i else j, False, 0.0)
+    i = as_int64(rng.random() * n)
+    a = as_int64(labels[i])
+    if rng.random() < 0.5:
+        if clusters.size[a] < 2:
+            return NO_ANCHORS
+        return Anchors(i, member(labels, a, as_int64(rng.random() * (clusters.size[a] - 1)), i), True, 0.0)
+    copy_slot(clusters, a, work.blocks, as_int64(0))
+    for s in range(n):
+        if labels[s] == a:
+            work.place[s] = 0
+    score = np.zeros(work.slots[USED] + 1)
+    log_all = attractions(target, walker, a, coldness, score)
+    if log_all == -math.inf:
+        return NO_ANCHORS
+    b = draw(score, np.zeros(score.size), score.size, rng.random())
+    log_merge = score[b] - log_all - math.log(clusters.size[b])
+    j = member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
+    for s in range(n):
+        work.place[s] = -1
+    clear_slot(work.blocks, as_int64(0))
+    return Anchors(i, j, True, log_merge)
+
+
+@jit
+def line_up(target: Target, walker: Walker, i: int, j: int, rng: np.random.Generator) -> tuple[int, int, int]:
+    """Write all sites of the anchors' clusters to ``work.order``: anchors, those with a seed, the rest at random.
+
+    Returns how many come before the rest, how many there are (-1 if two seeds would be merged), and the slot that holds
+    the seed, or that of anchor i if there is none.
+    """
+    labels, seeds, order = walker.labels, target.seeds, walker.work.order
+    a, b = as_int64(labels[i]), as_int64(labels[j])
+    order[0] = i
+    order[1] = j
+    first = as_int64(2)
+    seed = as_int64(-1)
+    holder = a
+    for s in range(labels.size):
+        if (labels[s] == a or labels[s] == b) and seeds[s] >= 0:
+            if seed >= 0 and seeds[s] != seed:
+                return first, as_int64(-1), holder
+            seed = as_int64(seeds[s])
+            holder = as_int64(labels[s])
+            if s != i and s != j:
+                order[first] = s
+                first += 1
+    length = first
+    for s in range(labels.size):
+        if (labels[s] == a or labels[s] == b) and seeds[s] < 0 and s != i and s != j:
+            order[length] = s
+            length += 1
+    for t in range(length - 1, first, -1):
+        u = first + as_int64(rng.random() * (t - first + 1))
+        order[t], order[u] = order[u], order[t]
+    return first, length, holder
+
+
+@jit
+def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
+    """Make the accepted move: slot a becomes the two blocks (a == b), or slot b joins slot a."""
+    labels, clusters, work = walker.labels, walker.clusters, walker.work
     place, order, used, blocks = work.place, work.order, work.slots, work.blocks
-    log_v, log_w = tables.log_v, tables.log_w
+    if a == b:
+        b = as_int64(0)
+        while clusters.size[b] > 0:
+            b += 1
+        copy_slot(blocks, as_int64(0), clusters, a)
+        copy_slot(blocks, as_int64(1), clusters, b)
+        used[USED] = max(used[USED], b + 1)
+        used[CLUSTERS] += 1
+        for t in range(length):
+            if place[order[t]] == 1:
+                labels[order[t]] = b
+    else:
+        merge_slots(target.evidence, clusters, b, a)
+        used[CLUSTERS] -= 1
+        for t in range(length):
+            labels[order[t]] = a
+
+
+@jit
+def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> float:
+    """One move; returns the change of the log posterior. There must be a free slot."""
+    labels, seeds, work, log_v = walker.labels, target.seeds, walker.work, target.prior.log_v
+    place, order, used, blocks = work.place, work.order, work.slots, work.blocks
     n = as_int64(labels.size)
     if n < 2:
         return 0.0
@@ -293,71 +375,17 @@ def split_or_merge(
         place[s] = -1
     clear_slot(blocks, as_int64(0))
     clear_slot(blocks, as_int64(1))
-
-    # The anchors, and for informed ones the log probability of the second given the first, as a merge would draw it.
-    informed = rng.random() < moves.informed
-    log_merge = 0.0
-    if informed:
-        i = as_int64(rng.random() * n)
-        a = as_int64(labels[i])
-        if rng.random() < 0.5:
-            if clusters.size[a] < 2:
-                return 0.0
-            j = member(labels, a, as_int64(rng.random() * (clusters.size[a] - 1)), i)
-        else:
-            copy_slot(clusters, a, blocks, as_int64(0))
-            for s in range(n):
-                if labels[s] == a:
-                    place[s] = 0
-            score = np.zeros(used[0] + 1)
-            log_all = attractions(evidence, graph, log_w, seeds, labels, clusters, work, a, coldness, score)
-            if log_all == -math.inf:
-                return 0.0
-            b = draw(score, np.zeros(score.size), score.size, rng.random())
-            log_merge = score[b] - log_all - math.log(clusters.size[b])
-            j = member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
-            for s in range(n):
-                place[s] = -1
-            clear_slot(blocks, as_int64(0))
-    elif graph.left.size > 0 and rng.random() < moves.near:
-        e = as_int64(rng.random() * graph.left.size)
-        i = as_int64(graph.left[e])
-        j = as_int64(graph.right[e])
-    else:
-        i = as_int64(rng.random() * n)
-        j = as_int64(rng.random() * (n - 1))
-        if j >= i:
-            j += 1
-    a = as_int64(labels[i])
-    b = as_int64(labels[j])
+    i, j, informed, log_merge = draw_anchors(target, walker, moves, coldness, rng)
+    if i < 0:
+        return 0.0
+    a, b = as_int64(labels[i]), as_int64(labels[j])
     together = a == b
-
-    # All sites of the one or two clusters: the anchors, then those with a seed, then the others in random order.
-    order[0] = i
-    order[1] = j
-    first = as_int64(2)
-    seed = as_int64(-1)
-    holder = a
-    for s in range(n):
-        if (labels[s] == a or labels[s] == b) and seeds[s] >= 0:
-            if seed >= 0 and seeds[s] != seed:
-                return 0.0  # two seeds are never merged
-            seed = as_int64(seeds[s])
-            holder = as_int64(labels[s])
-            if s != i and s != j:
-                order[first] = s
-                first += 1
-    length = first
-    for s in range(n):
-        if (labels[s] == a or labels[s] == b) and seeds[s] < 0 and s != i and s != j:
-            order[length] = s
-            length += 1
-    for t in range(length - 1, first, -1):
-        u = first + as_int64(rng.random() * (t - first + 1))
-        order[t], order[u] = order[u], order[t]
+    first, length, holder = line_up(target, walker, i, j, rng)
+    if length < 0:
+        return 0.0  # two seeds are never merged
     log_split = 0.0
     side = 0 if holder == a else 1
-    if seed >= 0:
+    if seeds[order[first - 1]] >= 0 or seeds[i] >= 0 or seeds[j] >= 0:
         if seeds[i] >= 0 and seeds[j] >= 0:
             return 0.0  # one seed is never split
         if seeds[i] >= 0 or seeds[j] >= 0:
@@ -369,39 +397,23 @@ def split_or_merge(
     for t in range(first):
         s = as_int64(order[t])
         place[s] = t if t < 2 else side
-        add_site(evidence, blocks, s, as_int64(place[s]))
+        add_site(target.evidence, blocks, s, as_int64(place[s]))
 
-    log_split += divide(evidence, graph, log_w, labels, work, first, length, moves.scans, not together, coldness, rng)
-    clusters_apart = used[1] + 1 if together else used[1]
-    gap = parted(evidence, graph, log_w, work, length) + log_v[clusters_apart] - log_v[clusters_apart - 1]
+    log_split += divide(target, walker, first, length, moves.scans, not together, coldness, rng)
+    apart = used[CLUSTERS] + 1 if together else used[CLUSTERS]
+    gap = log_parted(target, walker, length) + log_v[apart] - log_v[apart - 1]
     if informed:
         log_split -= math.log(length - 1)
         if together:
             if gap == -math.inf:
                 return 0.0
-            score = np.zeros(used[0] + 1)
-            log_all = attractions(evidence, graph, log_w, seeds, labels, clusters, work, a, coldness, score)
-            log_merge = score[used[0]] - log_all - math.log(blocks.size[1])
+            score = np.zeros(used[USED] + 1)
+            log_all = attractions(target, walker, a, coldness, score)
+            log_merge = score[used[USED]] - log_all - math.log(blocks.size[1])
     change = gap if together else -gap
     ahead = log_split if together else log_merge
     back = log_merge if together else log_split
     if not math.log(1.0 - rng.random()) < coldness * change + back - ahead:
         return 0.0
-
-    if together:
-        b = as_int64(0)
-        while clusters.size[b] > 0:
-            b += 1
-        copy_slot(blocks, as_int64(0), clusters, a)
-        copy_slot(blocks, as_int64(1), clusters, b)
-        used[0] = max(used[0], b + 1)
-        used[1] += 1
-        for t in range(length):
-            if place[order[t]] == 1:
-                labels[order[t]] = b
-    else:
-        merge_slots(evidence, clusters, b, a)
-        used[1] -= 1
-        for t in range(length):
-            labels[order[t]] = a
+    adopt(target, walker, a, b, length)
     return float(change)
