@@ -332,9 +332,9 @@ def test_unreadable_files_are_named_once_and_the_rest_is_finished(some, alone, t
 
 def failing(monkeypatch, number, times, name="b"):
     """The writer of traces complains as the system does, of one image and so often."""
-    from napari_gsw.files import labels as io
+    from napari_gsw.files import results as result_files
 
-    real, left = io.write_trace, [times]
+    real, left = result_files.write_trace, [times]
 
     def write(traces, path):
         if path.name.startswith(name) and left[0]:
@@ -342,7 +342,7 @@ def failing(monkeypatch, number, times, name="b"):
             raise OSError(number, os.strerror(number))
         real(traces, path)
 
-    monkeypatch.setattr(io, "write_trace", write)
+    monkeypatch.setattr(result_files, "write_trace", write)
 
 
 def test_a_full_disk_is_told_of_and_the_rest_goes_on(folder, tmp_path, monkeypatch, capsys):

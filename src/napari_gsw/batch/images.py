@@ -25,7 +25,7 @@ from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.labels import companion
-from napari_gsw.files.results import BESIDE, Extras, write_outcome
+from napari_gsw.files.results import COMPANIONS, Extras, write_outcome
 from napari_gsw.files.zarr_files import is_zarr
 from napari_gsw.jobs.interruption import check
 from napari_gsw.jobs.records import Row
@@ -136,7 +136,7 @@ def _written(task: Task, image: Any, choice: Choice, found: Outcome, began: floa
     place = PurePosixPath(task.place)
     folder, blocks = task.output / place.parent, is_lazy(image)  # what is read in blocks is written in chunks
     name = f"{place.name}.{'zarr' if blocks else task.format}"
-    with output_folder(folder, [companion(name, other) for other in BESIDE]) as scratch:
+    with output_folder(folder, [companion(name, other) for other in COMPANIONS]) as scratch:
         remarks = write_outcome(image, choice.settings.axes, found, scratch, name, task.extras)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")

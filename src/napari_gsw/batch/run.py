@@ -17,7 +17,7 @@ from napari_gsw.batch.selection import Item, Selection, selected
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.segment import warm_up
 from napari_gsw.core.presets import DEFAULT_PRESET
-from napari_gsw.files.folders import made_folder
+from napari_gsw.files.folders import ensure_folder
 from napari_gsw.files.results import Extras
 from napari_gsw.jobs.journal import JOURNALS
 from napari_gsw.jobs.records import Engine, JobOptions, JobOutcome, Row
@@ -79,7 +79,7 @@ def run_order(order: Order, way: Way) -> list[Row]:
     told: dict[str, JobOutcome] = {}
     with _engine(order, way) as engine:
         for parent in {PurePosixPath(item.place).parent for item in items}:
-            made_folder(order.output / parent)
+            ensure_folder(order.output / parent)
         try:
             with closing(_each(order, items, way, engine)) as outcomes:
                 for one in outcomes:

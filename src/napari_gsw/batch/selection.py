@@ -14,7 +14,7 @@ from typing import NamedTuple
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.label_formats import stem
 from napari_gsw.files.labels import companion
-from napari_gsw.files.results import BESIDE
+from napari_gsw.files.results import COMPANIONS
 from napari_gsw.files.zarr_files import is_zarr
 
 # Files that hold images; a folder is one if it is a zarr.
@@ -128,7 +128,7 @@ def places(names: Sequence[str]) -> list[str]:
 def results(place: str) -> list[str]:
     """Paths of all that may be written for an image."""
     path = PurePosixPath(place)
-    beside = (companion(f"{path.name}.tif", other) for other in BESIDE)
+    beside = (companion(f"{path.name}.tif", other) for other in COMPANIONS)
     return [str(path.with_name(name)) for name in (*(f"{path.name}.{ending}" for ending in FORMATS), *beside)]
 
 

@@ -72,7 +72,7 @@ def run_segment(given: argparse.Namespace) -> int:
     from napari_gsw.files.folders import output_folder
     from napari_gsw.files.images import open_labels, read_labels
     from napari_gsw.files.labels import companion
-    from napari_gsw.files.results import BESIDE, Extras, write_outcome
+    from napari_gsw.files.results import COMPANIONS, Extras, write_outcome
     from napari_gsw.methods.registry import segment
 
     choice = chosen(given)
@@ -86,7 +86,7 @@ def run_segment(given: argparse.Namespace) -> int:
         if (path := getattr(given, name)) is not None
     }
     folder, name = _targets(given, lazily)
-    ours = [companion(name, other) for other in BESIDE]
+    ours = [companion(name, other) for other in COMPANIONS]
     extras = Extras(given.save_sites, given.save_plot, given.uncertainty)
     with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
         found = segment(image, choice, given.seed, report=progress.report, **files)
@@ -102,7 +102,7 @@ def run_segment(given: argparse.Namespace) -> int:
 def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
     from napari_gsw.files.labels import companion
-    from napari_gsw.files.results import BESIDE
+    from napari_gsw.files.results import COMPANIONS
 
     output = Path(given.output)
     kind = output.suffix.lower()
@@ -118,7 +118,7 @@ def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str
     if os.path.isdir(target) and not name.endswith(".zarr"):
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run writes, or clears away as left over from an earlier one.
-    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in BESIDE)]
+    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
     for source in (given.image, given.mask, given.sites, given.seeds, given.init):
         if source is None or not os.path.exists(source):
             continue

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.evaluation.data_sets import Example, Scene
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
-from napari_gsw.files.folders import made_folder
+from napari_gsw.files.folders import ensure_folder
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row
@@ -104,7 +104,7 @@ def evaluate(
     settings = {**choice.to_dict(), "seed": seed}
     depends = {"settings": settings, "labels": save_labels}
     if folder is not None:
-        made_folder(folder)
+        ensure_folder(folder)
     done = run_jobs("evaluate", scored, jobs, depends, manner, {e.name: (e.image, e.truth) for e in examples})
     found = Evaluation(settings, done.done, done.failed)
     write_evaluation(found, manner.folder)
@@ -162,7 +162,7 @@ def typical_human(humans: Sequence[NDArray[Any]]) -> int:
 
 
 def write_evaluation(found: Evaluation, folder: Path) -> None:
-    made_folder(folder)
+    ensure_folder(folder)
     write_csv(
         folder / "images.csv",
         ("image", *MEASURES, "skipped"),

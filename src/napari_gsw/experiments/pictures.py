@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from napari_gsw.evaluation.data_sets import Example, labelled_folder
-from napari_gsw.files.folders import made_folder
+from napari_gsw.files.folders import ensure_folder
 from napari_gsw.sample_data import photographs, random_mosaic
 
 BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"
@@ -46,7 +46,7 @@ def photograph_tiles(folder: Path) -> list[Example]:
     """Square tiles of the photographs that come with scikit-image, as files in a folder; nobody has segmented them."""
     import imageio.v3 as iio
 
-    place = made_folder(folder / "photographs")
+    place = ensure_folder(folder / "photographs")
     made = []
     for name, image in photographs().items():
         rows, columns = (max(1, side // TILE) for side in image.shape[:2])
@@ -64,8 +64,8 @@ def mosaics(folder: Path) -> list[Example]:
     import imageio.v3 as iio
 
     place = folder / "mosaics"
-    made_folder(place / "images")
-    made_folder(place / "labels")
+    ensure_folder(place / "images")
+    ensure_folder(place / "labels")
     for k in range(MOSAIC_COUNT):
         file = place / "images" / f"mosaic_{k:02}.png"
         truth = place / "labels" / file.name

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gsw.core.versions import own_version
-from napari_gsw.files.folders import made_folder, writing
+from napari_gsw.files.folders import ensure_folder, writing
 from napari_gsw.jobs.records import JobOptions, JobOutcome
 
 JOURNALS = ".progress"
@@ -33,7 +33,7 @@ class Journal:
     def of(cls, title: str, depends: Mapping[str, Any], manner: JobOptions) -> Journal:
         """The journal of what the rows depend on: a new one, or that of an earlier run."""
         path = manner.folder / JOURNALS / f"{title}-{digest(depends)}.jsonl"
-        made_folder(path.parent)
+        ensure_folder(path.parent)
         with writing(f"the output folder {str(manner.folder)!r}"):
             if manner.fresh:
                 path.unlink(missing_ok=True)
