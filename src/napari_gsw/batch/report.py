@@ -25,9 +25,9 @@ def _row(name: str, told: JobOutcome | None) -> Row:
     empty: Row = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "attempts": 0, "remarks": "", "reason": ""}
     if told is None:
         return empty
-    if isinstance(told.outcome, Failure):
-        return empty | {"status": FAILED, "attempts": told.attempts, "reason": told.outcome.reason}
-    known = {key: value for key, value in told.outcome.items() if key in COLUMNS}
+    if isinstance(told.row_or_failure, Failure):
+        return empty | {"status": FAILED, "attempts": told.attempts, "reason": told.row_or_failure.reason}
+    known = {key: value for key, value in told.row_or_failure.items() if key in COLUMNS}
     return empty | known | {"status": DONE, "attempts": told.attempts}
 
 
