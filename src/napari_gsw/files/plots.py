@@ -40,11 +40,11 @@ def as_rgb(image: NDArray[Any], axes: str = "auto") -> Floats:
     -------
     (y, x, 3) float64 from 0 to 1.
     """
-    lab = picture(image, axes)
-    if lab.rgb:
-        rgb: Floats = np.asarray(lab2rgb(lab.channels), dtype=np.float64)
+    checked_picture = picture(image, axes)
+    if checked_picture.rgb:
+        rgb: Floats = np.asarray(lab2rgb(checked_picture.channels), dtype=np.float64)
     else:
-        rgb = np.repeat(lab.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
+        rgb = np.repeat(checked_picture.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
     return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
 
 

@@ -90,8 +90,8 @@ def write_labels_and_provenance(
         remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
     file = put_labels(labels, folder / labels_name, provenance=provenance)
     if file.name != labels_name:
-        what = "a volume" if labels.ndim > 2 else "32-bit labels"
-        remarks.append(f"PNG cannot hold {what}: written as {file.name}")
+        content = "a volume" if labels.ndim > 2 else "32-bit labels"
+        remarks.append(f"PNG cannot hold {content}: written as {file.name}")
     return remarks
 
 
@@ -114,10 +114,10 @@ def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", s
 
 def write_trace(traces: Sequence[Trace], path: Path) -> None:
     """Write traces as CSV, one row a sweep, with every digit; of several chains with the chain's number first."""
-    many = len(traces) > 1
+    several = len(traces) > 1
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow((*(["chain"] if many else []), *Trace._fields))
+        table.writerow((*(["chain"] if several else []), *Trace._fields))
         for chain, trace in enumerate(traces):
             rows = zip(*(column.tolist() for column in trace), strict=True)
-            table.writerows(([chain, *row] if many else row) for row in rows)
+            table.writerows(([chain, *row] if several else row) for row in rows)
