@@ -1,4 +1,7 @@
-"""Pictures to try the package on: two real ones that come with scikit-image, and two mosaics whose truth is known."""
+"""Pictures to try the package on: two real ones that come with scikit-image, and two mosaics whose truth is known.
+
+A function of one picture returns it and its truth, an image of uint8 labels from 1 or None.
+"""
 
 from __future__ import annotations
 
@@ -84,10 +87,10 @@ Layers = list[tuple[Image, dict[str, Any], str]]
 
 def _layers(name: str) -> Layers:
     image, truth = sample(name)
-    shown: Layers = [(image, {"name": name.replace("_", " ")}, "image")]
+    layers: Layers = [(image, {"name": name.replace("_", " ")}, "image")]
     if truth is not None:
-        shown.append((truth, {"name": f"{name.replace('_', ' ')} truth", "visible": False}, "labels"))
-    return shown
+        layers.append((truth, {"name": f"{name.replace('_', ' ')} truth", "visible": False}, "labels"))
+    return layers
 
 
 def astronaut_layers() -> Layers:

@@ -23,9 +23,9 @@ import tifffile
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.batch import Extras, Order, Selection, Way, images, run_batch, run_order
+from napari_gsw.batch import BatchOptions, BatchOrder, Extras, Selection, images, run_batch, run_order
 from napari_gsw.batch.report import COLUMNS
-from napari_gsw.batch.selection import places, results, selected
+from napari_gsw.batch.selection import output_stems, result_files, selected_images
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.jobs.journal import JOURNALS
@@ -183,35 +183,36 @@ def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
 )
 def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, more):
     """The three steps with everything pickled between them, as a cluster does, beside the whole image at once."""
-    order = Order(folder, tmp_path / "apart", choose(changes={"chains": 3, **FAST, **more}), 7)
-    (item,) = selected(folder, order.output, Selection(pattern="b.png"))
-    order.output.mkdir()
-    task = order.task(item)
-    assert images.in_parts(task)
+    order = BatchOrder(folder, choose(changes={"chains": 3, **FAST, **more}), 7)
+    apart = tmp_path / "apart"
+    (image,) = selected_images(folder, apart, Selection(pattern="b.png"))
+    apart.mkdir()
+    task = order.task(image, apart)
+    assert images.chains_can_part(task)
 
     def sent(thing):
         return pickle.loads(pickle.dumps(thing))
 
-    begun = sent(images.prepared(sent(task)))
-    runs = [sent(images.chain_run(task, sent(begun), number)) for number in (2, 0, 1)]
-    row = images.gathered_up(task, begun, runs[1], runs[2], runs[0])
+    prepared = sent(images.prepare_image(sent(task)))
+    runs = [sent(images.run_chain(task, sent(prepared), number)) for number in (2, 0, 1)]
+    row = images.conclude_image(task, prepared, runs[1], runs[2], runs[0])
     (whole,) = run_batch(
         folder, tmp_path / "whole", seed=7, selection=Selection(pattern="b.png"), chains=3, **FAST, **more
     )
-    assert written(tmp_path / "apart") == written(tmp_path / "whole")
+    assert written(apart) == written(tmp_path / "whole")
     assert {n: row[n] for n in ("regions", "clusters", "sites", "best_log_posterior")} == {
         n: whole[n] for n in ("regions", "clusters", "sites", "best_log_posterior")
     }
 
 
 def test_chains_that_look_at_one_another_stay_together(folder, tmp_path):
-    (item,) = selected(folder, tmp_path, Selection(pattern="b.png"))
+    (image,) = selected_images(folder, tmp_path, Selection(pattern="b.png"))
     for choice in (
         choose(changes={"chains": 3, "stop": "agreement"}),
         choose(),
         choose("rdd-crp", changes={"chains": 3}),
     ):
-        assert not images.in_parts(Order(folder, tmp_path, choice).task(item))
+        assert not images.chains_can_part(BatchOrder(folder, choice).task(image, tmp_path))
 
 
 # Which images, and what their labels are called
@@ -219,11 +220,11 @@ def test_chains_that_look_at_one_another_stay_together(folder, tmp_path):
 
 def test_names_never_meet():
     names = ["Scan.png", "a.sites.tif", "a.tif", "b.jpg", "b.ome.tif", "labels.png", "scan.tif", "x/a.tif", "x_png.tif"]
-    made = places([*names, "x.jpg", "x.png", "z.v2.png"])
-    assert made[names.index("a.tif")] in ("a", "a_tif")
-    assert made[-1] == "z.v2"
-    assert made[names.index("labels.png")] == "labels_png"
-    files = [file.casefold() for place in made for file in results(place)]
+    stems = output_stems([*names, "x.jpg", "x.png", "z.v2.png"])
+    assert stems[names.index("a.tif")] in ("a", "a_tif")
+    assert stems[-1] == "z.v2"
+    assert stems[names.index("labels.png")] == "labels_png"
+    files = [file.casefold() for stem in stems for file in result_files(stem)]
     assert len(set(files)) == len(files)
 
 
@@ -239,12 +240,12 @@ def test_images_are_found_and_nothing_else(some, tmp_path):
     out = some / "sub" / "out"
     out.mkdir()
     iio.imwrite(out / "earlier.png", PICTURE[:30, :30])
-    flat = [item.name for item in selected(some, out, Selection())]
+    flat = [image.name for image in selected_images(some, out, Selection())]
     assert flat == ["a.npy", "b.png", "c.tif", "v.zarr"]
-    deep = selected(some, out, Selection(recursive=True))
-    assert [item.name for item in deep] == ["a.npy", "b.png", "c.tif", "sub/b.png", "sub/deep/d.PNG", "v.zarr"]
-    assert [item.place for item in deep] == ["a", "b", "c", "sub/b", "sub/deep/d", "v"]
-    assert [i.name for i in selected(some, out, Selection(True, "sub/*", 1))] == ["sub/b.png"]
+    deep = selected_images(some, out, Selection(recursive=True))
+    assert [image.name for image in deep] == ["a.npy", "b.png", "c.tif", "sub/b.png", "sub/deep/d.PNG", "v.zarr"]
+    assert [image.stem for image in deep] == ["a", "b", "c", "sub/b", "sub/deep/d", "v"]
+    assert [i.name for i in selected_images(some, out, Selection(True, "sub/*", 1))] == ["sub/b.png"]
     rows = run_batch(some, out, selection=Selection(True, "*[bdv].*"), **FAST)
     assert [row["status"] for row in rows] == ["done"] * 4
     assert {"b.tif", "sub/b.tif", "sub/deep/d.tif", "v.tif"} <= set(written(out))
@@ -332,9 +333,9 @@ def test_unreadable_files_are_named_once_and_the_rest_is_finished(some, alone, t
 
 def failing(monkeypatch, number, times, name="b"):
     """The writer of traces complains as the system does, of one image and so often."""
-    from napari_gsw.files import labels as io
+    from napari_gsw.files import results as result_files
 
-    real, left = io.write_trace, [times]
+    real, left = result_files.write_trace, [times]
 
     def write(traces, path):
         if path.name.startswith(name) and left[0]:
@@ -342,7 +343,7 @@ def failing(monkeypatch, number, times, name="b"):
             raise OSError(number, os.strerror(number))
         real(traces, path)
 
-    monkeypatch.setattr(io, "write_trace", write)
+    monkeypatch.setattr(result_files, "write_trace", write)
 
 
 def test_a_full_disk_is_told_of_and_the_rest_goes_on(folder, tmp_path, monkeypatch, capsys):
@@ -469,13 +470,13 @@ def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(folder, alone, tmp_pat
 # Processes and clusters
 
 
-def with_a_death(order, way, victims):
+def with_a_death(order, options, victims):
     """Run a batch in a thread, and kill processes while it works: after the first result, before the last."""
     rows = []
-    thread = threading.Thread(target=lambda: rows.extend(run_order(order, way)))
+    thread = threading.Thread(target=lambda: rows.extend(run_order(order, options)))
     thread.start()
     deadline = time.monotonic() + 120
-    while not list(order.output.glob("*.tif")) and time.monotonic() < deadline:
+    while not list(options.folder.glob("*.tif")) and time.monotonic() < deadline:
         time.sleep(0.02)
     pids = victims()
     for pid in pids:
@@ -488,17 +489,17 @@ def with_a_death(order, way, victims):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
-    order = Order(folder, tmp_path / "out", choose(changes=SLOW), 4)
+    order, out = BatchOrder(folder, choose(changes=SLOW), 4), tmp_path / "out"
     others = {child.pid for child in multiprocessing.active_children()}
     rows = with_a_death(
         order,
-        Way(jobs=2, quiet=True),
+        BatchOptions(out, jobs=2, quiet=True),
         lambda: [child.pid for child in multiprocessing.active_children() if child.pid not in others],
     )
     assert [row["status"] for row in rows] == ["done"] * 3
     assert max(row["attempts"] for row in rows) == 2
-    assert written(order.output) == alone("--seed", "4", *options(SLOW))
-    assert not list(order.output.glob(".unfinished-*"))
+    assert written(out) == alone("--seed", "4", *options(SLOW))
+    assert not list(out.glob(".unfinished-*"))
 
 
 @pytest.fixture(scope="module")
@@ -515,14 +516,14 @@ def cluster():
             yield address
 
 
-def on(cluster, **more):
-    return Way(scheduler=cluster, quiet=True, **more)
+def on(cluster, out, **more):
+    return BatchOptions(out, scheduler=cluster, quiet=True, **more)
 
 
 def test_a_cluster_makes_the_same_labels(cluster, some, alone, tmp_path, capsys):
     (some / "bad.png").write_bytes(b"no picture at all")
     out = tmp_path / "out"
-    rows = run_order(Order(some, out, choose(changes=FAST), 4), on(cluster, dashboard=True))
+    rows = run_order(BatchOrder(some, choose(changes=FAST), 4), on(cluster, out, dashboard=True))
     assert written(out) == alone("--seed", "4", *options(FAST))
     assert {r["name"]: (r["status"], r["attempts"]) for r in rows} == {
         **dict.fromkeys(("a.npy", "b.png", "c.tif"), ("done", 1)),
@@ -531,7 +532,7 @@ def test_a_cluster_makes_the_same_labels(cluster, some, alone, tmp_path, capsys)
     printed = capsys.readouterr().err
     assert "there is no dashboard" in printed
     assert "bad.png skipped" in printed
-    assert run_order(Order(some, out, choose(changes=FAST), 4), on(cluster, resume=True)) == rows
+    assert run_order(BatchOrder(some, choose(changes=FAST), 4), on(cluster, out, resume=True)) == rows
 
 
 @pytest.mark.parametrize("more", [{}, {"stop": "agreement"}])
@@ -539,12 +540,11 @@ def test_a_cluster_shares_out_the_chains_of_an_image(cluster, folder, alone, tmp
     from napari_gsw.batch import cluster as module
 
     steps = []
-    real = module._submitted
-    monkeypatch.setattr(
-        module, "_submitted", lambda client, title, *v: (steps.append(title), real(client, title, *v))[1]
-    )
+    real = module._submit
+    monkeypatch.setattr(module, "_submit", lambda client, title, *v: (steps.append(title), real(client, title, *v))[1])
     settings = FAST | {"chains": 3} | more
-    run_order(Order(folder, tmp_path / "out", choose(changes=settings), 4, Selection(pattern="b*")), on(cluster))
+    order = BatchOrder(folder, choose(changes=settings), 4, Selection(pattern="b*"))
+    run_order(order, on(cluster, tmp_path / "out"))
     assert steps == (["segment"] if more else ["prepare", "sample", "sample", "sample", "conclude"])
     whole = alone("--seed", "4", *options(settings))
     assert written(tmp_path / "out") == {name: content for name, content in whole.items() if name.startswith("b.")}
@@ -554,26 +554,28 @@ def test_a_cluster_shares_out_the_chains_of_an_image(cluster, folder, alone, tmp
 def test_a_worker_that_is_killed_loses_nothing(cluster, folder, alone, tmp_path):
     from distributed import Client
 
-    order = Order(folder, tmp_path / "out", choose(changes=SLOW), 4)
+    order, out = BatchOrder(folder, choose(changes=SLOW), 4), tmp_path / "out"
     with Client(cluster, set_as_default=False) as client:
         pids = client.run(os.getpid)
         rows = with_a_death(
-            order, on(cluster), lambda: [pids[worker] for worker, tasks in client.processing().items() if tasks][:1]
+            order,
+            on(cluster, out),
+            lambda: [pids[worker] for worker, tasks in client.processing().items() if tasks][:1],
         )
         assert [row["status"] for row in rows] == ["done"] * 3
         assert client.run(os.getpid) != pids
-    assert written(order.output) == alone("--seed", "4", *options(SLOW))
-    assert not list(order.output.glob(".unfinished-*"))
+    assert written(out) == alone("--seed", "4", *options(SLOW))
+    assert not list(out.glob(".unfinished-*"))
 
 
 def test_a_worker_of_another_version_is_named(cluster, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("napari_gsw.batch.cluster.own_version", lambda: "0.0.1")
     with pytest.raises(gsw.InputError, match=r"has another napari-gsw .*, not 0.0.1.*pip install"):
-        run_order(Order(folder, tmp_path / "out", choose(changes=FAST)), on(cluster))
+        run_order(BatchOrder(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     monkeypatch.undo()
     monkeypatch.setattr("napari_gsw.batch.order.own_version", lambda: "0.0.1")  # of a worker that joins later
-    rows = run_order(Order(folder, tmp_path / "out", choose(changes=FAST)), on(cluster))
+    rows = run_order(BatchOrder(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert all("install the same everywhere" in row["reason"] for row in rows)
 
 

@@ -16,7 +16,7 @@ from napari_gsw.bench.clock import fastest
 from napari_gsw.bench.oracle import Oracle
 from napari_gsw.bench.pictures import photograph
 from napari_gsw.bench.problems import blocks, planted, triangulated
-from napari_gsw.bench.report import Ratio, Report, Section
+from napari_gsw.bench.report import BenchReport, Ratio, Section
 from napari_gsw.cli import main
 from napari_gsw.cli.benchmark import SECTION_NAMES
 from napari_gsw.core.model.partition_kernels import canonical
@@ -37,7 +37,7 @@ def tiny(monkeypatch):
 @pytest.fixture(scope="module")
 def report():
     """All sections that need no process of their own."""
-    return plan.measured([n for n in SECTION_NAMES if n not in ("memory", "startup")], TINY)
+    return plan.measure([n for n in SECTION_NAMES if n not in ("memory", "startup")], TINY)
 
 
 def run(*arguments):
@@ -391,7 +391,7 @@ def test_bench_prints_writes_and_records(tiny, tmp_path, capsys):
 def test_exit_code_4_names_what_has_become_worse(tiny, tmp_path, monkeypatch, capsys):
     file = tmp_path / "recorded.json"
     fixed_section = Section("t", ["", "x"], [["a", 1.0]], {"growth": Ratio(2.0, "low", 0.3)})
-    monkeypatch.setattr(plan, "measured", lambda names, scale: Report({}, dict.fromkeys(names, fixed_section)))
+    monkeypatch.setattr(plan, "measure", lambda names, scale: BenchReport({}, dict.fromkeys(names, fixed_section)))
     assert run("--only", "sites", "--record", file) == 0
     assert run("--only", "sites", "--compare", file) == 0
     assert "1 of 1 recorded ratios compared, 0 worse" in capsys.readouterr().out
@@ -405,7 +405,7 @@ def test_exit_code_4_names_what_has_become_worse(tiny, tmp_path, monkeypatch, ca
 
 
 def test_wrong_input_is_one_line_and_exit_code_2_before_anything_is_measured(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(plan, "measured", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(plan, "measure", lambda *_: pytest.fail("measured"))
     (tmp_path / "text.json").write_text("no JSON")
     (tmp_path / "other.json").write_text("[]")
     cases = [

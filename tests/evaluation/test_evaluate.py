@@ -19,7 +19,7 @@ import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.cli.choices import METHOD_NAMES
 from napari_gsw.evaluation.data_sets import labelled_folder
-from napari_gsw.evaluation.evaluate import MEASURES, Task, measures, scored, typical_human
+from napari_gsw.evaluation.evaluate import MEASURES, ScoringTask, measures, scored, typical_human
 from napari_gsw.evaluation.partition_scores import (
     adjusted_rand,
     covering,
@@ -226,7 +226,7 @@ def test_every_method_segments_and_is_scored(folder, method):
     changes = {"sweeps": 60, "site_size": 20} if METHODS[method].samples else {}
     if method in ("mean-shift", "felzenszwalb"):
         changes = {"min_size": 300}
-    row = scored(Task(labelled_folder(folder)[0], choose(method, "paper", changes), 0))
+    row = scored(ScoringTask(labelled_folder(folder)[0], choose(method, "paper", changes), 0))
     assert set(row) == set(MEASURES)
     assert row["adjusted_rand"] > 0.8
     assert 3 <= row["n_regions"] <= 6

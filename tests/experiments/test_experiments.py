@@ -13,7 +13,7 @@ from napari_gsw.cli import main
 from napari_gsw.core.model.priors import cluster_distribution
 from napari_gsw.evaluation.evaluate import MEASURES
 from napari_gsw.experiments import fig1, fig2, fig4, table1
-from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, photograph_tiles, spread
+from napari_gsw.experiments.pictures import MOSAICS, ExperimentPlan, mosaics, photograph_tiles, spread
 from napari_gsw.jobs.records import JobOptions
 
 
@@ -30,7 +30,7 @@ def test_the_exact_number_of_clusters(alpha):
 def test_fig1_draws_what_it_says(tmp_path, monkeypatch):
     monkeypatch.setattr(fig1, "N", 100)
     monkeypatch.setattr(fig1, "QUICK_SWEEPS", 20_000)
-    fig1.reproduce(Plan(quick=True), JobOptions(tmp_path, quiet=True))
+    fig1.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
     found = json.loads((tmp_path / "fig1.json").read_text())
     for alpha in (3, 5):
         one = found[f"alpha {alpha}"]
@@ -48,7 +48,7 @@ def test_fig2_starts_at_the_exact_mean_and_falls(tmp_path, monkeypatch):
     monkeypatch.setattr(fig2, "QUICK_SWEEPS", 4000)
     fig2.graph.cache_clear()
     try:
-        fig2.reproduce(Plan(quick=True), JobOptions(tmp_path, quiet=True))
+        fig2.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
     finally:
         fig2.graph.cache_clear()
     with (tmp_path / "fig2.csv").open() as file:
@@ -97,9 +97,9 @@ def test_a_win_is_over_both_rivals():
 def test_fig4_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(fig4, "QUICK_IMAGES", 2)
     monkeypatch.setattr(fig4, "QUICK_SWEEPS", {"paper": 12, "strong": 7})
-    done = fig4.reproduce(Plan(quick=True), JobOptions(tmp_path, quiet=True))
-    assert len(done.done) == 2
-    for row in done.done.values():
+    rows = fig4.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
+    assert len(rows.done) == 2
+    for row in rows.done.values():
         assert len(row["runs"]) == 2 * len(fig4.LAMBDAS) + 2 * len(fig4.RIVALS)
         for name, run in row["runs"].items():
             assert len(run["value"]) == (12 if name.startswith("paper") else 7)
@@ -117,7 +117,7 @@ def test_the_same_start_for_every_sampler(tmp_path, monkeypatch):
     monkeypatch.setattr(fig4, "start_chain", lambda *a: starts.append(true_start(*a)) or starts[-1])
     monkeypatch.setattr(fig4, "step", lambda chain, sweeps: np.zeros((sweeps, 2)))
     example = photograph_tiles(tmp_path)[0]
-    fig4.compared(fig4.Task(example, {"paper": 1, "strong": 1}, 0))
+    fig4.compared(fig4.Fig4Image(example, {"paper": 1, "strong": 1}, 0))
     values = [float(chain.sums.value[0]) for chain in starts]
     five, three = len(fig4.LAMBDAS), len(fig4.RIVALS)
     for group in (values[:five], values[five : 2 * five], values[2 * five : 2 * five + three], values[-three:]):
@@ -149,7 +149,7 @@ def test_table1_from_end_to_end(tmp_path, monkeypatch):
     pytest.importorskip("cv2")
     monkeypatch.setattr(table1, "QUICK_IMAGES", 2)
     monkeypatch.setattr(table1, "QUICK_SWEEPS", 12)
-    table1.reproduce(Plan(quick=True), JobOptions(tmp_path, quiet=True))
+    table1.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
     found = json.loads((tmp_path / "table1.json").read_text())["data"][MOSAICS]
     assert set(found["table"]["methods"]) == {*table1.PAPERS, *table1.FURTHER}
     assert set(found["mixing"]["methods"]) == set(table1.MIXING)

@@ -16,7 +16,7 @@ import pytest
 import tifffile
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files import label_formats as label_files
+from napari_gsw.files import label_formats
 from napari_gsw.files.geometry import unit_name
 from napari_gsw.files.images import read_image, read_labels
 from napari_gsw.files.labels import companion, write_labels
@@ -129,7 +129,7 @@ def test_what_imagej_cannot_hold_is_a_plain_tiff_that_tells_the_same(tmp_path, m
     labels = example(2, 3, 5, 7, dtype=np.uint32, most=70_000)
     given = dict(scale=(1.5, 2, 0.5, 0.25), units=("s", "um", "um", "um"), provenance=MADE)
     write_labels(labels, tmp_path / "a.tif", **given)
-    monkeypatch.setattr(label_files, "CLASSIC_TIFF", 100)
+    monkeypatch.setattr(label_formats, "CLASSIC_TIFF", 100)
     write_labels(labels.astype(np.uint16), tmp_path / "big.tif", **given)
     for name, wanted, big in (("a.tif", labels, False), ("big.tif", labels.astype(np.uint16), True)):
         with tifffile.TiffFile(tmp_path / name) as tiff:

@@ -41,32 +41,32 @@ def tasks(folder, **fates):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_rows_come_in_the_order_of_the_jobs(tmp_path, jobs):
-    done = run_jobs("t", squared, {str(k): k for k in (3, 1, 2)}, {}, JobOptions(tmp_path, jobs, quiet=True))
-    assert list(done.done.items()) == [(str(k), {"square": k * k}) for k in (3, 1, 2)]
-    assert not done.failed
+    rows = run_jobs("t", squared, {str(k): k for k in (3, 1, 2)}, {}, JobOptions(tmp_path, jobs, quiet=True))
+    assert list(rows.done.items()) == [(str(k), {"square": k * k}) for k in (3, 1, 2)]
+    assert not rows.failed
 
 
 def test_what_is_done_is_not_done_again(tmp_path):
-    manner = JobOptions(tmp_path / "out", quiet=True)
-    first = run_jobs("t", touchy, tasks(tmp_path, n3="refuse"), {"a": 1}, manner)
+    options = JobOptions(tmp_path / "out", quiet=True)
+    first = run_jobs("t", touchy, tasks(tmp_path, n3="refuse"), {"a": 1}, options)
     assert first.failed == {"job 3": "number 3 is not wanted"}
-    second = run_jobs("t", touchy, tasks(tmp_path), {"a": 1}, manner)
+    second = run_jobs("t", touchy, tasks(tmp_path), {"a": 1}, options)
     assert [calls(tmp_path, k) for k in range(5)] == [1, 1, 1, 2, 1]
     assert list(second.done) == [f"job {k}" for k in range(5)]
-    run_jobs("t", touchy, tasks(tmp_path), {"a": 2}, manner)  # other settings
+    run_jobs("t", touchy, tasks(tmp_path), {"a": 2}, options)  # other settings
     assert [calls(tmp_path, k) for k in range(5)] == [2, 2, 2, 3, 2]
     run_jobs("t", touchy, tasks(tmp_path), {"a": 1}, JobOptions(tmp_path / "out", fresh=True, quiet=True))
     assert [calls(tmp_path, k) for k in range(5)] == [3, 3, 3, 4, 3]
 
 
 def test_a_torn_line_is_done_again_and_harms_no_other(tmp_path):
-    manner = JobOptions(tmp_path / "out", quiet=True)
-    run_jobs("t", touchy, tasks(tmp_path), {}, manner)
+    options = JobOptions(tmp_path / "out", quiet=True)
+    run_jobs("t", touchy, tasks(tmp_path), {}, options)
     (journal,) = (tmp_path / "out" / ".progress").iterdir()
     text = journal.read_text()
     journal.write_text(text[:-20])
     for _ in range(2):
-        again = run_jobs("t", touchy, tasks(tmp_path), {}, manner)
+        again = run_jobs("t", touchy, tasks(tmp_path), {}, options)
         assert again.done["job 4"] == {"number": 4}
     assert [calls(tmp_path, k) for k in range(5)] == [1, 1, 1, 1, 2]
     assert all(json.loads(line) for line in journal.read_text().splitlines())
@@ -76,46 +76,46 @@ def test_a_changed_file_is_read_again(tmp_path):
     files = {f"job {k}": [tmp_path / f"{k}.txt"] for k in range(5)}
     for (file,) in files.values():
         file.write_text("a")
-    manner = JobOptions(tmp_path / "out", quiet=True)
-    run_jobs("t", touchy, tasks(tmp_path), {}, manner, files)
+    options = JobOptions(tmp_path / "out", quiet=True)
+    run_jobs("t", touchy, tasks(tmp_path), {}, options, files)
     (tmp_path / "2.txt").write_text("changed")
-    run_jobs("t", touchy, tasks(tmp_path), {}, manner, files)
+    run_jobs("t", touchy, tasks(tmp_path), {}, options, files)
     assert [calls(tmp_path, k) for k in range(5)] == [1, 1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_defect_is_named_and_the_rest_goes_on(tmp_path, jobs, capsys):
-    done = run_jobs("t", touchy, tasks(tmp_path, n1="defect", n2="refuse"), {}, JobOptions(tmp_path, jobs, quiet=True))
-    assert list(done.done) == ["job 0", "job 3", "job 4"]
-    assert "ZeroDivisionError" in done.failed["job 1"]
+    rows = run_jobs("t", touchy, tasks(tmp_path, n1="defect", n2="refuse"), {}, JobOptions(tmp_path, jobs, quiet=True))
+    assert list(rows.done) == ["job 0", "job 3", "job 4"]
+    assert "ZeroDivisionError" in rows.failed["job 1"]
     assert "job 2 skipped: number 2 is not wanted" in capsys.readouterr().err
 
 
 def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
-    done = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, JobOptions(tmp_path, 2, quiet=True))
-    assert done.failed == {"job 1": DIED}
-    assert list(done.done) == ["job 0", "job 2", "job 3", "job 4"]
+    rows = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, JobOptions(tmp_path, 2, quiet=True))
+    assert rows.failed == {"job 1": DIED}
+    assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
     assert [calls(tmp_path, k) for k in range(5)] == [1, 2, 1, 1, 1]
 
 
 def test_what_may_pass_is_what_the_system_says_and_does_not_last():
-    def outcome(reason):
+    def failure(reason):
         def work(_):
             raise reason
 
         return guarded(work, None)
 
-    assert outcome(OSError(errno.EIO, "Input/output error")).again
-    assert not outcome(OSError(errno.ENOSPC, "No space left on device")).again
-    assert not outcome(OSError("broken data stream")).again  # as decoders say it
-    assert not outcome(gsw.InputError("wrong")).again
-    assert outcome(MemoryError()).again
-    assert outcome(ZeroDivisionError("a\nb")) == Failure("a defect of the program: ZeroDivisionError: a b")
+    assert failure(OSError(errno.EIO, "Input/output error")).again
+    assert not failure(OSError(errno.ENOSPC, "No space left on device")).again
+    assert not failure(OSError("broken data stream")).again  # as decoders say it
+    assert not failure(gsw.InputError("wrong")).again
+    assert failure(MemoryError()).again
+    assert failure(ZeroDivisionError("a\nb")) == Failure("a defect of the program: ZeroDivisionError: a b")
     assert guarded(squared, Failure("before")) == Failure("before")
 
 
 def test_a_journal_tells_how_many_tries_it_took(tmp_path):
-    manner, moods = JobOptions(tmp_path, quiet=True), [OSError(errno.EIO, "hiccup")]
+    options, moods = JobOptions(tmp_path, quiet=True), [OSError(errno.EIO, "hiccup")]
 
     def moody(value):
         if moods:
@@ -123,10 +123,10 @@ def test_a_journal_tells_how_many_tries_it_took(tmp_path):
         return squared(value)
 
     for _ in range(2):  # done, and then read
-        (told,) = each_job("t", moody, {"a": 3}, {}, manner)
-        assert told == ("a", {"square": 9}, 2)
-    (told,) = each_job("t", moody, {"a": 3}, {}, manner, holds=lambda name, row: row["square"] > 10)
-    assert told.attempts == 1
+        (outcome,) = each_job("t", moody, {"a": 3}, {}, options)
+        assert outcome == ("a", {"square": 9}, 2)
+    (outcome,) = each_job("t", moody, {"a": 3}, {}, options, holds=lambda name, row: row["square"] > 10)
+    assert outcome.attempts == 1
 
 
 def test_an_output_folder_that_cannot_be_written_is_named(tmp_path):

@@ -1,12 +1,14 @@
 """Many images: found in a folder, segmented one by one, in processes or on a Dask cluster, and never twice.
 
+What lives here imports everything but the command line, the window, the experiments and the benchmark.
+
 >>> from napari_gsw.batch import run_batch
 >>> rows = run_batch("images", "labels", preset="photo", seed=0, jobs=4)  # doctest: +SKIP
 """
 
-from napari_gsw.batch.order import Order, Way
+from napari_gsw.batch.order import BatchOptions, BatchOrder
 from napari_gsw.batch.run import run_batch, run_order
 from napari_gsw.batch.selection import Selection
 from napari_gsw.files.results import Extras
 
-__all__ = ["Extras", "Order", "Selection", "Way", "run_batch", "run_order"]
+__all__ = ["BatchOptions", "BatchOrder", "Extras", "Selection", "run_batch", "run_order"]

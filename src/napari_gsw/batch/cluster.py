@@ -24,12 +24,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.batch.images import Task, chain_run, gathered_up, in_parts, prepared
-from napari_gsw.batch.order import Way
+from napari_gsw.batch.images import ImageTask, chains_can_part, conclude_image, prepare_image, run_chain
+from napari_gsw.batch.order import BatchOptions
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, own_version
 from napari_gsw.jobs.records import Engine, Failure, Row, Work
-from napari_gsw.jobs.run import DIED, guarded
+from napari_gsw.jobs.run import DIED, defect, guarded
 
 LOCAL = "local"
 TIMEOUT = 8.0  # seconds to wait for a scheduler
@@ -38,26 +38,26 @@ INSTALL = 'pip install "napari-gsw[batch]"'
 
 
 @contextmanager
-def cluster_engine(way: Way) -> Iterator[Engine]:
+def cluster_engine(options: BatchOptions) -> Iterator[Engine]:
     """What does jobs on a cluster, for as long as one is connected with it."""
-    distributed = _package()
+    distributed = _dask_package()
     with ExitStack() as stack:
         stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))  # what matters we say ourselves
-        address = str(way.scheduler)
+        address = str(options.scheduler)
         if address == LOCAL:
-            address = stack.enter_context(_own_cluster(way.jobs, way.dashboard))
+            address = stack.enter_context(_own_cluster(options.jobs, options.dashboard))
         else:
-            address = _reached(address)
+            address = _scheduler_address(address)
         client = stack.enter_context(_client(address))
-        _check_versions(client, way.quiet)
-        if way.dashboard:
-            _tell(_dashboard(client))
-        if not way.quiet and not client.nthreads():
-            _tell(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
-        yield partial(_results, client, distributed)
+        _check_versions(client, options.quiet)
+        if options.dashboard:
+            _remark(_dashboard_remark(client))
+        if not options.quiet and not client.nthreads():
+            _remark(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
+        yield partial(_run_on_cluster, client, distributed)
 
 
-def _package() -> Any:
+def _dask_package() -> Any:
     try:
         import distributed
     except ImportError:
@@ -65,14 +65,14 @@ def _package() -> Any:
     return distributed
 
 
-def _tell(remark: str) -> None:
-    print(f"napari-gsw: {remark}", file=sys.stderr)
+def _remark(text: str) -> None:
+    print(f"napari-gsw: {text}", file=sys.stderr)
 
 
 @contextmanager
 def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
     """A cluster of processes on this machine, one thread each; its address."""
-    with _package().LocalCluster(
+    with _dask_package().LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
@@ -91,7 +91,7 @@ def dask_setup(worker: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _reached(scheduler: str) -> str:
+def _scheduler_address(scheduler: str) -> str:
     """The address of a scheduler that answers as one; `scheduler` may also be the file that it has written.
 
     Dask's own client waits for ever at a port where something else listens, such as that of the dashboard.
@@ -129,7 +129,7 @@ def _client(address: str) -> Iterator[Any]:
     try:
         with warnings.catch_warnings():  # differing versions are told of in one line, by ourselves
             warnings.simplefilter("ignore")
-            client = _package().Client(address, timeout=TIMEOUT, set_as_default=False)
+            client = _dask_package().Client(address, timeout=TIMEOUT, set_as_default=False)
     except Exception as reason:
         raise InputError(f"the Dask scheduler at {address!r} cannot be talked to: {reason}") from None
     with client:
@@ -139,21 +139,23 @@ def _client(address: str) -> Iterator[Any]:
 def _check_versions(client: Any, quiet: bool) -> None:
     """The same package everywhere; other versions of what its numbers depend on are worth a remark."""
     for name in ("napari-gsw", *DEPENDENCIES):
-        here = own_version() if name == "napari-gsw" else version(name)
+        expected = own_version() if name == "napari-gsw" else version(name)
         # A function of the standard library: a worker without our package can call it too.
-        for worker, found in client.run(version, name, on_error="return").items():
-            there = "not installed" if isinstance(found, PackageNotFoundError) else str(found)
-            if there == here:
+        for worker, installed in client.run(version, name, on_error="return").items():
+            actual = "not installed" if isinstance(installed, PackageNotFoundError) else str(installed)
+            if actual == expected:
                 continue
             if name == "napari-gsw":
                 raise InputError(
-                    f"the worker at {worker} has another napari-gsw ({there}, not {here}); on every machine: {INSTALL}"
+                    f"the worker at {worker} has another napari-gsw ({actual}, not {expected}); "
+                    f"on every machine: {INSTALL}"
                 )
             if not quiet:
-                _tell(f"the worker at {worker} has {name} {there}, not {here}: labels may differ from those made here")
+                difference = f"the worker at {worker} has {name} {actual}, not {expected}"
+                _remark(f"{difference}: labels may differ from those made here")
 
 
-def _dashboard(client: Any) -> str:
+def _dashboard_remark(client: Any) -> str:
     """Where the dashboard is, or why there is none."""
     try:
         client.run_on_scheduler(version, "bokeh")
@@ -163,60 +165,58 @@ def _dashboard(client: Any) -> str:
     return f"dashboard: {link}" if link else "there is no dashboard: the scheduler was started without one"
 
 
-def _results(
-    client: Any, distributed: Any, work: Work, jobs: Mapping[str, Task]
+def _run_on_cluster(
+    client: Any, distributed: Any, work: Work, jobs: Mapping[str, ImageTask]
 ) -> Generator[tuple[str, Row | Failure]]:
-    """The outcome of each job, as they come.
+    """The row of each job, or why it has none, as they come.
 
     When there are fewer images than threads to work on them, each chain of an image is a task of its own.
     """
     threads = sum(client.nthreads().values())
     names: dict[Any, str] = {}
     queue = iter(jobs.items())
-    coming = distributed.as_completed(loop=client.loop)
+    futures = distributed.as_completed(loop=client.loop)
 
     def hand_out(count: int) -> None:
         for name, task in islice(queue, count):
-            submit = _chain_tasks if len(jobs) < threads and in_parts(task) else _image_task
-            future = submit(client, work, task)
+            apart = len(jobs) < threads and chains_can_part(task)
+            future = _submit_chains(client, task) if apart else _submit(client, "segment", work, task)
             names[future] = name
-            coming.add(future)
+            futures.add(future)
 
     try:
         hand_out(AHEAD)
-        for future in coming:
-            outcome = _outcome(future, client)
+        for future in futures:
+            row_or_failure = _row_or_failure(future, client)
             name = names.pop(future)
             hand_out(1)
-            yield name, outcome
+            yield name, row_or_failure
     finally:
         if names:
             with suppress(Exception):  # of a scheduler that is gone
                 client.cancel(list(names))
 
 
-def _image_task(client: Any, work: Work, task: Task) -> Any:
-    return _submitted(client, "segment", work, task)
-
-
-def _chain_tasks(client: Any, work: Work, task: Task) -> Any:
-    """The image in three steps; the last one's outcome is that of all: a failure goes through to the end."""
-    begun = _submitted(client, "prepare", prepared, task)
+def _submit_chains(client: Any, task: ImageTask) -> Any:
+    """The future of an image in three steps; what the last one gives is that of all: a failure goes through to it."""
+    prepared = _submit(client, "prepare", prepare_image, task)
     chains = range(task.choice.settings.chains)
-    runs = [_submitted(client, "sample", chain_run, task, begun, number) for number in chains]
-    return _submitted(client, "conclude", gathered_up, task, begun, *runs)
+    runs = [_submit(client, "sample", run_chain, task, prepared, number) for number in chains]
+    return _submit(client, "conclude", conclude_image, task, prepared, *runs)
 
 
-def _submitted(client: Any, title: str, work: Callable[..., Any], *values: Any) -> Any:
+def _submit(client: Any, title: str, work: Callable[..., Any], *values: Any) -> Any:
+    """The future of some work, under a key that tells what it is."""
     return client.submit(guarded, work, *values, key=f"{title}-{uuid.uuid4().hex}", pure=False)
 
 
-def _outcome(future: Any, client: Any) -> Row | Failure:
+def _row_or_failure(future: Any, client: Any) -> Row | Failure:
+    """What a future that has ended gave."""
     from distributed.scheduler import KilledWorker
 
     if future.status == "finished":
-        outcome: Row | Failure = future.result()
-        return outcome
+        row_or_failure: Row | Failure = future.result()
+        return row_or_failure
     if future.status != "error":
         raise InputError(
             f"the Dask scheduler at {client.scheduler.address} is gone; start it again and go on with --resume"
@@ -224,4 +224,4 @@ def _outcome(future: Any, client: Any) -> Row | Failure:
     reason = future.exception()
     if isinstance(reason, KilledWorker):
         return Failure(DIED, True)
-    return Failure(f"a defect of the program: {type(reason).__name__}: {' '.join(str(reason).split())}")
+    return defect(reason)

@@ -1,7 +1,7 @@
-"""One image of a batch: read, segmented, written, and told of in a row.
+"""One image of a batch: read, segmented, written, and summed up in a row.
 
-:func:`segmented` does it all. For a cluster the same is offered in three steps, so that the chains of an image can run
-in different places: :func:`prepared` -> :func:`chain_run` for each chain -> :func:`gathered_up`.
+:func:`segment_image` does it all. For a cluster the same is offered in three steps, so that the chains of an image can
+run in different places: :func:`prepare_image` -> :func:`run_chain` for each chain -> :func:`conclude_image`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import os
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -25,29 +25,31 @@ from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.labels import companion
-from napari_gsw.files.results import BESIDE, Extras, write_outcome
+from napari_gsw.files.results import COMPANIONS, Extras, write_outcome
 from napari_gsw.files.zarr_files import is_zarr
-from napari_gsw.jobs.interruption import check
+from napari_gsw.jobs import interruption
 from napari_gsw.jobs.records import Row
 from napari_gsw.methods.registry import METHODS, Choice, image_of, segment
 
 
 @dataclass(frozen=True)
-class Task:
+class ImageTask:
     """All that it takes to segment one image.
 
     Attributes
     ----------
     image : the file.
     output : the folder of all results, which must be there already.
-    place : path of the labels within it, with slashes and without an ending.
+    stem : path of the labels within it, with slashes and without an ending.
     format : the ending.
+    choice, seed : how it is segmented.
+    extras : what is written beside labels, provenance and trace.
     version : of the package that hands out the task; another would give other labels.
     """
 
     image: Path
     output: Path
-    place: str
+    stem: str
     format: str
     choice: Choice
     seed: int
@@ -55,8 +57,8 @@ class Task:
     version: str
 
 
-class Prepared(NamedTuple):
-    """A problem, the settings with the axes of the image, and how long it took."""
+class PreparedImage(NamedTuple):
+    """A problem, the settings with the axes of the image, and how long it took to prepare them."""
 
     problem: Problem
     choice: Choice
@@ -64,60 +66,86 @@ class Prepared(NamedTuple):
 
 
 class TimedRun(NamedTuple):
+    """A chain that has run, and how long it took."""
+
     run: ChainRun
     seconds: float
 
 
-def segmented(task: Task) -> Row:
+def segment_image(task: ImageTask) -> Row:
     """Read, segment and write one image."""
-    _check_place(task)
+    _check_worker(task)
     _warm(METHODS[task.choice.method].samples)
     began = time.perf_counter()
-    image, choice = _opened(task)
-    return _written(task, image, choice, segment(image, choice, task.seed, report=check), began)
+    image, choice = _open_image(task)
+    outcome = segment(image, choice, task.seed, report=interruption.check)
+    return _write_image(task, image, choice, outcome, began)
 
 
-def prepared(task: Task) -> Prepared:
+def prepare_image(task: ImageTask) -> PreparedImage:
     """Read an image and make what its chains are to sample."""
-    _check_place(task)
+    _check_worker(task)
     _warm(True)
     began = time.perf_counter()
-    image, choice = _opened(task)
+    image, choice = _open_image(task)
     problem = prepare(image, choice.settings, codebook=named_codebook(choice.settings))
-    return Prepared(problem, choice, time.perf_counter() - began)
+    return PreparedImage(problem, choice, time.perf_counter() - began)
 
 
-def chain_run(task: Task, begun: Prepared, number: int) -> TimedRun:
+def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> TimedRun:
     """Run one of the chains."""
     _warm(True)
     began = time.perf_counter()
-    run = sampled(begun.problem, begun.choice.settings, task.seed, number)
+    run = sampled(prepared.problem, prepared.choice.settings, task.seed, number)
     return TimedRun(run, time.perf_counter() - began)
 
 
-def gathered_up(task: Task, begun: Prepared, *runs: TimedRun) -> Row:
-    """Write what the chains have found together. The slowest chain is the time that they took."""
-    _check_place(task)
-    began = time.perf_counter() - begun.seconds - max(run.seconds for run in runs)
-    settings = begun.choice.settings
-    image, _ = _opened(task)
-    summary = gathered(begun.problem, settings, [run.run for run in runs])
+def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) -> Row:
+    """Write what the chains say together. The slowest chain is the time that they took."""
+    _check_worker(task)
+    began = time.perf_counter() - prepared.seconds - max(run.seconds for run in runs)
+    settings = prepared.choice.settings
+    image, _ = _open_image(task)
+    summary = gathered(prepared.problem, settings, [run.run for run in runs])
     result = concluded(image, summary, task.seed, named_codebook(settings), {})
-    return _written(task, image, begun.choice, Outcome(result.labels, result.provenance, result), began)
+    return _write_image(task, image, prepared.choice, Outcome(result.labels, result.provenance, result), began)
 
 
-def in_parts(task: Task) -> bool:
+def chains_can_part(task: ImageTask) -> bool:
     """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
     return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and not is_zarr(task.image)
 
 
-def _opened(task: Task) -> tuple[Any, Choice]:
+def still_there(output: Path, stem: str, row: Row) -> bool:
+    """Whether the files of a row are all in their place and still those that it was written for.
+
+    Parameters
+    ----------
+    output : the folder of all results.
+    stem : path of the image's labels within it, without an ending.
+    row : what :func:`segment_image` returned of the image.
+    """
+    beside = companion(f"{PurePosixPath(stem).name}.tif", "provenance.json")
+    provenance = str(PurePosixPath(stem).with_name(beside))
+    try:
+        complete = provenance in row["files"] and all(os.path.exists(output / file) for file in row["files"])
+        return complete and fingerprint(output / provenance) == row["provenance"]
+    except (KeyError, TypeError, OSError):
+        return False
+
+
+def fingerprint(provenance: Path) -> str:
+    """Of what made a result (image, settings, seed, versions), and so of the result."""
+    return hashlib.sha256(provenance.read_bytes()).hexdigest()
+
+
+def _open_image(task: ImageTask) -> tuple[Any, Choice]:
+    """The image, and the choice with the axes that its file tells."""
     image, axes = image_of(task.image, task.choice)
-    settings = task.choice.settings
-    return image, replace(task.choice, settings=settings.replace(axes=axes)) if settings.axes == "auto" else task.choice
+    return image, task.choice.with_axes(axes)
 
 
-def _check_place(task: Task) -> None:
+def _check_worker(task: ImageTask) -> None:
     """On another machine the files may not be there, or the package may be another."""
     if own_version() != task.version:
         raise InputError(
@@ -131,45 +159,29 @@ def _check_place(task: Task) -> None:
         )
 
 
-def _written(task: Task, image: Any, choice: Choice, found: Outcome, began: float) -> Row:
-    """Write all files of an image, whole or not at all, and tell of them."""
-    place = PurePosixPath(task.place)
-    folder, blocks = task.output / place.parent, is_lazy(image)  # what is read in blocks is written in chunks
-    name = f"{place.name}.{'zarr' if blocks else task.format}"
-    with output_folder(folder, [companion(name, other) for other in BESIDE]) as scratch:
-        remarks = write_outcome(image, choice.settings.axes, found, scratch, name, task.extras)
+def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, began: float) -> Row:
+    """Write all files of an image, whole or not at all, and sum them up in a row."""
+    stem = PurePosixPath(task.stem)
+    folder, blocks = task.output / stem.parent, is_lazy(image)  # what is read in blocks is written in chunks
+    name = f"{stem.name}.{'zarr' if blocks else task.format}"
+    with output_folder(folder, [companion(name, other) for other in COMPANIONS]) as scratch:
+        remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, task.extras)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir())
-        print_of = fingerprint(scratch / companion(name, "provenance.json"))
-    result = found.result
+        provenance = fingerprint(scratch / companion(name, "provenance.json"))
+    result = outcome.result
     return {
-        "regions": int(found.provenance["regions"]) if result is None else result.n_regions,
+        "regions": int(outcome.provenance["regions"]) if result is None else result.n_regions,
         "clusters": None if result is None else result.n_clusters,
         "sites": None if result is None else result.problem.n,
         "best_log_posterior": None if result is None else result.snapshot.best.log_posterior,
         "seconds": round(time.perf_counter() - began, 3),
-        "labels": str(place.with_name(name if name in files else f"{place.name}.tif")),  # PNG does not hold all
+        "labels": str(stem.with_name(name if name in files else f"{stem.name}.tif")),  # PNG does not hold all
         "remarks": "; ".join(remarks),
-        "files": [str(place.with_name(file)) for file in files],
-        "provenance": print_of,
+        "files": [str(stem.with_name(file)) for file in files],
+        "provenance": provenance,
     }
-
-
-def still_there(output: Path, place: str, row: Row) -> bool:
-    """Whether the files that a row tells of are all in their place and still those that it tells of."""
-    beside = companion(f"{PurePosixPath(place).name}.tif", "provenance.json")
-    named = str(PurePosixPath(place).with_name(beside))
-    try:
-        whole = named in row["files"] and all(os.path.exists(output / file) for file in row["files"])
-        return whole and fingerprint(output / named) == row["provenance"]
-    except (KeyError, TypeError, OSError):
-        return False
-
-
-def fingerprint(provenance: Path) -> str:
-    """Of what made a result (image, settings, seed, versions), and so of the result."""
-    return hashlib.sha256(provenance.read_bytes()).hexdigest()
 
 
 @cache

@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from napari_gsw.batch.images import segmented, still_there
-from napari_gsw.batch.order import Order, Way
-from napari_gsw.batch.report import SUMMARY, TABLE, table, write_report
-from napari_gsw.batch.selection import Item, Selection, selected
+from napari_gsw.batch.images import segment_image, still_there
+from napari_gsw.batch.order import BatchOptions, BatchOrder
+from napari_gsw.batch.report import SUMMARY, TABLE, report_rows, write_report
+from napari_gsw.batch.selection import BatchImage, Selection, selected_images
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.segment import warm_up
 from napari_gsw.core.presets import DEFAULT_PRESET
-from napari_gsw.files.folders import made_folder
+from napari_gsw.files.folders import SCRATCH, ensure_folder
 from napari_gsw.files.results import Extras
 from napari_gsw.jobs.journal import JOURNALS
-from napari_gsw.jobs.records import Engine, JobOptions, JobOutcome, Row
+from napari_gsw.jobs.records import Engine, JobOutcome, Row
 from napari_gsw.jobs.run import each_job
 from napari_gsw.methods.registry import METHODS, choose
 
@@ -56,91 +56,107 @@ def run_batch(
     selection : which images; all of the folder itself by default.
     format : of the labels: tif, png or zarr.
     extras : what is written beside labels, provenance and trace.
-    jobs, retries, resume, overwrite, scheduler : see :class:`Way`.
+    jobs : processes at a time; 1 works in this one.
+    retries : how often an image is tried again that failed for a reason that may pass.
+    resume : go on where an earlier run was.
+    overwrite : begin anew, whatever an earlier run has left.
+    scheduler : of a Dask cluster, see :class:`BatchOptions`.
 
     Returns
     -------
     rows : one dictionary an image, with the columns of ``batch.csv``; ``status`` is ``done`` or ``failed``.
     """
     choice = choose(method, preset, changes)
-    order = Order(Path(folder), Path(output), choice, seed, selection or Selection(), format, extras or Extras())
-    return run_order(order, Way(jobs, retries, resume, overwrite, scheduler, quiet=True))
+    order = BatchOrder(Path(folder), choice, seed, selection or Selection(), format, extras or Extras())
+    options = BatchOptions(
+        Path(output), jobs, fresh=overwrite, quiet=True, retries=retries, resume=resume, scheduler=scheduler
+    )
+    return run_order(order, options)
 
 
-def run_order(order: Order, way: Way) -> list[Row]:
+def run_order(order: BatchOrder, options: BatchOptions) -> list[Row]:
     """The work of :func:`run_batch`: segment, write the report, and return its rows.
 
     A run that is interrupted (:class:`KeyboardInterrupt`) writes the report too, as far as it came.
     """
-    items = selected(order.folder, order.output, order.selection)
-    _check_earlier(order, items, way)
+    output = options.folder
+    images = selected_images(order.image_folder, output, order.selection)
+    _check_earlier(order, images, options)
     began = time.perf_counter()
-    names = [item.name for item in items]
-    told: dict[str, JobOutcome] = {}
-    with _engine(order, way) as engine:
-        for parent in {PurePosixPath(item.place).parent for item in items}:
-            made_folder(order.output / parent)
+    names = [image.name for image in images]
+    outcomes: dict[str, JobOutcome] = {}
+    with _engine(order, options) as engine:
+        for parent in _parents(images):
+            ensure_folder(output / parent)
         try:
-            with closing(_each(order, items, way, engine)) as outcomes:
-                for one in outcomes:
-                    told[one.name] = one
+            with closing(_each_image(order, images, options, engine)) as running:
+                for outcome in running:
+                    outcomes[outcome.name] = outcome
         except BaseException:
             with suppress(InputError):  # of a disk that is full, say, which is what we are about to hear anyway
-                write_report(order, table(names, told), time.perf_counter() - began)
+                write_report(order, output, report_rows(names, outcomes), time.perf_counter() - began)
             raise
         finally:
-            _clear(order.output, items)
-    rows = table(names, told)
-    write_report(order, rows, time.perf_counter() - began)
+            _remove_scratch(output, images)
+    rows = report_rows(names, outcomes)
+    write_report(order, output, rows, time.perf_counter() - began)
     return rows
 
 
-def _each(order: Order, items: list[Item], way: Way, engine: Engine | None) -> Generator[JobOutcome]:
-    places = {item.name: item.place for item in items}
+def _each_image(
+    order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
+) -> Generator[JobOutcome]:
+    """What becomes of each image, first of those that an earlier run has finished."""
+    stems = {image.name: image.stem for image in images}
     return each_job(
         TITLE,
-        segmented,
-        {item.name: order.task(item) for item in items},
-        order.depends(),
-        JobOptions(order.output, way.jobs, way.overwrite, way.quiet, way.retries),
-        {item.name: order.files(item) for item in items},
+        segment_image,
+        {image.name: order.task(image, options.folder) for image in images},
+        order.depends_on(),
+        options,
+        {image.name: order.files(image) for image in images},
         engine=engine,
-        holds=lambda name, row: still_there(order.output, places[name], row),
+        holds=lambda name, row: still_there(options.folder, stems[name], row),
     )
 
 
 @contextmanager
-def _engine(order: Order, way: Way) -> Iterator[Engine | None]:
+def _engine(order: BatchOrder, options: BatchOptions) -> Iterator[Engine | None]:
     """What does the jobs; None for processes of this machine."""
-    if way.scheduler is not None:
+    if options.scheduler is not None:
         from napari_gsw.batch.cluster import cluster_engine
 
-        with cluster_engine(way) as engine:
+        with cluster_engine(options) as engine:
             yield engine
         return
-    if way.jobs > 1 and METHODS[order.choice.method].samples:
+    if options.jobs > 1 and METHODS[order.choice.method].samples:
         warm_up()  # so that the processes find everything compiled
     yield None
 
 
-def _check_earlier(order: Order, items: list[Item], way: Way) -> None:
+def _check_earlier(order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions) -> None:
     """Results of two runs are not mixed unless somebody has said which are to stay."""
-    if way.resume or way.overwrite:
+    if options.resume or options.fresh:
         return
-    out = order.output
-    files = (TABLE, SUMMARY, *(str(PurePosixPath(i.place).with_name(i.labels(order.format))) for i in items))
-    there = next((file for file in files if os.path.lexists(out / file)), None)
-    if there is None and any((out / JOURNALS).glob(f"{TITLE}-*.jsonl")):
-        there = JOURNALS
-    if there is not None:
+    output = options.folder
+    files = (TABLE, SUMMARY, *(f"{image.stem}.{order.format}" for image in images))
+    leftover = next((file for file in files if os.path.lexists(output / file)), None)
+    if leftover is None and any((output / JOURNALS).glob(f"{TITLE}-*.jsonl")):
+        leftover = JOURNALS
+    if leftover is not None:
         raise InputError(
-            f"{str(out)!r} holds results already ({there}): --resume goes on with them, --overwrite begins anew, or "
-            "choose another folder"
+            f"{str(output)!r} holds results already ({leftover}): --resume goes on with them, --overwrite begins anew, "
+            "or choose another folder"
         )
 
 
-def _clear(output: Path, items: list[Item]) -> None:
+def _remove_scratch(output: Path, images: Sequence[BatchImage]) -> None:
     """Remove what processes that were killed have left half written."""
-    for parent in {PurePosixPath(item.place).parent for item in items}:
-        for scratch in (output / parent).glob(".unfinished-*"):
+    for parent in _parents(images):
+        for scratch in (output / parent).glob(f"{SCRATCH}*"):
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _parents(images: Sequence[BatchImage]) -> set[PurePosixPath]:
+    """The folders within the output folder that results go into."""
+    return {PurePosixPath(image.stem).parent for image in images}

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.label_formats import stem
+from napari_gsw.files.label_formats import stem as file_stem
 from napari_gsw.files.labels import companion
-from napari_gsw.files.results import BESIDE
+from napari_gsw.files.results import COMPANIONS
 from napari_gsw.files.zarr_files import is_zarr
 
 # Files that hold images; a folder is one if it is a zarr.
@@ -22,7 +22,8 @@ ENDINGS = (
     ".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy", ".jp2", ".ppm", ".pgm", ".pbm", ".pnm",
     ".tga", ".lsm", ".stk",
 )  # fmt: skip
-FORMATS = ("tif", "png", "zarr")
+# Of the labels of a batch.
+LABEL_FORMATS = ("tif", "png", "zarr")
 
 
 @dataclass(frozen=True)
@@ -41,62 +42,48 @@ class Selection:
     limit: int | None = None
 
 
-class Item(NamedTuple):
+class BatchImage(NamedTuple):
     """An image to be segmented.
 
     Attributes
     ----------
     name : its path within the folder, with slashes.
     path : where it is.
-    place : path of its labels within the output folder, with slashes and without an ending.
+    stem : path of its labels within the output folder, with slashes and without an ending.
     """
 
     name: str
     path: Path
-    place: str
-
-    def labels(self, format: str) -> str:
-        """Name of the file of labels."""
-        return f"{PurePosixPath(self.place).name}.{format}"
+    stem: str
 
 
-def selected(folder: str | os.PathLike[str], output: str | os.PathLike[str], which: Selection) -> list[Item]:
+def selected_images(
+    folder: str | os.PathLike[str], output: str | os.PathLike[str], selection: Selection
+) -> list[BatchImage]:
     """The images of a folder in the order of their names; what lies in the output folder is none of them."""
-    home, out = Path(os.path.abspath(folder)), Path(os.path.abspath(output))
-    if not os.path.isdir(home):
+    image_folder, output_folder = Path(os.path.abspath(folder)), Path(os.path.abspath(output))
+    if not os.path.isdir(image_folder):
         raise InputError(f"{str(folder)!r} is not a folder")
-    if is_zarr(home):
+    if is_zarr(image_folder):
         raise InputError(f"{str(folder)!r} is one image; napari-gsw segment takes it, or name the folder that holds it")
-    if os.path.exists(out) and os.path.samefile(home, out):
+    if os.path.exists(output_folder) and os.path.samefile(image_folder, output_folder):
         raise InputError("the output folder must be another than that of the images: labels would be taken for images")
     # Names are given to all images before some are chosen, so that a choice does not change them.
-    names = sorted(_images(home, out, which.recursive))
-    items = [Item(name, home / name, place) for name, place in zip(names, places(names), strict=True)]
-    chosen = [i for i in items if fnmatch(i.name if "/" in which.pattern else i.path.name, which.pattern)]
-    if not chosen:
-        more = "" if which.recursive else "; --recursive looks into its sub-folders"
-        like = "" if which.pattern == "*" else f" like {which.pattern!r}"
+    names = sorted(_image_names(image_folder, output_folder, selection.recursive))
+    images = [
+        BatchImage(name, image_folder / name, stem) for name, stem in zip(names, output_stems(names), strict=True)
+    ]
+    pattern = selection.pattern
+    matching = [image for image in images if fnmatch(image.name if "/" in pattern else image.path.name, pattern)]
+    if not matching:
+        more = "" if selection.recursive else "; --recursive looks into its sub-folders"
+        like = "" if pattern == "*" else f" like {pattern!r}"
         raise InputError(f"there is no image{like} in {str(folder)!r}{more}")
-    _check_inputs(items, chosen, out)
-    return chosen[: which.limit]
+    _must_not_overwrite(images, matching, output_folder)
+    return matching[: selection.limit]
 
 
-def _images(home: Path, out: Path, recursive: bool) -> Iterator[str]:
-    """Paths of the images below a folder, with slashes."""
-    for folder, below, files in os.walk(home, onerror=_refuse):
-        here = Path(folder)
-        zarrs = {name for name in below if name.lower().endswith(".zarr") or is_zarr(here / name)}
-        images = (*(f for f in files if f.lower().endswith(ENDINGS)), *zarrs)
-        yield from ((here / name).relative_to(home).as_posix() for name in images if not name.startswith("."))
-        open_ = (name for name in below if name not in zarrs and not name.startswith(".") and here / name != out)
-        below[:] = sorted(open_) if recursive else []
-
-
-def _refuse(reason: OSError) -> None:
-    raise InputError(f"the folder {str(reason.filename)!r} cannot be read: {reason.strerror}")
-
-
-def places(names: Sequence[str]) -> list[str]:
+def output_stems(names: Sequence[str]) -> list[str]:
     """Where the labels of each image go: by its stem, or by its whole name where that would not be unique.
 
     Everything that a result may consist of counts, so that no file of one is taken for a file of another; and so does
@@ -105,37 +92,53 @@ def places(names: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> places(["a.png", "b.jpg", "b.png", "sub/a.png", "a.sites.png"])
+    >>> output_stems(["a.png", "b.jpg", "b.png", "sub/a.png", "a.sites.png"])
     ['a', 'b_jpg', 'b_png', 'sub/a', 'a_sites_png']
     """
-    short = [str(PurePosixPath(name).with_name(stem(PurePosixPath(name).name))) for name in names]
-    shared = Counter(place.casefold() for place in short)
+    short = [str(PurePosixPath(name).with_name(file_stem(PurePosixPath(name).name))) for name in names]
+    uses = Counter(stem.casefold() for stem in short)
     taken: set[str] = set()
-    made = []
-    for name, place in zip(names, short, strict=True):
+    stems = []
+    for name, stem in zip(names, short, strict=True):
         path = PurePosixPath(name)
         long = str(path.with_name(path.name.replace(".", "_")))
-        first = [place] if shared[place.casefold()] == 1 and PurePosixPath(place).name != "labels" else []
+        first = [stem] if uses[stem.casefold()] == 1 and PurePosixPath(stem).name != "labels" else []
         for candidate in chain(first, [long], (f"{long}_{number}" for number in count(2))):
-            files = {file.casefold() for file in results(candidate)}
+            files = {file.casefold() for file in result_files(candidate)}
             if not files & taken:
                 taken |= files
-                made.append(candidate)
+                stems.append(candidate)
                 break
-    return made
+    return stems
 
 
-def results(place: str) -> list[str]:
-    """Paths of all that may be written for an image."""
-    path = PurePosixPath(place)
-    beside = (companion(f"{path.name}.tif", other) for other in BESIDE)
-    return [str(path.with_name(name)) for name in (*(f"{path.name}.{ending}" for ending in FORMATS), *beside)]
+def result_files(stem: str) -> list[str]:
+    """Paths within the output folder of all that may be written for an image, by the stem of its labels."""
+    path = PurePosixPath(stem)
+    beside = (companion(f"{path.name}.tif", other) for other in COMPANIONS)
+    return [str(path.with_name(name)) for name in (*(f"{path.name}.{ending}" for ending in LABEL_FORMATS), *beside)]
 
 
-def _check_inputs(items: Sequence[Item], chosen: Sequence[Item], out: Path) -> None:
+def _image_names(image_folder: Path, output_folder: Path, recursive: bool) -> Iterator[str]:
+    """Paths of the images below a folder, with slashes."""
+    for folder, below, files in os.walk(image_folder, onerror=_refuse):
+        parent = Path(folder)
+        zarrs = {name for name in below if name.lower().endswith(".zarr") or is_zarr(parent / name)}
+        images = (*(f for f in files if f.lower().endswith(ENDINGS)), *zarrs)
+        yield from ((parent / name).relative_to(image_folder).as_posix() for name in images if not name.startswith("."))
+        others = (name for name in below if name not in zarrs and not name.startswith("."))
+        below[:] = sorted(name for name in others if parent / name != output_folder) if recursive else []
+
+
+def _refuse(reason: OSError) -> None:
+    raise InputError(f"the folder {str(reason.filename)!r} cannot be read: {reason.strerror}")
+
+
+def _must_not_overwrite(images: Sequence[BatchImage], matching: Sequence[BatchImage], output_folder: Path) -> None:
     """Refuse to write over any image of the folder."""
-    inputs = {os.path.realpath(item.path) for item in items}
-    for item in chosen:
-        for file in results(item.place):
-            if os.path.realpath(out / file) in inputs:
-                raise InputError(f"the output {str(out / file)!r} would write over an input; choose another folder")
+    inputs = {os.path.realpath(image.path) for image in images}
+    for image in matching:
+        for name in result_files(image.stem):
+            file = output_folder / name
+            if os.path.realpath(file) in inputs:
+                raise InputError(f"the output {str(file)!r} would write over an input; choose another folder")

@@ -3,4 +3,6 @@
 clock, problems, pictures            what is measured with, and on
 sampling, rivals, memory, stages, startup     the sections, each a function of its sizes
 plan --> report --> guard            all sections at some scale, the table and JSON, ratios against recorded ones
+
+What lives here imports everything but the command line, the window, the batch and the experiments.
 """

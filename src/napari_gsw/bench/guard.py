@@ -7,12 +7,21 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from napari_gsw.bench.report import Ratio, Report, shown
+from napari_gsw.bench.report import BenchReport, Ratio, cell_text
 from napari_gsw.core.errors import InputError
 
 
-def regressions(found: Mapping[str, Ratio], recorded: Mapping[str, Ratio]) -> list[str]:
-    """A line for each ratio that is worse than recorded by more than the recorded tolerance; others do not count.
+def regressions(measured: Mapping[str, Ratio], recorded: Mapping[str, Ratio]) -> list[str]:
+    """What has become worse than it may.
+
+    Parameters
+    ----------
+    measured : ratios by name; one that is not among them is not judged.
+    recorded : what they are held against, with the tolerance of each.
+
+    Returns
+    -------
+    A line for each ratio that is worse than recorded by more than the recorded tolerance.
 
     Examples
     --------
@@ -23,12 +32,12 @@ def regressions(found: Mapping[str, Ratio], recorded: Mapping[str, Ratio]) -> li
     """
     lines = []
     for name, old in recorded.items():
-        if name in found:
-            new = found[name].value
+        if name in measured:
+            new = measured[name].value
             worse = (new / old.value if old.better == "low" else old.value / new) - 1
             if worse > old.tolerance:
-                told = f"{name} is {shown(new)}, recorded {shown(old.value)}"
-                lines.append(f"{told}: worse by {worse:.0%}, {old.tolerance:.0%} allowed".replace("%", " %"))
+                change = f"{name} is {cell_text(new)}, recorded {cell_text(old.value)}"
+                lines.append(f"{change}: worse by {worse:.0%}, {old.tolerance:.0%} allowed".replace("%", " %"))
     return lines
 
 
@@ -46,7 +55,7 @@ def read_ratios(path: str | os.PathLike[str]) -> dict[str, Ratio]:
     return ratios
 
 
-def recorded(report: Report, before: Mapping[str, Ratio]) -> str:
-    """The content of a file of ratios: those of a report, and of those `before` the ones it did not measure."""
-    ratios = {name: ratio.to_dict() for name, ratio in (dict(before) | report.ratios).items()}
+def record_text(report: BenchReport, earlier: Mapping[str, Ratio]) -> str:
+    """The content of a file of ratios: those of a report, and of the earlier ones those that it did not measure."""
+    ratios = {name: ratio.to_dict() for name, ratio in (dict(earlier) | report.ratios).items()}
     return json.dumps({"machine": dict(report.machine), "ratios": ratios}, indent=2) + "\n"

@@ -27,10 +27,11 @@ LEAST_RESIDENT = 100_000
 
 
 def memory(counts: Sequence[int]) -> Section:
+    """The section of the memory that problems of so many sites take."""
     rows: list[list[Cell]] = []
     ratios = {}
     for n in counts:
-        traced, resident = measured(planted(n, CLUSTERS))
+        traced, resident = peak_bytes(planted(n, CLUSTERS))
         name = f"{n:,} sites"
         rows.append([name, traced / n, None if resident is None else resident / n, traced / 1e6])
         ratios[f"bytes per site, {name}"] = Ratio(traced / n, "low", 0.2)
@@ -44,7 +45,7 @@ def memory(counts: Sequence[int]) -> Section:
     return Section(title, ["", "bytes/site", "resident/site", "MB in all"], rows, ratios, notes)
 
 
-def measured(data: Planted) -> tuple[int, int | None]:
+def peak_bytes(data: Planted) -> tuple[int, int | None]:
     """Peak bytes of numpy's arrays, and growth of the peak of a fresh process (None where that is not told)."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "planted.npz")
@@ -52,12 +53,12 @@ def measured(data: Planted) -> tuple[int, int | None]:
         np.savez(file, data=c.data, indices=c.indices, indptr=c.indptr, shape=c.shape, edges=data.edges,
                  truth=data.truth)  # fmt: skip
         command = [sys.executable, "-m", "napari_gsw.bench.memory", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    traced, resident = json.loads(done.stdout)
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+    traced, resident = json.loads(process.stdout)
     return traced, resident
 
 
-def peak() -> int | None:
+def process_peak() -> int | None:
     """Most bytes that this process has had in memory so far; None where that is not told.
 
     On Linux getrusage will not do: a process begins with the peak of the one that started it, which hides its own.
@@ -75,14 +76,16 @@ def peak() -> int | None:
 
 
 def main(file: str) -> None:
+    """Sample the planted data of a file, and print both numbers of bytes as JSON."""
     tiny = planted(24, 2)
     run(tiny.problem, SWEEPS, lam=LAM, init=tiny.truth)  # what is compiled or read from the cache counts for nobody
-    with np.load(file) as a:
-        counts = sparse.csr_array((a["data"], a["indices"], a["indptr"]), shape=tuple(a["shape"]))
-        data = Planted(counts, a["edges"], a["truth"])
-    before = peak()
+    with np.load(file) as arrays:
+        entries = (arrays["data"], arrays["indices"], arrays["indptr"])
+        counts = sparse.csr_array(entries, shape=tuple(arrays["shape"]))
+        data = Planted(counts, arrays["edges"], arrays["truth"])
+    before = process_peak()
     run(data.problem, SWEEPS, lam=LAM, init=data.truth)
-    after = peak()
+    after = process_peak()
     tracemalloc.start()
     run(data.problem, SWEEPS, lam=LAM, init=data.truth)
     traced = tracemalloc.get_traced_memory()[1]

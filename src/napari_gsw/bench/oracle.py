@@ -80,10 +80,10 @@ class Oracle:
     def conditional(self, group: Longs) -> tuple[Longs, Floats]:
         """The clusters that a group, taken out of its own, can join, a new one last; and the log weight of each."""
         log_v, log_w = self.problem.tables
-        there = np.flatnonzero(self.sizes)
-        candidates = np.append(there, np.flatnonzero(self.sizes == 0)[0])
+        occupied = np.flatnonzero(self.sizes)
+        candidates = np.append(occupied, np.flatnonzero(self.sizes == 0)[0])
         size = self.sizes[candidates]
-        k = len(there)
+        k = len(occupied)
         log_weight = log_v[k + (size == 0)] + log_w[size + len(group)] - np.where(size > 0, log_w[size], 0.0)
         log_weight += self.pull(group)[candidates]
         for (counts, pi, phi), total in zip(self.blocks, self.totals, strict=True):
@@ -91,8 +91,8 @@ class Oracle:
             word = np.flatnonzero(more)
             before = total[np.ix_(candidates, word)] + pi[word]
             log_weight += (gammaln(before + more[word]) - gammaln(before)).sum(axis=1)
-            whole = total[candidates].sum(axis=1) + phi
-            log_weight -= gammaln(whole + more.sum()) - gammaln(whole)
+            all_words = total[candidates].sum(axis=1) + phi
+            log_weight -= gammaln(all_words + more.sum()) - gammaln(all_words)
         return candidates, log_weight
 
     def pull(self, group: Longs) -> Floats:

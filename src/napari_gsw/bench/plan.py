@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from napari_gsw.bench import machine, memory, rivals, sampling, stages, startup
-from napari_gsw.bench.report import Report, Section
+from napari_gsw.bench.report import BenchReport, Section
 from napari_gsw.core.threads import cores
 
 
@@ -16,6 +16,9 @@ class Scale:
 
     Attributes
     ----------
+    sites, clusters, lambdas : of the cases of the sections of these names.
+    rival_clusters, rival_lambdas : of the cases that are compared with other programs.
+    thread_sites, memory : sites of the cases of the sections ``threads`` and ``memory``.
     n : sites of the cases that do not differ in it.
     seconds : how long a section goes round its cases; one that takes longer for a few turns takes longer.
     sweeps : of the sampling after the stages of `pictures`, (height, width) each.
@@ -56,6 +59,6 @@ SECTIONS: Mapping[str, Callable[[Scale], Section]] = {
 }
 
 
-def measured(names: Iterable[str], scale: Scale) -> Report:
-    """The named sections, one after the other."""
-    return Report(machine.facts(), {name: SECTIONS[name](scale) for name in names})
+def measure(names: Iterable[str], scale: Scale) -> BenchReport:
+    """Measure the named sections, one after the other, at a scale."""
+    return BenchReport(machine.facts(), {name: SECTIONS[name](scale) for name in names})

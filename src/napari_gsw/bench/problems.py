@@ -37,29 +37,38 @@ class Planted(NamedTuple):
 
     @property
     def problem(self) -> Problem:
+        """What a chain of these data samples; made anew each time."""
         blocks = (DirichletMultinomial(self.counts, PHI),)
         return Problem(len(self.truth), blocks, self.edges, np.full(len(self.edges), BETA), DirichletProcess(ALPHA))
 
 
 def planted(n: int, clusters: int, seed: int = 1) -> Planted:
-    """A triangulated grid of n sites cut into about square blocks, with 60 pixels a site of 120 words."""
+    """A triangulated grid of sites cut into about square blocks, with 60 pixels a site of 120 words.
+
+    Parameters
+    ----------
+    n : number of sites.
+    clusters : number of blocks, each with words of its own.
+    """
     rng = np.random.default_rng(seed)
     truth = blocks(n, clusters)
     shares = rng.dirichlet(np.full(WORDS, SHARES), clusters)
-    rows, place = [], np.empty(n, np.int64)
+    histograms, histogram_of = [], np.empty(n, np.int64)
     drawn = 0
     for k, size in enumerate(np.bincount(truth, minlength=clusters).tolist()):
         some = min(size, MOST_DRAWN)
-        rows.append(sparse.csr_array(rng.multinomial(PIXELS, shares[k], some)))
-        place[truth == k] = drawn + np.arange(size) % max(some, 1)
+        histograms.append(sparse.csr_array(rng.multinomial(PIXELS, shares[k], some)))
+        histogram_of[truth == k] = drawn + np.arange(size) % max(some, 1)
         drawn += some
-    counts = sparse.csr_array(sparse.vstack(rows, format="csr")[place])
+    counts = sparse.csr_array(sparse.vstack(histograms, format="csr")[histogram_of])
     return Planted(counts, triangulated(*grid_shape(n)), truth)
 
 
 def grid_shape(n: int) -> tuple[int, int]:
     """Rows and columns of a grid of n sites, as square as its divisors allow.
 
+    Examples
+    --------
     >>> grid_shape(1000), grid_shape(1_000_000)
     ((25, 40), (1000, 1000))
     """

@@ -27,7 +27,7 @@ FLAGS = ("-O3", "-march=native", "-std=c++17")
 
 
 @dataclass(frozen=True)
-class Measured:
+class CppMeasurement:
     """What a run of the C++ sampler says of itself.
 
     Attributes
@@ -55,18 +55,18 @@ class Measured:
 def compiler() -> str | None:
     """The C++ compiler that is there: the one that CXX names, or c++, g++, clang++; None without one."""
     names = [name for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name]
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def build(folder: str | Path) -> Path:
     """Compile the sampler into a folder; returns the program."""
-    found = compiler()
-    if found is None:
+    cxx = compiler()
+    if cxx is None:
         raise InputError("there is no C++ compiler; install one, or name it in the environment variable CXX")
     program = Path(folder) / "reference"
-    made = subprocess.run([found, *FLAGS, str(SOURCE), "-o", str(program)], capture_output=True, text=True)
-    if made.returncode:
-        raise InputError(f"{found} could not compile {SOURCE.name}: {made.stderr.strip()[-500:]}")
+    process = subprocess.run([cxx, *FLAGS, str(SOURCE), "-o", str(program)], capture_output=True, text=True)
+    if process.returncode:
+        raise InputError(f"{cxx} could not compile {SOURCE.name}: {process.stderr.strip()[-500:]}")
     return program
 
 
@@ -102,7 +102,7 @@ def speed(
     repeats: int = 1,
     seed: int = 0,
     program: Path | None = None,
-) -> Measured:
+) -> CppMeasurement:
     """Run the C++ sampler on a problem.
 
     Parameters
@@ -115,11 +115,11 @@ def speed(
         program = build(folder) if program is None else program
         path = Path(folder) / "problem"
         write_problem(path, problem, lam, init)
-        asked = [str(program), str(path), str(burn_in), str(sweeps), str(repeats), str(seed)]
-        said = subprocess.run(asked, capture_output=True, text=True)
-        if said.returncode:
-            raise InputError(f"the C++ sampler failed: {said.stderr.strip()[-500:]}")
-        return Measured(**json.loads(said.stdout))
+        command = [str(program), str(path), str(burn_in), str(sweeps), str(repeats), str(seed)]
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode:
+            raise InputError(f"the C++ sampler failed: {process.stderr.strip()[-500:]}")
+        return CppMeasurement(**json.loads(process.stdout))
 
 
 def _every_count(evidence: Evidence) -> tuple[Floats, NDArray[np.uint64]]:

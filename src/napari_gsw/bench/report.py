@@ -15,6 +15,7 @@ class Ratio:
 
     Attributes
     ----------
+    value : the number, > 0.
     better : ``low`` or ``high``, which way is better.
     tolerance : how much worse it may become, as a share of what was recorded.
     """
@@ -28,15 +29,19 @@ class Ratio:
             raise ValueError(f"better must be low or high, not {self.better!r}")
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
         return {"value": self.value, "better": self.better, "tolerance": self.tolerance}
 
 
 @dataclass(frozen=True)
 class Section:
-    """One table: the first column names the cases.
+    """One table.
 
     Attributes
     ----------
+    title : a sentence above it.
+    columns : their headings.
+    rows : a cell for each column; the first names the case.
     ratios : by what they are and of which case, such as ``growth, 10,000 sites``.
     notes : sentences below the table.
     """
@@ -49,7 +54,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """All sections of a run by name, and the machine it ran on."""
 
     machine: Mapping[str, str | int]
@@ -61,6 +66,7 @@ class Report:
         return {f"{name}: {key}": r for name, s in self.sections.items() for key, r in s.ratios.items()}
 
     def to_dict(self) -> dict[str, Any]:
+        """The content of ``bench.json``."""
         sections = {
             name: {"title": s.title, "columns": list(s.columns), "rows": [list(r) for r in s.rows],
                    "notes": list(s.notes)}
@@ -71,24 +77,26 @@ class Report:
 
     def table(self) -> str:
         """All sections below each other, for a terminal; the numbers of each begin at the same column."""
-        first = max((len(shown(row[0])) for s in self.sections.values() for row in s.rows), default=0)
-        told = [", ".join(f"{key} {value}" for key, value in self.machine.items())]
+        first = max((len(cell_text(row[0])) for s in self.sections.values() for row in s.rows), default=0)
+        lines = [", ".join(f"{key} {value}" for key, value in self.machine.items())]
         for name, section in self.sections.items():
-            rows = [list(section.columns), *([shown(c) for c in row] for row in section.rows)]
+            rows = [list(section.columns), *([cell_text(c) for c in row] for row in section.rows)]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            told += ["", f"{name}: {section.title}"]
+            lines += ["", f"{name}: {section.title}"]
             for head, *cells in rows:
-                told.append(
+                lines.append(
                     f"  {head:<{first}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
                 )
-            told += [f"  {note}" for note in section.notes]
-        return "\n".join(told)
+            lines += [f"  {note}" for note in section.notes]
+        return "\n".join(lines)
 
 
-def shown(value: Cell) -> str:
+def cell_text(value: Cell) -> str:
     """A cell with three digits that count.
 
-    >>> [shown(v) for v in (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)]
+    Examples
+    --------
+    >>> [cell_text(v) for v in (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)]
     ['-', 'x', '1,000', '1,234', '12.3', '1.23', '0.0123']
     """
     if value is None:

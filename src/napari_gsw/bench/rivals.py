@@ -17,6 +17,7 @@ ROUNDS = 5
 
 
 def oracle(lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+    """The section of sweeps per second of ours and of plain numpy, a row a lambda."""
     rows: list[list[Cell]] = []
     ratios = {}
     data = planted(n, CLUSTERS)
@@ -52,10 +53,10 @@ def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float
                     took = min(took, fastest({"ours": ours.turn}, share / 2)["ours"])
                     # In as many repetitions as we have turns: the shortest of them counts, as it does of ours.
                     repeats = max(LEAST_TURNS, int(share / 2 / took))
-                    measured = reference.speed(
+                    measurement = reference.speed(
                         ours.chain.problem, lam, ours.sweeps, init=data.truth, repeats=repeats, program=program
                     )
-                    theirs = max(theirs, measured.sweeps_per_second)
+                    theirs = max(theirs, measurement.sweeps_per_second)
                 name, rate = f"{clusters} clusters, lambda {lam:g}", ours.sweeps / took
                 rows.append([name, rate, theirs, rate / theirs])
                 ratios[f"ours / C++, {name}"] = Ratio(rate / theirs, "high", 0.25)

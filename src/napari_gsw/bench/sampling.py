@@ -39,6 +39,7 @@ class Runner:
         self.found = 0
 
     def turn(self) -> None:
+        """So many sweeps as one turn on the clock takes."""
         self.found = int(step(self.chain, self.sweeps)[-1, 1])
 
     def cost(self, seconds: float) -> float:
@@ -57,19 +58,20 @@ def settled(data: Planted, lam: float, seed: int = 0) -> Chain:
 def compared(title: str, cases: Mapping[str, Case], heading: str, seconds: float, tolerance: float) -> Section:
     """A row a case, with the cost of a site as a ratio to that of the first case."""
     runners = {name: Runner(case) for name, case in cases.items()}
-    best = fastest({name: one.turn for name, one in runners.items()}, seconds, clock=working_clock())
+    best = fastest({name: runner.turn for name, runner in runners.items()}, seconds, clock=working_clock())
     rows: list[list[Cell]] = []
     ratios = {}
     first = next(iter(runners.values())).cost(next(iter(best.values())))
-    for name, one in runners.items():
-        cost = one.cost(best[name])
-        rows.append([name, one.sweeps / best[name], cost, one.found, cost / first])
-        if one is not next(iter(runners.values())):
+    for name, runner in runners.items():
+        cost = runner.cost(best[name])
+        rows.append([name, runner.sweeps / best[name], cost, runner.found, cost / first])
+        if runner is not next(iter(runners.values())):
             ratios[f"{heading}, {name}"] = Ratio(cost / first, "low", tolerance)
     return Section(title, ["", "sweeps/s", "ns/site/sweep", "clusters found", heading], rows, ratios)
 
 
 def sites(counts: Sequence[int], seconds: float) -> Section:
+    """The section of the cost of a sweep by the number of sites."""
     cases = {f"{n:,} sites": Case(sites=n) for n in counts}
     title = f"a sweep by the number of sites, {CLUSTERS} clusters, lambda {LAM:g}; growth of the cost of a site"
     # Caches differ more from machine to machine than anything else here.
@@ -77,12 +79,14 @@ def sites(counts: Sequence[int], seconds: float) -> Section:
 
 
 def clusters(numbers: Sequence[int], seconds: float, n: int = 1000) -> Section:
+    """The section of the cost of a sweep by the number of clusters, on n sites."""
     cases = {f"{k} clusters": Case(n, k) for k in numbers}
     title = f"a sweep by the number of clusters, {n:,} sites, lambda {LAM:g}; cost as a ratio to the first"
     return compared(title, cases, "cost", seconds, 0.3)
 
 
 def lambdas(values: Sequence[float], seconds: float, n: int = 1000) -> Section:
+    """The section of the cost of a sweep by lambda, on n sites."""
     cases = {f"lambda {lam:g}": Case(n, lam=lam) for lam in values}
     title = f"a sweep by lambda, {n:,} sites, {CLUSTERS} clusters; cost as a ratio to the first"
     return compared(title, cases, "cost", seconds, 0.25)

@@ -28,8 +28,14 @@ STAGES = ("colours", "superpixels", "graph", "features", "couplings", "arrays", 
 TYPICAL = (321, 481)
 
 
-class Stages:
-    """Seconds of each stage of one picture, the least of all turns."""
+class StageTimes:
+    """Seconds of each stage of one picture, the least of all turns.
+
+    Attributes
+    ----------
+    best : seconds by stage.
+    problem : what was sampled in the last turn; None before the first.
+    """
 
     def __init__(self, image: NDArray[np.uint8], sweeps: int) -> None:
         self.image, self.settings = image, preset(PRESET, sweeps=sweeps)
@@ -37,6 +43,7 @@ class Stages:
         self.problem: Problem | None = None
 
     def turn(self) -> None:
+        """Segment the picture once."""
         clock = working_clock()
         began = clock()
         for stage, problem in staged(self.image, self.settings):
@@ -46,26 +53,27 @@ class Stages:
 
     @property
     def preparation(self) -> float:
+        """Seconds of all stages before the sampling."""
         return sum(self.best[stage] for stage in STAGES[:-1])
 
 
 def staged(image: NDArray[np.uint8], settings: Settings) -> Iterator[tuple[str, Problem | None]]:
     """Segment a picture and yield after each stage; what is made is what `prepare` makes, which a test sees to."""
-    seen = picture(image, settings.axes)
+    checked_picture = picture(image, settings.axes)
     yield "colours", None
-    sites = superpixels(seen, settings)
+    sites = superpixels(checked_picture, settings)
     yield "superpixels", None
-    graph = region_graph(seen, sites, settings.neighbourhood)
+    graph = region_graph(checked_picture, sites, settings.neighbourhood)
     yield "graph", None
-    words = ImageFeatures(seen, sites, settings)
+    words = ImageFeatures(checked_picture, sites, settings)
     blocks = likelihoods(words, graph)
     yield "features", None
     beta = couplings(graph, settings, words)
     yield "couplings", None
     problem = Problem(graph.n, blocks, graph.edges, beta, priors.from_settings(settings), sites, graph, settings)
-    made = chains(problem, settings, 0)
+    ensemble = chains(problem, settings, 0)
     yield "arrays", problem
-    for _ in made.run(settings.sweeps, CHECK_EVERY):
+    for _ in ensemble.run(settings.sweeps, CHECK_EVERY):
         pass
     yield "sampling", problem
 
@@ -73,17 +81,25 @@ def staged(image: NDArray[np.uint8], settings: Settings) -> Iterator[tuple[str, 
 def stages(
     shapes: Sequence[tuple[int, int]], seconds: float, sweeps: int = SWEEPS, typical: tuple[int, int] = TYPICAL
 ) -> Section:
-    made = {shape: Stages(photograph(*shape), sweeps) for shape in shapes}
-    _warm(made[min(shapes)].image[:48, :48])
-    fastest({str(shape): one.turn for shape, one in made.items()}, seconds, least=1)
+    """The section of the stages of pictures of these shapes; the ratio is that of the typical one."""
+    times = {shape: StageTimes(photograph(*shape), sweeps) for shape in shapes}
+    _warm(times[min(shapes)].image[:48, :48])
+    fastest({str(shape): picture_times.turn for shape, picture_times in times.items()}, seconds, least=1)
     rows: list[list[Cell]] = []
-    for (height, width), one in made.items():
-        assert one.problem is not None
+    for (height, width), picture_times in times.items():
+        assert picture_times.problem is not None
         name = f"{width} x {height} ({height * width / 1e6:.2g} Mpixel)"
-        rows.append([name, one.problem.n, *one.best.values(), one.preparation / one.best["sampling"]])
+        rows.append(
+            [
+                name,
+                picture_times.problem.n,
+                *picture_times.best.values(),
+                picture_times.preparation / picture_times.best["sampling"],
+            ]
+        )
     ratios = {}
-    if typical in made:
-        share = made[typical].preparation / made[typical].best["sampling"]
+    if typical in times:
+        share = times[typical].preparation / times[typical].best["sampling"]
         ratios[f"preparation / sampling, {typical[1]} x {typical[0]}"] = Ratio(share, "low", 0.3)
     title = (
         f"processor seconds of each stage, preset {PRESET}, sampling of {sweeps} sweeps; preparation as a ratio to it"
@@ -93,4 +109,4 @@ def stages(
 
 def _warm(image: NDArray[np.uint8]) -> None:
     """Everything compiled before the clock runs."""
-    Stages(np.ascontiguousarray(image), 2).turn()
+    StageTimes(np.ascontiguousarray(image), 2).turn()

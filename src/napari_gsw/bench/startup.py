@@ -36,8 +36,8 @@ def startup(cold: bool, turns: int = 3) -> Section:
         first = seconds_of(FIRST, folder if cold else None)
         if cold:
             rows.append(["first sweep, cold", first, first / base])
-        again = [seconds_of(FIRST, folder if cold else None) for _ in range(turns - 1)]
-    warm = min(again if cold else [first, *again])
+        later = [seconds_of(FIRST, folder if cold else None) for _ in range(turns - 1)]
+    warm = min(later if cold else [first, *later])
     rows.append(["first sweep, compiled", warm, warm / base])
     title = f"processor seconds in fresh processes, the least of several, and as ratios to the import of {BASELINE}"
     ratios = {"import": Ratio(best[OURS] / base, "low", 0.3)}
@@ -47,5 +47,5 @@ def startup(cold: bool, turns: int = 3) -> Section:
 def seconds_of(script: str, cache: str | None = None) -> float:
     """What a script prints in a fresh process, with compiled code in the folder `cache` if one is named."""
     env = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
-    return float(done.stdout)
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
+    return float(process.stdout)

@@ -3,6 +3,8 @@
 Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (said in one line), 3 done but for some
 images (each named), 4 slower than recorded (each ratio named), 130 stopped by Ctrl+C (what was found until then is
 kept).
+
+What lives here may import everything but the window; what a command needs it imports when it runs.
 """
 
 from __future__ import annotations
@@ -17,11 +19,16 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
-    given = parser().parse_args(arguments)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Parameters
+    ----------
+    argv : the words of the command line without the program's name; None takes those of the process.
+    """
+    arguments = parser().parse_args(argv)
     try:
-        return int(given.run(given))
+        return int(arguments.run(arguments))
     except InputError as reason:
         print(f"napari-gsw: {reason}", file=sys.stderr)
         return 2
@@ -39,9 +46,9 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    top = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
-    top.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
-    commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (segmentation, batching, evaluation, reproduction, benchmark, window):
-        command.add_to(commands)
-    return top
+    program = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
+    program.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
+    commands = program.add_subparsers(required=True, metavar="COMMAND")
+    for module in (segmentation, batching, evaluation, reproduction, benchmark, window):
+        module.add_to(commands)
+    return program

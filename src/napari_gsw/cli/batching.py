@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.choices import add_choices, chosen, natural_number, whole_number
-from napari_gsw.cli.evaluation import PARTLY
+from napari_gsw.cli.choices import PARTLY, add_choices, chosen, natural_number, whole_number
 from napari_gsw.cli.segmentation import add_extras
 from napari_gsw.core.threads import cores
 
 
 def add_to(commands: Any) -> None:
-    one = commands.add_parser(
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
         "batch",
         usage="%(prog)s FOLDER -o OUT [options]",
         help="segment every image of a folder",
@@ -25,17 +25,21 @@ def add_to(commands: Any) -> None:
         "(each named), 130 stopped by Ctrl+C (finished images are kept; --resume goes on).",
         allow_abbrev=False,
     )
-    one.set_defaults(run=run_batch_command)
-    one.add_argument("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
-    one.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to write into, another than FOLDER")
-    one.add_argument("--recursive", action="store_true", help="also the images of sub-folders, into such of OUT")
-    one.add_argument("--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'")
-    one.add_argument("--limit", type=natural_number, metavar="N", help="only the first N images")
-    one.add_argument(
+    command.set_defaults(run=run_batch_command)
+    command.add_argument("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
+    command.add_argument(
+        "-o", "--output", metavar="OUT", required=True, help="folder to write into, another than FOLDER"
+    )
+    command.add_argument("--recursive", action="store_true", help="also the images of sub-folders, into such of OUT")
+    command.add_argument(
+        "--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'"
+    )
+    command.add_argument("--limit", type=natural_number, metavar="N", help="only the first N images")
+    command.add_argument(
         "--format", choices=("tif", "png", "zarr"), default="tif", help="format of the labels (default tif)"
     )
-    add_extras(one)
-    earlier = one.add_mutually_exclusive_group()
+    add_extras(command)
+    earlier = command.add_mutually_exclusive_group()
     earlier.add_argument(
         "--resume",
         action="store_true",
@@ -44,60 +48,60 @@ def add_to(commands: Any) -> None:
     earlier.add_argument(
         "--overwrite", action="store_true", help="begin anew, writing over what an earlier run has left in OUT"
     )
-    one.add_argument(
+    command.add_argument(
         "--jobs",
         type=natural_number,
         metavar="N",
         help="processes at a time (default: one for each core); 1 works in this one",
     )
-    one.add_argument(
+    command.add_argument(
         "--retries",
         type=whole_number,
         metavar="N",
         default=1,
         help="try an image again so often after a failure that may pass: a file server, a dead process (default 1)",
     )
-    one.add_argument(
+    command.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="work on the Dask cluster of this scheduler, tcp://HOST:8786 or its scheduler file; its workers must see "
         "FOLDER and OUT under the same paths. `local` starts one of --jobs processes here",
     )
-    one.add_argument("--dashboard", action="store_true", help="tell where the dashboard of the cluster is")
-    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-    add_choices(one)
+    command.add_argument("--dashboard", action="store_true", help="tell where the dashboard of the cluster is")
+    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_choices(command)
 
 
-def run_batch_command(given: argparse.Namespace) -> int:
+def run_batch_command(arguments: argparse.Namespace) -> int:
     """``napari-gsw batch``."""
-    from napari_gsw.batch import Extras, Order, Selection, Way, run_order
+    from napari_gsw.batch import BatchOptions, BatchOrder, Extras, Selection, run_order
 
-    order = Order(
-        Path(given.folder),
-        Path(given.output),
-        chosen(given),
-        given.seed,
-        Selection(given.recursive, given.pattern, given.limit),
-        given.format,
-        Extras(given.save_sites, given.save_plot, given.uncertainty),
+    order = BatchOrder(
+        Path(arguments.folder),
+        chosen(arguments),
+        arguments.seed,
+        Selection(arguments.recursive, arguments.pattern, arguments.limit),
+        arguments.format,
+        Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty),
     )
-    way = Way(
-        given.jobs or cores(),
-        given.retries,
-        given.resume,
-        given.overwrite,
-        given.scheduler,
-        given.dashboard,
-        given.quiet,
+    options = BatchOptions(
+        Path(arguments.output),
+        arguments.jobs or cores(),
+        fresh=arguments.overwrite,
+        quiet=arguments.quiet,
+        retries=arguments.retries,
+        resume=arguments.resume,
+        scheduler=arguments.scheduler,
+        dashboard=arguments.dashboard,
     )
-    if given.dashboard and given.scheduler is None:
+    if arguments.dashboard and arguments.scheduler is None:
         print("napari-gsw: there is no dashboard without a cluster; --scheduler local has one", file=sys.stderr)
     try:
-        rows = run_order(order, way)
+        rows = run_order(order, options)
     except KeyboardInterrupt:
         print("napari-gsw: stopped; finished images are kept, and --resume goes on", file=sys.stderr)
         return 130
     failed = sum(row["status"] == "failed" for row in rows)
-    if not given.quiet:
-        print(f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed; written to {given.output}")
+    if not arguments.quiet:
+        print(f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed; written to {arguments.output}")
     return PARTLY if failed else 0

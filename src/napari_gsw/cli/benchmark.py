@@ -19,7 +19,8 @@ SECTION_NAMES = ("sites", "clusters", "lambda", "oracle", "cpp", "threads", "mem
 
 
 def add_to(commands: Any) -> None:
-    one = commands.add_parser(
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
         "bench",
         usage="%(prog)s [-o OUT] [--quick] [--only NAME ...] [--compare FILE] [--record FILE]",
         help="measure how fast it is",
@@ -29,51 +30,56 @@ def add_to(commands: Any) -> None:
         "is named), 130 stopped by Ctrl+C.",
         allow_abbrev=False,
     )
-    one.set_defaults(run=run_bench)
-    one.add_argument("-o", "--output", metavar="OUT", help="folder to write bench.json and bench.txt into")
-    one.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
-    one.add_argument(
+    command.set_defaults(run=run_bench)
+    command.add_argument("-o", "--output", metavar="OUT", help="folder to write bench.json and bench.txt into")
+    command.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
+    command.add_argument(
         "--only", metavar="NAME", nargs="+", default=[], help=f"some of {', '.join(SECTION_NAMES)} (default: all)"
     )
-    one.add_argument("--compare", metavar="FILE", help="recorded ratios, or a bench.json, to compare with")
-    one.add_argument("--record", metavar="FILE", help="write the ratios; those that are not measured stay as they are")
-    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors and what has become worse")
+    command.add_argument("--compare", metavar="FILE", help="recorded ratios, or a bench.json, to compare with")
+    command.add_argument(
+        "--record", metavar="FILE", help="write the ratios; those that are not measured stay as they are"
+    )
+    command.add_argument(
+        "-q", "--quiet", action="store_true", help="print nothing but errors and what has become worse"
+    )
 
 
-def run_bench(given: argparse.Namespace) -> int:
+def run_bench(arguments: argparse.Namespace) -> int:
+    """``napari-gsw bench``."""
     from napari_gsw.bench import guard, plan
     from napari_gsw.files.folders import output_folder
 
-    for name in given.only:
+    for name in arguments.only:
         if name not in SECTION_NAMES:
             raise InputError(f"there is no section {name!r} of the benchmark; there are {', '.join(SECTION_NAMES)}")
-    names = [name for name in SECTION_NAMES if name in given.only or not given.only]
-    # All that can be wrong with what was given is found before minutes are spent.
-    old = None if given.compare is None else guard.read_ratios(given.compare)
-    kept = guard.read_ratios(given.record) if given.record and os.path.exists(given.record) else {}
-    record = None if given.record is None else Path(given.record)
+    names = [name for name in SECTION_NAMES if name in arguments.only or not arguments.only]
+    # All that can be wrong with the arguments is found before minutes are spent.
+    recorded = None if arguments.compare is None else guard.read_ratios(arguments.compare)
+    earlier = guard.read_ratios(arguments.record) if arguments.record and os.path.exists(arguments.record) else {}
+    record_file = None if arguments.record is None else Path(arguments.record)
     with (
-        nullcontext() if given.output is None else output_folder(given.output) as folder,
-        nullcontext() if record is None else output_folder(record.parent) as beside,
+        nullcontext() if arguments.output is None else output_folder(arguments.output) as folder,
+        nullcontext() if record_file is None else output_folder(record_file.parent) as record_folder,
     ):
-        report = plan.measured(_told(names, given.quiet), plan.QUICK if given.quick else plan.FULL)
+        report = plan.measure(_with_bar(names, arguments.quiet), plan.QUICK if arguments.quick else plan.FULL)
         if folder is not None:
             folder.joinpath("bench.json").write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
             folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
-        if beside is not None and record is not None:
-            beside.joinpath(record.name).write_text(guard.recorded(report, kept), encoding="utf-8")
-    if not given.quiet:
+        if record_folder is not None and record_file is not None:
+            record_folder.joinpath(record_file.name).write_text(guard.record_text(report, earlier), encoding="utf-8")
+    if not arguments.quiet:
         print(report.table())
-    worse = [] if old is None else guard.regressions(report.ratios, old)
+    worse = [] if recorded is None else guard.regressions(report.ratios, recorded)
     for line in worse:
         print(f"napari-gsw: {line}", file=sys.stderr)
-    if old is not None and not given.quiet:
-        compared = len(set(old) & set(report.ratios))
-        print(f"\n{compared} of {len(old)} recorded ratios compared, {len(worse)} worse than they may be")
+    if recorded is not None and not arguments.quiet:
+        compared = len(set(recorded) & set(report.ratios))
+        print(f"\n{compared} of {len(recorded)} recorded ratios compared, {len(worse)} worse than they may be")
     return SLOWER if worse else 0
 
 
-def _told(names: list[str], quiet: bool) -> Iterator[str]:
+def _with_bar(names: list[str], quiet: bool) -> Iterator[str]:
     """The names one by one, with a bar that tells which is being measured."""
     from tqdm import tqdm
 

@@ -10,16 +10,26 @@ from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class Progress:
-    """The bar of a segmentation, and its Ctrl+C: the first one ends the chain and keeps what it has found."""
+    """The bar of a segmentation, and its Ctrl+C: the first one ends the chain and keeps what it has found.
+
+    Parameters
+    ----------
+    sweeps : how many the chain is to make.
+    quiet : no bar.
+
+    Attributes
+    ----------
+    stopped : whether Ctrl+C was pressed while the chain ran.
+    """
 
     def __init__(self, sweeps: int, quiet: bool) -> None:
         from tqdm import tqdm
 
-        form = (
+        bar_format = (
             "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
         )
         self.bar = tqdm(
-            total=sweeps, desc="reading", disable=quiet, unit=" sweeps", bar_format=form, dynamic_ncols=True
+            total=sweeps, desc="reading", disable=quiet, unit=" sweeps", bar_format=bar_format, dynamic_ncols=True
         )
         self.sweeps = sweeps
         self._unit = "sweeps"
@@ -27,14 +37,15 @@ class Progress:
         self._stage = ""
 
     def __enter__(self) -> Progress:
-        self._before = signal.signal(signal.SIGINT, self._interrupt)
+        self._handler = signal.signal(signal.SIGINT, self._interrupt)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGINT, self._handler)
 
     def close(self) -> None:
+        """Draw the bar for the last time."""
         self.bar.close()
 
     def report(self, stage: Stage, snapshot: Snapshot | None) -> bool:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.choices import whole_number
-from napari_gsw.cli.evaluation import PARTLY, add_manner, bsds_examples, manner_of
+from napari_gsw.cli.choices import PARTLY, add_job_options, job_options_of, whole_number
+from napari_gsw.cli.evaluation import bsds_examples
 from napari_gsw.core.errors import InputError
 
 EXPERIMENTS = {
@@ -23,8 +23,9 @@ EXPERIMENTS = {
 
 
 def add_to(commands: Any) -> None:
-    words = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
-    one = commands.add_parser(
+    """Add the command and its options to the parsers of all commands."""
+    words = "; ".join(f"{name}: {description}" for name, description in EXPERIMENTS.items())
+    command = commands.add_parser(
         "reproduce",
         usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [options]",
         help="make the figures and the table of the paper",
@@ -34,43 +35,46 @@ def add_to(commands: Any) -> None:
         "mosaics made on the spot. Exit codes: 0 done, 2 wrong input, 3 done but for some images (named), 130 stopped.",
         allow_abbrev=False,
     )
-    one.set_defaults(run=run_reproduce)
-    one.add_argument("names", metavar="NAME", nargs="*", help=f"any of {', '.join(EXPERIMENTS)} (default: all)")
-    one.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to write into")
-    one.add_argument("--quick", action="store_true", help="few images and sweeps: minutes instead of an hour")
-    one.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
-    one.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
-    one.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
-    one.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default 0)")
-    add_manner(one)
+    command.set_defaults(run=run_reproduce)
+    command.add_argument("names", metavar="NAME", nargs="*", help=f"any of {', '.join(EXPERIMENTS)} (default: all)")
+    command.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to write into")
+    command.add_argument("--quick", action="store_true", help="few images and sweeps: minutes instead of an hour")
+    command.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
+    command.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
+    command.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
+    command.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default 0)")
+    add_job_options(command)
 
 
-def run_reproduce(given: argparse.Namespace) -> int:
+def run_reproduce(arguments: argparse.Namespace) -> int:
+    """``napari-gsw reproduce``."""
     from napari_gsw.evaluation import data_sets
-    from napari_gsw.experiments.pictures import BERKELEY, LABELME, Plan
+    from napari_gsw.experiments.pictures import BERKELEY, LABELME, ExperimentPlan
 
-    for name in given.names:
+    for name in arguments.names:
         if name not in (*EXPERIMENTS, "all"):
             raise InputError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    names = list(EXPERIMENTS) if not given.names or "all" in given.names else list(dict.fromkeys(given.names))
+    names = (
+        list(EXPERIMENTS) if not arguments.names or "all" in arguments.names else list(dict.fromkeys(arguments.names))
+    )
     data = {}
-    if given.labelme is not None:
-        data[LABELME] = data_sets.labelme(given.labelme)
-    if given.bsds is not None:
-        data[BERKELEY] = bsds_examples(given.bsds, given.split)
-    if not data and not given.quiet and {"fig4", "table1"} & set(names):
+    if arguments.labelme is not None:
+        data[LABELME] = data_sets.labelme(arguments.labelme)
+    if arguments.bsds is not None:
+        data[BERKELEY] = bsds_examples(arguments.bsds, arguments.split)
+    if not data and not arguments.quiet and {"fig4", "table1"} & set(names):
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
-    manner = manner_of(given)
-    plan = Plan(data, given.quick, given.seed, given.limit)
+    job_options = job_options_of(arguments)
+    plan = ExperimentPlan(data, arguments.quick, arguments.seed, arguments.limit)
     failed = 0
     try:
         for name in names:
             module = importlib.import_module(f"napari_gsw.experiments.{name}")
-            failed += len(module.reproduce(plan, manner).failed)
+            failed += len(module.reproduce(plan, job_options).failed)
     except KeyboardInterrupt:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
         return 130
-    if not given.quiet:
-        written = sorted(p.name for name in names for p in Path(given.output).glob(f"{name}*.*"))
-        print(f"written to {given.output}: {', '.join(written)}" + (f"; {failed} skipped" if failed else ""))
+    if not arguments.quiet:
+        files = sorted(p.name for name in names for p in Path(arguments.output).glob(f"{name}*.*"))
+        print(f"written to {arguments.output}: {', '.join(files)}" + (f"; {failed} skipped" if failed else ""))
     return PARTLY if failed else 0

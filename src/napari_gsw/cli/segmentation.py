@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,8 @@ OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
 def add_to(commands: Any) -> None:
-    one = commands.add_parser(
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
         "segment",
         usage="%(prog)s IMAGE -o OUT [options]",
         help="segment one image",
@@ -29,27 +29,27 @@ def add_to(commands: Any) -> None:
         epilog="Exit codes: 0 done, 2 wrong input (one line tells), 130 stopped by Ctrl+C (the result so far is kept).",
         allow_abbrev=False,
     )
-    one.set_defaults(run=run_segment)
-    one.add_argument(
+    command.set_defaults(run=run_segment)
+    command.add_argument(
         "image", metavar="IMAGE", help="image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
     )
-    one.add_argument(
+    command.add_argument(
         "-o", "--output", metavar="OUT", required=True, help="folder to write into, or the labels' file (.tif, .png)"
     )
-    one.add_argument("--mask", metavar="FILE", help="image that is non-zero where to segment")
-    one.add_argument("--sites", metavar="FILE", help="label image of your own superpixels; 0 is background")
-    one.add_argument(
+    command.add_argument("--mask", metavar="FILE", help="image that is non-zero where to segment")
+    command.add_argument("--sites", metavar="FILE", help="label image of your own superpixels; 0 is background")
+    command.add_argument(
         "--seeds", metavar="FILE", help="label image whose non-zero pixels clamp their sites to that label"
     )
-    one.add_argument("--init", metavar="FILE", help="label image to start the chain from")
-    one.add_argument(
+    command.add_argument("--init", metavar="FILE", help="label image to start the chain from")
+    command.add_argument(
         "--format",
         choices=("tif", "png", "zarr"),
         help="format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)",
     )
-    add_extras(one)
-    one.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-    add_choices(one)
+    add_extras(command)
+    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_choices(command)
 
 
 def add_extras(command: argparse.ArgumentParser) -> None:
@@ -66,79 +66,80 @@ def add_extras(command: argparse.ArgumentParser) -> None:
     command.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
 
 
-def run_segment(given: argparse.Namespace) -> int:
+def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.files.folders import output_folder
     from napari_gsw.files.images import open_labels, read_labels
     from napari_gsw.files.labels import companion
-    from napari_gsw.files.results import BESIDE, Extras, write_outcome
+    from napari_gsw.files.results import COMPANIONS, Extras, write_outcome
     from napari_gsw.methods.registry import segment
 
-    choice = chosen(given)
-    image, axes = image_to_segment(given.image, choice)
-    if choice.settings.axes == "auto":
-        choice = replace(choice, settings=choice.settings.replace(axes=axes))
+    choice = chosen(arguments)
+    image, axes = image_to_segment(arguments.image, choice)
+    choice = choice.with_axes(axes)
     lazily = is_lazy(image)
-    files: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         name: open_labels(path) if lazily else read_labels(path)
         for name in ("mask", "sites", "seeds", "init")
-        if (path := getattr(given, name)) is not None
+        if (path := getattr(arguments, name)) is not None
     }
-    folder, name = _targets(given, lazily)
-    ours = [companion(name, other) for other in BESIDE]
-    extras = Extras(given.save_sites, given.save_plot, given.uncertainty)
-    with output_folder(folder, ours) as scratch, Progress(choice.settings.sweeps, given.quiet) as progress:
-        found = segment(image, choice, given.seed, report=progress.report, **files)
+    folder, name = _targets(arguments, lazily)
+    companions = [companion(name, other) for other in COMPANIONS]
+    extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
+    with output_folder(folder, companions) as scratch, Progress(choice.settings.sweeps, arguments.quiet) as progress:
+        outcome = segment(image, choice, arguments.seed, report=progress.report, **arrays)
         progress.close()
-        remarks = write_outcome(image, choice.settings.axes, found, scratch, name, extras)
-    if not given.quiet:
-        print(summary(found, folder / name))
+        remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, extras)
+    if not arguments.quiet:
+        print(summary(outcome, folder / name))
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
     return 130 if progress.stopped else 0
 
 
-def _targets(given: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
+def _targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
     from napari_gsw.files.labels import companion
-    from napari_gsw.files.results import BESIDE
+    from napari_gsw.files.results import COMPANIONS
 
-    output = Path(given.output)
-    kind = output.suffix.lower()
-    if kind in OTHER_IMAGES:
-        raise InputError(f"labels are written as .tif, .ome.tif, .png, .npy or .zarr, or into a folder, not as {kind}")
-    if kind in LABEL_FILES:
+    output = Path(arguments.output)
+    ending = output.suffix.lower()
+    if ending in OTHER_IMAGES:
+        raise InputError(
+            f"labels are written as .tif, .ome.tif, .png, .npy or .zarr, or into a folder, not as {ending}"
+        )
+    if ending in LABEL_FILES:
         folder, name = output.parent, output.name
     else:
-        folder, name = output, f"labels.{given.format or ('zarr' if lazily else 'tif')}"
+        folder, name = output, f"labels.{arguments.format or ('zarr' if lazily else 'tif')}"
     if lazily and not name.endswith(".zarr"):
         raise InputError(f"labels of an image that is read in blocks are written as .zarr, not as {name!r}")
     target = folder / name
     if os.path.isdir(target) and not name.endswith(".zarr"):
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run writes, or clears away as left over from an earlier one.
-    written = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in BESIDE)]
-    for source in (given.image, given.mask, given.sites, given.seeds, given.init):
+    outputs = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
+    for source in (arguments.image, arguments.mask, arguments.sites, arguments.seeds, arguments.init):
         if source is None or not os.path.exists(source):
             continue
-        for path in written:
+        for path in outputs:
             if os.path.exists(path) and os.path.samefile(source, path):
                 raise InputError(f"the output {str(path)!r} would write over an input; choose another name")
     return folder, name
 
 
-def summary(found: Outcome, labels: Path) -> str:
-    """What was found and where it is, in one line."""
-    if found.result is None:
-        return f"{_many(int(found.provenance['regions']), 'region')}; written to {labels}"
-    result = found.result
+def summary(outcome: Outcome, labels_path: Path) -> str:
+    """What an image was segmented into and where the labels are, in one line."""
+    if outcome.result is None:
+        return f"{_many(int(outcome.provenance['regions']), 'region')}; written to {labels_path}"
+    result = outcome.result
     parts = "" if result.summary.settings.view == "clusters" else f", {_many(result.n_regions, _part(result))}"
     best = result.snapshot.best
     verdict = f"; {result.diagnosis.sentence}" if len(result.traces) > 1 else ""
     return (
         f"{_many(result.n_clusters, 'cluster')}{parts} of {result.problem.n} sites after {result.snapshot.sweep} "
-        f"sweeps; best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}{verdict}; written to {labels}"
+        f"sweeps; best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}{verdict}; written to {labels_path}"
     )
 
 

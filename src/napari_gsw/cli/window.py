@@ -11,14 +11,15 @@ from napari_gsw.core.errors import InputError
 
 
 def add_to(commands: Any) -> None:
-    window = commands.add_parser(
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
         "gui", help="open napari with the widget docked", description="Open napari with the widget docked."
     )
-    window.set_defaults(run=run_gui)
-    window.add_argument("image", metavar="IMAGE", nargs="?", help="image file, or a sample such as sample:astronaut")
+    command.set_defaults(run=run_gui)
+    command.add_argument("image", metavar="IMAGE", nargs="?", help="image file, or a sample such as sample:astronaut")
 
 
-def run_gui(given: argparse.Namespace) -> int:
+def run_gui(arguments: argparse.Namespace) -> int:
     """``napari-gsw gui``."""
     from napari_gsw.core.image.lazy import is_lazy, pyramid
 
@@ -26,12 +27,12 @@ def run_gui(given: argparse.Namespace) -> int:
         import napari
     except ImportError:
         raise InputError('napari is not installed; try: pip install "napari-gsw[all]"') from None
-    image = None if given.image is None else named_image(given.image)[0]
+    image = None if arguments.image is None else named_image(arguments.image)[0]
     if is_lazy(image):
         image = pyramid(image)
     viewer = napari.Viewer()
-    if given.image is not None:
-        viewer.add_image(image, name=Path(given.image.removeprefix(SAMPLE)).stem)
+    if arguments.image is not None:
+        viewer.add_image(image, name=Path(arguments.image.removeprefix(SAMPLE)).stem)
     viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     napari.run()
     return 0

@@ -31,7 +31,7 @@ LABELS = (".tif", ".tiff", ".png", ".npy")  # of several files for one image the
 FARTHEST = 1e6  # pixels; a polygon's corner beyond this, in any direction, is a slip
 
 Shape = tuple[int, ...]
-T = TypeVar("T")
+Content = TypeVar("Content")
 
 
 class Scene(NamedTuple):
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     Attributes
     ----------
     image, axes : as :func:`napari_gsw.files.images.read_image` gives them.
-    humans : label images of the image's spatial shape, at least one.
+    humans : int32 label images of the image's spatial shape, at least one.
     ignore_background : whether 0 marks pixels that nobody labelled, to be left out of a score; otherwise 0 is a region
         like any other.
     """
@@ -85,12 +85,17 @@ def bsds(folder: str | os.PathLike[str], split: str) -> list[Example]:
     """Examples of a split of the Berkeley segmentation data set, BSDS500, sorted by name.
 
     The layout is ``images/<split>/NAME.jpg`` (or .png) with ``groundTruth/<split>/NAME.mat``.
+
+    Parameters
+    ----------
+    folder : of the data set.
+    split : name of a folder in ``images``: ``train``, ``val`` or ``test``.
     """
     layout = "images/<split>/NAME.jpg and groundTruth/<split>/NAME.mat"
     splits = [entry.name for entry in _entries(Path(folder), "images", layout) if os.path.isdir(entry)]
     if split not in splits:
-        known = f"the splits are {', '.join(splits)}" if splits else f"the layout must be {layout}"
-        raise InputError(f"{str(Path(folder, 'images', split))!r} is missing; {known}")
+        layout_or_splits = f"the splits are {', '.join(splits)}" if splits else f"the layout must be {layout}"
+        raise InputError(f"{str(Path(folder, 'images', split))!r} is missing; {layout_or_splits}")
     _entries(Path(folder), f"groundTruth/{split}", layout)
     images = _images(Path(folder), f"images/{split}", PHOTOGRAPHS, layout)
     return [Example(i.stem, i, Path(folder, "groundTruth", split, f"{i.stem}.mat"), "bsds") for i in images]
@@ -115,13 +120,18 @@ def labelled_folder(folder: str | os.PathLike[str]) -> list[Example]:
     """
     layout = f"images/NAME.png (or {', '.join(e for e in IMAGES if e != '.png')}) and labels/NAME.tif"
     images = _images(Path(folder), "images", IMAGES, layout)
-    found = {(entry.stem, entry.suffix.lower()): entry for entry in _entries(Path(folder), "labels", layout)}
+    label_files = {(entry.stem, entry.suffix.lower()): entry for entry in _entries(Path(folder), "labels", layout)}
     examples = []
     for image in images:
-        truths = [found[image.stem, ending] for ending in LABELS if (image.stem, ending) in found]
+        truths = [label_files[image.stem, ending] for ending in LABELS if (image.stem, ending) in label_files]
         truth = truths[0] if truths else Path(folder, "labels", f"{image.stem}.tif")
         examples.append(Example(image.stem, image, truth, "folder"))
     return examples
+
+
+def files_of(examples: Sequence[Example]) -> dict[str, tuple[Path, Path]]:
+    """The files of each example, by its name."""
+    return {example.name: (example.image, example.truth) for example in examples}
 
 
 def _entries(folder: Path, name: str, layout: str) -> list[Path]:
@@ -145,7 +155,7 @@ def _images(folder: Path, name: str, endings: Sequence[str], layout: str) -> lis
     return [by_stem[stem] for stem in sorted(by_stem)]
 
 
-def _decoded(decoder: Callable[[Path], T], file: Path, format: str) -> T:
+def _decoded(decoder: Callable[[Path], Content], file: Path, format: str) -> Content:
     """What a decoder makes of a file. Decoders raise whatever they like on a broken one."""
     try:
         return decoder(file)
@@ -160,6 +170,7 @@ def _decoded(decoder: Callable[[Path], T], file: Path, format: str) -> T:
 
 
 def _cells(file: Path) -> Any:
+    """The array of objects ``groundTruth`` of a MATLAB file; None without one."""
     return loadmat(file, appendmat=False, variable_names=["groundTruth"]).get("groundTruth")
 
 
@@ -200,13 +211,13 @@ def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
 def _read_labelme(file: Path, shape: Shape) -> list[LabelImage]:
     """The one partition that a file's polygons make, numbered from 1 in the order of painting."""
     root = _decoded(_tree, file, "XML")
-    told = (root.findtext(f"imagesize/{side}", "").strip() for side in ("nrows", "ncols"))
-    size = tuple(int(length) for length in told if length.isdecimal())  # many files do not tell
+    lengths = (root.findtext(f"imagesize/{side}", "").strip() for side in ("nrows", "ncols"))
+    size = tuple(int(length) for length in lengths if length.isdecimal())  # many files do not tell
     if len(shape) != 2 or (len(size) == 2 and size != shape):
-        drawn = f"an image of shape {size}" if len(size) == 2 else "a flat image"
-        raise InputError(f"{str(file)!r} has polygons for {drawn}, its image has the shape {shape}")
-    kept = [thing for thing in root.iter("object") if thing.findtext("deleted", "").strip() != "1"]
-    outlines = [outline for thing in kept for outline in thing.findall("polygon") if len(outline.findall("pt")) > 2]
+        drawn_on = f"an image of shape {size}" if len(size) == 2 else "a flat image"
+        raise InputError(f"{str(file)!r} has polygons for {drawn_on}, its image has the shape {shape}")
+    objects = [entry for entry in root.iter("object") if entry.findtext("deleted", "").strip() != "1"]
+    outlines = [outline for entry in objects for outline in entry.findall("polygon") if len(outline.findall("pt")) > 2]
     labels = np.zeros(shape, np.int32)
     # Of equal areas the later in the file is painted later: the sort is stable.
     for number, corners in enumerate(sorted((_corners(o, file) for o in outlines), key=_area, reverse=True), 1):

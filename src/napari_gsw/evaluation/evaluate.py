@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.evaluation.data_sets import Example, Scene
+from napari_gsw.evaluation.data_sets import Example, Scene, files_of
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
-from napari_gsw.files.folders import made_folder
+from napari_gsw.files.folders import ensure_folder
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row
@@ -40,7 +40,7 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Task:
+class ScoringTask:
     """One image to be segmented and scored; `labels` is where its label image goes, if anywhere."""
 
     example: Example
@@ -64,13 +64,14 @@ class Evaluation:
     rows: Mapping[str, Row]
     failed: Mapping[str, str]
 
-    def summary(self, how: Any = np.mean) -> dict[str, float]:
-        """Mean (or another summary) of each measure over the images; empty if there are none."""
+    def summary(self, statistic: Callable[[list[float]], Any] = np.mean) -> dict[str, float]:
+        """Mean (or another statistic) of each measure over the images; empty if there are none."""
         if not self.rows:
             return {}
-        return {name: float(how([row[name] for row in self.rows.values()])) for name in MEASURES}
+        return {name: float(statistic([row[name] for row in self.rows.values()])) for name in MEASURES}
 
     def to_dict(self) -> dict[str, Any]:
+        """The content of ``evaluation.json``."""
         return {
             "images": len(self.rows),
             "failed": list(self.failed),
@@ -91,38 +92,39 @@ class Evaluation:
 
 
 def evaluate(
-    examples: Sequence[Example], choice: Choice, manner: JobOptions, seed: int = 0, save_labels: bool = False
+    examples: Sequence[Example], choice: Choice, job_options: JobOptions, seed: int = 0, save_labels: bool = False
 ) -> Evaluation:
-    """Segment and score every example and write ``images.csv`` and ``evaluation.json`` into the manner's folder.
+    """Segment and score every example and write ``images.csv`` and ``evaluation.json``.
 
     Parameters
     ----------
+    examples : of a data set.
+    choice : the method and its settings.
+    job_options : how the jobs are run, and the folder that the results go into.
+    seed : of every image.
     save_labels : also write the label image of every example into ``labels/``.
     """
-    folder = manner.folder / "labels" if save_labels else None
-    jobs = {e.name: Task(e, choice, seed, folder and folder / f"{e.name}.tif") for e in examples}
+    folder = job_options.folder / "labels" if save_labels else None
+    jobs = {e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif") for e in examples}
     settings = {**choice.to_dict(), "seed": seed}
-    depends = {"settings": settings, "labels": save_labels}
+    depends_on = {"settings": settings, "labels": save_labels}
     if folder is not None:
-        made_folder(folder)
-    done = run_jobs("evaluate", scored, jobs, depends, manner, {e.name: (e.image, e.truth) for e in examples})
-    found = Evaluation(settings, done.done, done.failed)
-    write_evaluation(found, manner.folder)
-    return found
+        ensure_folder(folder)
+    rows = run_jobs("evaluate", scored, jobs, depends_on, job_options, files_of(examples))
+    evaluation = Evaluation(settings, rows.done, rows.failed)
+    write_evaluation(evaluation, job_options.folder)
+    return evaluation
 
 
-def scored(task: Task) -> Row:
-    """Read, segment and score one image."""
+def scored(task: ScoringTask) -> Row:
+    """Read, segment and score one image; its row has a number for each of `MEASURES`."""
     scene = task.example.read()
-    choice = task.choice
-    if choice.settings.axes == "auto":
-        choice = replace(choice, settings=choice.settings.replace(axes=scene.axes))
     began = time.perf_counter()
-    found = segment(scene.image, choice, task.seed)
-    took = time.perf_counter() - began
+    outcome = segment(scene.image, task.choice.with_axes(scene.axes), task.seed)
+    seconds = time.perf_counter() - began
     if task.labels is not None:
-        put_labels(found.labels, task.labels, provenance=found.provenance)
-    return {**measures(found.labels, scene), "seconds": took}
+        put_labels(outcome.labels, task.labels, provenance=outcome.provenance)
+    return {**measures(outcome.labels, scene), "seconds": seconds}
 
 
 def measures(labels: NDArray[Any], scene: Scene, typical: int | None = None) -> dict[str, float]:
@@ -130,18 +132,20 @@ def measures(labels: NDArray[Any], scene: Scene, typical: int | None = None) -> 
 
     Parameters
     ----------
+    labels : label image of the scene's spatial shape.
+    scene : the image and how people segment it.
     typical : which human is the one, if that is known already; see :func:`typical_human`.
     """
     rows = scores(labels, scene.humans, ignore_background=scene.ignore_background)
-    every = rows[-1]
+    overall = rows[-1]
     return {
         "rand_one_human": rows[typical_human(scene.humans) if typical is None else typical].rand,
         "rand_first_human": rows[0].rand,
-        "probabilistic_rand": every.rand,
-        "adjusted_rand": every.adjusted_rand,
-        "variation_of_information": every.variation_of_information,
-        "covering": every.covering,
-        "boundary_f": every.boundary_f,
+        "probabilistic_rand": overall.rand,
+        "adjusted_rand": overall.adjusted_rand,
+        "variation_of_information": overall.variation_of_information,
+        "covering": overall.covering,
+        "boundary_f": overall.boundary_f,
         "best_overlap": float(np.mean([best_overlap(labels, human) for human in scene.humans])),
         "n_regions": float(len(np.unique(labels))),
     }
@@ -152,6 +156,10 @@ def typical_human(humans: Sequence[NDArray[Any]]) -> int:
 
     The score against one human depends a good deal on who that is, and files list people in no order. The one in the
     middle is a choice that depends neither on the order nor on the segmentation that is judged.
+
+    Parameters
+    ----------
+    humans : label images of one shape.
     """
     if len(humans) < 3:
         return 0
@@ -161,14 +169,15 @@ def typical_human(humans: Sequence[NDArray[Any]]) -> int:
     return int(np.argmax(agreement.sum(axis=1)))
 
 
-def write_evaluation(found: Evaluation, folder: Path) -> None:
-    made_folder(folder)
+def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
+    """Write ``images.csv``, a row an image, and ``evaluation.json``, the settings and the mean and median scores."""
+    ensure_folder(folder)
     write_csv(
         folder / "images.csv",
         ("image", *MEASURES, "skipped"),
         [
-            *([name, *(row[m] for m in MEASURES), ""] for name, row in found.rows.items()),
-            *([name, *("" for _ in MEASURES), reason] for name, reason in found.failed.items()),
+            *([name, *(row[m] for m in MEASURES), ""] for name, row in evaluation.rows.items()),
+            *([name, *("" for _ in MEASURES), reason] for name, reason in evaluation.failed.items()),
         ],
     )
-    write_json(folder / "evaluation.json", found.to_dict())
+    write_json(folder / "evaluation.json", evaluation.to_dict())

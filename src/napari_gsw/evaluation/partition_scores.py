@@ -37,7 +37,8 @@ __all__ = [
     "variation_of_information",
 ]
 
-Report = Callable[[str], None]
+# Called with the name of each step before it.
+StepReport = Callable[[str], None]
 
 # Labels are looked up in a table as long as this or as there are pixels, whichever is more; others are sorted.
 LOOKUP = 2**16
@@ -67,7 +68,7 @@ def scores(
     *,
     tolerance: float | None = None,
     ignore_background: bool = False,
-    report: Report | None = None,
+    report: StepReport | None = None,
 ) -> list[Scores]:
     """All measures of this module, for each reference and for all of them together.
 
@@ -89,19 +90,20 @@ def scores(
     >>> [row.covering for row in scores([0, 0, 1, 1], [[5, 5, 3, 3], [1, 1, 1, 1]])]
     [1.0, 0.5, 0.75]
     """
-    found, many = _checked(segmentation, references)
-    edges = Boundaries(found, tolerance)
+    labels, reference_labels = _checked(segmentation, references)
+    count = len(reference_labels)
+    boundaries = Boundaries(labels, tolerance)
     rows = []
-    for k, reference in enumerate(many):
-        which = f"reference {k + 1} of {len(many)}" if len(many) > 1 else "the reference"
+    for k, reference in enumerate(reference_labels):
+        title = f"reference {k + 1} of {count}" if count > 1 else "the reference"
         where = reference != 0 if ignore_background else None
-        _tell(report, f"regions of {which}")
-        table = contingency(found, reference, where)
+        _report_step(report, f"regions of {title}")
+        table = contingency(labels, reference, where)
         figures = (_rand(table), _adjusted_rand(table), _information(table), _covering(table.T.tocsr()))
-        _tell(report, f"boundaries of {which}")
-        rows.append(Scores(*figures, edges.add(reference, where), *map(float, table.shape)))
+        _report_step(report, f"boundaries of {title}")
+        rows.append(Scores(*figures, boundaries.add(reference, where), *map(float, table.shape)))
     if len(rows) > 1:
-        rows.append(Scores(*np.mean(rows, axis=0).tolist())._replace(boundary_f=edges.f()))
+        rows.append(Scores(*np.mean(rows, axis=0).tolist())._replace(boundary_f=boundaries.f()))
     return rows
 
 
@@ -110,40 +112,55 @@ def disagreement(
     references: Sequence[ArrayLike],
     *,
     ignore_background: bool = False,
-    report: Report | None = None,
+    report: StepReport | None = None,
 ) -> NDArray[np.float32]:
-    """Share of the references that see another region at a pixel, 0 to 1, of the segmentation's shape.
+    """Share of the references that see another region at a pixel.
 
     The regions of the segmentation are paired with those of each reference such that the pairs share as many pixels
     as they can; each has at most one partner, and a pixel that does not lie in both regions of a pair differs.
 
     Parameters
     ----------
+    segmentation, references : as for :func:`scores`.
     ignore_background : count at each pixel only the references that have a label other than 0 there; where there
         are none, the disagreement is 0.
     report : as for :func:`scores`.
+
+    Returns
+    -------
+    float32 of the segmentation's shape, 0 to 1.
 
     Examples
     --------
     >>> disagreement([0, 0, 0, 1], [[7, 7, 4, 4]]).tolist()
     [0.0, 0.0, 1.0, 0.0]
     """
-    found, many = _checked(segmentation, references)
-    differing = np.zeros(found.shape, np.float32)
-    asked = np.zeros(found.shape, np.float32)
-    for k, reference in enumerate(many):
-        _tell(report, f"differences from reference {k + 1} of {len(many)}" if len(many) > 1 else "differences")
-        where = reference != 0 if ignore_background else np.ones(found.shape, bool)
-        differing[where] += _differs(found[where], reference[where])
-        asked += where
-    return np.divide(differing, asked, out=differing, where=asked > 0)
+    labels, reference_labels = _checked(segmentation, references)
+    count = len(reference_labels)
+    differing = np.zeros(labels.shape, np.float32)
+    counted = np.zeros(labels.shape, np.float32)
+    for k, reference in enumerate(reference_labels):
+        _report_step(report, f"differences from reference {k + 1} of {count}" if count > 1 else "differences")
+        where = reference != 0 if ignore_background else np.ones(labels.shape, bool)
+        differing[where] += _differs(labels[where], reference[where])
+        counted += where
+    return np.divide(differing, counted, out=differing, where=counted > 0)
 
 
 def contingency(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> sparse.csr_array:
-    """Number of pixels with the i-th label of a and the j-th label of b, shape (regions of a, regions of b)."""
+    """How many pixels two segmentations' regions share.
+
+    Parameters
+    ----------
+    a, b : label images of one shape.
+    where : pixels to compare, bool of the same shape; None for all.
+
+    Returns
+    -------
+    (regions of a, regions of b) int64, sparse: pixels with the i-th label of a and the j-th label of b.
+    """
     x, y = np.asarray(a), np.asarray(b)
-    if x.shape != y.shape:
-        raise InputError(f"two segmentations must have the same shape, not {x.shape} and {y.shape}")
+    _must_have_one_shape(x, y)
     if where is not None:
         keep = np.asarray(where, dtype=bool)
         x, y = x[keep], y[keep]
@@ -155,6 +172,12 @@ def contingency(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> s
 def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
     """Share of the pairs of pixels on which two segmentations agree: together in both, or apart in both.
 
+    Parameters
+    ----------
+    a, b, where : as for :func:`contingency`.
+
+    Examples
+    --------
     >>> round(rand_index([0, 0, 1, 1], [0, 0, 1, 2]), 4)
     0.8333
     """
@@ -162,12 +185,23 @@ def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> fl
 
 
 def adjusted_rand(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
-    """Rand index corrected for chance: 0 for unrelated segmentations with these sizes, 1 for equal ones."""
+    """Rand index corrected for chance: 0 for unrelated segmentations with these sizes, 1 for equal ones.
+
+    Parameters
+    ----------
+    a, b, where : as for :func:`contingency`.
+    """
     return _adjusted_rand(contingency(a, b, where))
 
 
 def probabilistic_rand(segmentation: ArrayLike, humans: Sequence[ArrayLike], where: ArrayLike | None = None) -> float:
-    """Rand index averaged over several people's segmentations of the image."""
+    """Rand index averaged over several people's segmentations of the image.
+
+    Parameters
+    ----------
+    segmentation, where : as for :func:`contingency`.
+    humans : label images of the same shape, at least one.
+    """
     if not len(humans):
         raise InputError("the probabilistic Rand index needs at least one human segmentation")
     return float(np.mean([rand_index(segmentation, human, where) for human in humans]))
@@ -176,6 +210,12 @@ def probabilistic_rand(segmentation: ArrayLike, humans: Sequence[ArrayLike], whe
 def variation_of_information(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
     """H(a | b) + H(b | a) in bits: 0 for equal segmentations.
 
+    Parameters
+    ----------
+    a, b, where : as for :func:`contingency`.
+
+    Examples
+    --------
     >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1])
     2.0
     """
@@ -183,7 +223,12 @@ def variation_of_information(a: ArrayLike, b: ArrayLike, where: ArrayLike | None
 
 
 def covering(segmentation: ArrayLike, human: ArrayLike, where: ArrayLike | None = None) -> float:
-    """How well the human's regions are covered: their best intersection over union, averaged by their size."""
+    """How well the human's regions are covered: their best intersection over union, averaged by their size.
+
+    Parameters
+    ----------
+    segmentation, human, where : as `a`, `b` and `where` for :func:`contingency`.
+    """
     return _covering(contingency(human, segmentation, where))
 
 
@@ -192,6 +237,12 @@ def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
 
     1 if the reference has no object.
 
+    Parameters
+    ----------
+    segmentation, human : label images of one shape.
+
+    Examples
+    --------
     >>> best_overlap([0, 1, 1, 2], [0, 1, 1, 1])
     0.6666666666666666
     """
@@ -203,16 +254,21 @@ def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
 def _checked(
     segmentation: ArrayLike, references: Sequence[ArrayLike]
 ) -> tuple[NDArray[np.generic], list[NDArray[np.generic]]]:
-    found, many = np.asarray(segmentation), [np.asarray(r) for r in references]
-    if not many:
+    """The segmentation and its references as arrays, of one shape."""
+    labels, reference_labels = np.asarray(segmentation), [np.asarray(r) for r in references]
+    if not reference_labels:
         raise InputError("choose at least one reference to compare with")
-    for reference in many:
-        if reference.shape != found.shape:
-            raise InputError(f"two segmentations must have the same shape, not {found.shape} and {reference.shape}")
-    return found, many
+    for reference in reference_labels:
+        _must_have_one_shape(labels, reference)
+    return labels, reference_labels
 
 
-def _tell(report: Report | None, step: str) -> None:
+def _must_have_one_shape(a: NDArray[np.generic], b: NDArray[np.generic]) -> None:
+    if a.shape != b.shape:
+        raise InputError(f"two segmentations must have the same shape, not {a.shape} and {b.shape}")
+
+
+def _report_step(report: StepReport | None, step: str) -> None:
     if report is not None:
         report(step)
 
@@ -282,12 +338,12 @@ def _covering(table: sparse.csr_array) -> float:
 
 def _overlaps(table: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Pixels of the regions of the rows, and the best intersection over union of each with one of the columns."""
-    each = table.tocoo()
+    cells = table.tocoo()
     rows = np.asarray(table.sum(axis=1)).ravel()
     columns = np.asarray(table.sum(axis=0)).ravel()
-    overlap = each.data / (rows[each.row] + columns[each.col] - each.data)
+    overlap = cells.data / (rows[cells.row] + columns[cells.col] - cells.data)
     best = np.zeros(len(rows))
-    np.maximum.at(best, each.row, overlap)
+    np.maximum.at(best, cells.row, overlap)
     return rows, best
 
 

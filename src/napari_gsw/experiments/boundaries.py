@@ -58,11 +58,14 @@ class Look:
 
     Attributes
     ----------
+    graph : of its superpixels.
+    sums : of words and channels over the sites, from which cues are computed.
+    cues : (m, cues) the first cues of each edge.
     apart : (m,) share of the people who put the two sites of an edge into different segments.
     """
 
     graph: RegionGraph
-    described: SiteSums
+    sums: SiteSums
     cues: Floats
     apart: Floats
 
@@ -70,18 +73,28 @@ class Look:
 def look(example: Example, settings: Settings) -> Look:
     """Read an image and compute its first cues."""
     scene = example.read()
-    seen = picture(scene.image, scene.axes)
-    sites = superpixels(seen, settings)
-    graph = region_graph(seen, sites)
-    words = ImageFeatures(seen, sites, settings)
-    described = SiteSums(words, graph)
+    checked_picture = picture(scene.image, scene.axes)
+    sites = superpixels(checked_picture, settings)
+    graph = region_graph(checked_picture, sites)
+    features = ImageFeatures(checked_picture, sites, settings)
+    sums = SiteSums(features, graph)
     i, j = graph.edges.T
     votes = [label[i] != label[j] for label in (majority(human, sites) for human in scene.humans)]
-    return Look(graph, described, first_cues(words, graph, described), np.mean(votes, axis=0))
+    return Look(graph, sums, first_cues(features, graph, sums), np.mean(votes, axis=0))
 
 
 def majority(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np.int64]:
-    """(n,) the segment that most pixels of a site lie in."""
+    """The segment that most pixels of each site lie in.
+
+    Parameters
+    ----------
+    human : label image of a person.
+    sites : of the same shape, 1..n at every pixel.
+
+    Returns
+    -------
+    (n,) int64, segments 0..k-1.
+    """
     segment = np.unique(human, return_inverse=True)[1].ravel()
     count = int(segment.max()) + 1
     table = np.bincount((sites.ravel() - 1) * np.int64(count) + segment, minlength=int(sites.max()) * count)
@@ -89,7 +102,13 @@ def majority(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np
 
 
 def fitted(rows: Sequence[Floats], looks: Sequence[Look]) -> DecisionForest:
-    """Boosted trees for the log odds of a boundary; long boundaries count more, all images the same."""
+    """Boosted trees for the log odds of a boundary; long boundaries count more, all images the same.
+
+    Parameters
+    ----------
+    rows : of each image (m, cues), what the trees are to look at.
+    looks : the images, with what the trees are to tell.
+    """
     import lightgbm
 
     weight = np.concatenate([one.graph.length / one.graph.length.mean() for one in looks])
@@ -126,7 +145,8 @@ def as_forest(trees: Sequence[Mapping[str, Any]]) -> DecisionForest:
 
 
 def second_rows(first: DecisionForest, one: Look) -> Floats:
-    return second_cues(one.graph, one.cues, expit(first.scores(one.cues)), one.described)
+    """(m, cues) what the second forest looks at: cues that know what the first one says of all edges."""
+    return second_cues(one.graph, one.cues, expit(first.scores(one.cues)), one.sums)
 
 
 def learn(
@@ -139,6 +159,7 @@ def learn(
 
     Parameters
     ----------
+    looks : the images.
     fold : (images,) which of the images are left out together.
     cache : first forests by the folds that they have not seen.
     """
@@ -156,7 +177,7 @@ def learn(
 
 
 def learn_all(examples: Sequence[Example], folder: Path, settings: Settings) -> None:
-    """The model of all images, and those that leave one fold out."""
+    """Learn the model of all images, and those that leave one fold out, and write them into a folder."""
     looks = [look(example, settings) for example in examples]
     fold = fold_of(len(looks))
     cache: dict[frozenset[int], DecisionForest] = {}

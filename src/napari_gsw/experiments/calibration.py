@@ -25,19 +25,39 @@ from napari_gsw.experiments.quality import OURS, learnt_odds, people_along
 
 
 def edges(example: Example, name: str, model: str) -> Floats:
-    """(m, 4) of one image: log odds as learnt, log odds of the posterior, share of people who agree, and length."""
+    """What there is to fit to on one image.
+
+    Parameters
+    ----------
+    example : the image and its people.
+    name : of one of our presets.
+    model : file of the model that tells the log odds of a human boundary.
+
+    Returns
+    -------
+    (m, 4) for each edge: log odds as learnt, log odds of the posterior, share of people who agree, and length.
+    """
     scene = example.read()
-    more = {"boundaries": model} if name == "photo" else {}
-    result = segment(scene.image, preset(name, axes=scene.axes, **more), seed=0)
+    changes = {"boundaries": model} if name == "photo" else {}
+    result = segment(scene.image, preset(name, axes=scene.axes, **changes), seed=0)
     assert result.problem.graph is not None
-    learnt, said = learnt_odds(result, scene, model), posterior_odds(result.snapshot.together)
-    return np.column_stack((learnt, said, people_along(result, scene), result.problem.graph.length))
+    learnt, posterior = learnt_odds(result, scene, model), posterior_odds(result.snapshot.together)
+    return np.column_stack((learnt, posterior, people_along(result, scene), result.problem.graph.length))
 
 
 def fitted(rows: Floats) -> Floats:
-    """(3,) intercept, weight of what is learnt, weight of the posterior: the curve under which people's boundaries are
-    most probable.
+    """The curve under which people's boundaries are most probable.
 
+    Parameters
+    ----------
+    rows : (edges, 4) as :func:`edges` gives them, of all images.
+
+    Returns
+    -------
+    (3,) intercept, weight of what is learnt, weight of the posterior.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> odds = rng.normal(size=(5000, 2))
     >>> people = expit(0.3 + odds @ (0.6, 0.1))
@@ -48,9 +68,9 @@ def fitted(rows: Floats) -> Floats:
     people, length = rows[:, 2], rows[:, 3] / rows[:, 3].sum()
 
     def surprise(curve: Floats) -> tuple[float, Floats]:
-        said = expit(odds @ curve)
-        cost = -(length * (xlogy(people, said) + xlog1py(1 - people, -said))).sum()
-        return float(cost), odds.T @ (length * (said - people))
+        probability = expit(odds @ curve)
+        cost = -(length * (xlogy(people, probability) + xlog1py(1 - people, -probability))).sum()
+        return float(cost), odds.T @ (length * (probability - people))
 
     return np.asarray(minimize(surprise, np.array([0.0, 1.0, 0.0]), jac=True).x)
 
@@ -59,5 +79,5 @@ if __name__ == "__main__":
     where, split, models = sys.argv[1:]
     examples = bsds(where, split)
     folds = [str(Path(models) / f"fold{f}.json") for f in fold_of(len(examples))]
-    found = [edges(e, p, f) for e, f in zip(examples, folds, strict=True) for p in OURS]
-    print("INTERCEPT, LEARNT, POSTERIOR =", ", ".join(f"{x:.3f}" for x in fitted(np.concatenate(found))))
+    rows = [edges(e, p, f) for e, f in zip(examples, folds, strict=True) for p in OURS]
+    print("INTERCEPT, LEARNT, POSTERIOR =", ", ".join(f"{x:.3f}" for x in fitted(np.concatenate(rows))))

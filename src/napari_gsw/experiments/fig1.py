@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.pictures import Plan
+from napari_gsw.experiments.pictures import ExperimentPlan
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
@@ -22,17 +22,21 @@ ALPHAS = (3.0, 5.0)
 SWEEPS, QUICK_SWEEPS = 20_000, 2_000
 
 
-class Task(NamedTuple):
+class Fig1Chain(NamedTuple):
+    """A chain without data and couplings: the concentration of its Dirichlet process, and how long it runs."""
+
     alpha: float
     sweeps: int
     seed: int
 
 
-def log_stirling(n: int) -> NDArray[np.float64]:
-    """log |s(n, k)|, unsigned Stirling numbers of the first kind, for k = 0..n.
+def log_stirling(n: int) -> Floats:
+    """(n + 1,) log |s(n, k)|, unsigned Stirling numbers of the first kind, for k = 0..n.
 
     By the recurrence |s(n + 1, k)| = n |s(n, k)| + |s(n, k - 1)|, in logarithms.
 
+    Examples
+    --------
     >>> np.exp(log_stirling(4)).round().astype(int).tolist()
     [0, 6, 11, 6, 1]
     """
@@ -44,32 +48,33 @@ def log_stirling(n: int) -> NDArray[np.float64]:
     return row
 
 
-def exact_distribution(n: int, alpha: float) -> NDArray[np.float64]:
-    """P(k clusters), k = 0..n: |s(n, k)| alpha^k Gamma(alpha) / Gamma(alpha + n) (Antoniak 1974)."""
+def exact_distribution(n: int, alpha: float) -> Floats:
+    """(n + 1,) P(k clusters), k = 0..n: |s(n, k)| alpha^k Gamma(alpha) / Gamma(alpha + n) (Antoniak 1974)."""
     k = np.arange(n + 1)
-    law: NDArray[np.float64] = np.exp(log_stirling(n) + k * np.log(alpha) + gammaln(alpha) - gammaln(alpha + n))
+    law: Floats = np.exp(log_stirling(n) + k * np.log(alpha) + gammaln(alpha) - gammaln(alpha + n))
     return law
 
 
-def simulated(task: Task) -> Row:
+def simulated(task: Fig1Chain) -> Row:
     """Sweeps of our own chain without data and couplings, thinned no further: how often each number of clusters."""
     free = Problem(N, (), np.zeros((0, 2), np.int32), np.zeros(0), DirichletProcess(task.alpha))
     trace = run(free, task.sweeps, seed=task.seed).trace[task.sweeps // 10 :, 1].astype(np.int64)
     return {"counts": np.bincount(trace, minlength=N + 1)[: int(trace.max()) + 1].tolist()}
 
 
-def reproduce(plan: Plan, manner: JobOptions) -> Rows:
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Simulate, and write ``fig1.png``, ``fig1.csv`` and ``fig1.json``; returns the rows of all chains."""
     sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
-    jobs = {f"alpha {a:g}": Task(a, sweeps, plan.seed) for a in ALPHAS}
-    done = run_jobs("fig1", simulated, jobs, {"sweeps": sweeps, "seed": plan.seed}, manner)
-    made = figures.figure(6.5, 3.6)
-    axes = made.subplots()
+    jobs = {f"alpha {a:g}": Fig1Chain(a, sweeps, plan.seed) for a in ALPHAS}
+    rows = run_jobs("fig1", simulated, jobs, {"sweeps": sweeps, "seed": plan.seed}, job_options)
+    drawing = figures.figure(6.5, 3.6)
+    axes = drawing.subplots()
     table: list[list[Any]] = []
     summary: dict[str, Any] = {"n": N, "sweeps": sweeps, "seed": plan.seed}
     for ink, alpha in zip((figures.INKS[1], figures.INKS[4]), ALPHAS, strict=True):
         exact = exact_distribution(N, alpha)
         name = f"alpha {alpha:g}"
-        counts = np.array(done.done[name]["counts"], dtype=float)
+        counts = np.array(rows.done[name]["counts"], dtype=float)
         share = np.zeros(N + 1)
         share[: len(counts)] = counts / counts.sum()
         k = np.arange(N + 1)
@@ -86,7 +91,7 @@ def reproduce(plan: Plan, manner: JobOptions) -> Rows:
     axes.set_xlim(0, 55)
     figures.tidy(axes, "number of clusters", "probability")
     axes.legend(frameon=False, fontsize=9)
-    figures.save(made, manner.folder / "fig1.png")
-    write_csv(manner.folder / "fig1.csv", ("alpha", "clusters", "exact", "simulated"), table)
-    write_json(manner.folder / "fig1.json", summary)
-    return done
+    figures.save(drawing, job_options.folder / "fig1.png")
+    write_csv(job_options.folder / "fig1.csv", ("alpha", "clusters", "exact", "simulated"), table)
+    write_json(job_options.folder / "fig1.json", summary)
+    return rows

@@ -16,7 +16,7 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.paper import CAPTION_CLUSTERS, SITES
-from napari_gsw.experiments.pictures import Plan
+from napari_gsw.experiments.pictures import ExperimentPlan
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
@@ -31,7 +31,9 @@ SITE_SIZE = 219
 BATCHES = 20
 
 
-class Task(NamedTuple):
+class Fig2Chain(NamedTuple):
+    """A chain without data: its prior, whether it starts from ``one`` cluster or ``random``, and how long it runs."""
+
     alpha: float
     beta: float
     start: str
@@ -42,11 +44,11 @@ class Task(NamedTuple):
 @cache
 def graph() -> RegionGraph:
     """The graph of touching superpixels of a photograph, of nearly as many sites as the paper's."""
-    seen = picture(astronaut()[0], "auto")
-    return region_graph(seen, superpixels(seen, Settings(site_size=SITE_SIZE)))
+    photograph = picture(astronaut()[0], "auto")
+    return region_graph(photograph, superpixels(photograph, Settings(site_size=SITE_SIZE)))
 
 
-def simulated(task: Task) -> Row:
+def simulated(task: Fig2Chain) -> Row:
     """Mean number of clusters of a chain without data, and its standard error from the means of batches."""
     sites = graph()
     free = Problem(sites.n, (), sites.edges, np.full(len(sites.edges), task.beta), DirichletProcess(task.alpha))
@@ -59,46 +61,48 @@ def simulated(task: Task) -> Row:
     return {"mean": float(clusters.mean()), "error": error, "sites": sites.n, "edges": len(sites.edges)}
 
 
-def reproduce(plan: Plan, manner: JobOptions) -> Rows:
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Simulate, and write ``fig2.png``, ``fig2.csv`` and ``fig2.json``; returns the rows of all chains."""
     sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
     jobs = {
-        f"alpha {a:g}, beta {b:g}, from {start}": Task(a, b, start, sweeps, plan.seed)
+        f"alpha {a:g}, beta {b:g}, from {start}": Fig2Chain(a, b, start, sweeps, plan.seed)
         for a in ALPHAS
         for b in (QUICK_BETAS if plan.quick else BETAS)
         for start in ("one", "random")
     }
-    done = run_jobs("fig2", simulated, jobs, {"sweeps": sweeps, "seed": plan.seed, "site_size": SITE_SIZE}, manner)
+    depends_on = {"sweeps": sweeps, "seed": plan.seed, "site_size": SITE_SIZE}
+    rows = run_jobs("fig2", simulated, jobs, depends_on, job_options)
     sites, edges = graph().n, len(graph().edges)
-    made = figures.figure(6.5, 3.8)
-    axes = made.subplots()
+    drawing = figures.figure(6.5, 3.8)
+    axes = drawing.subplots()
     table: list[list[Any]] = []
     without: dict[str, Any] = {}
     for ink, alpha in zip((figures.INKS[1], figures.INKS[2], figures.INKS[4]), ALPHAS, strict=True):
-        mine = [(jobs[name], row) for name, row in done.done.items() if jobs[name].alpha == alpha]
-        table += [[t.alpha, t.beta, t.start, row["mean"], row["error"]] for t, row in mine]
+        chains = [(jobs[name], row) for name, row in rows.done.items() if jobs[name].alpha == alpha]
+        table += [[c.alpha, c.beta, c.start, row["mean"], row["error"]] for c, row in chains]
         for start, form in (("one", "o-"), ("random", "x")):
-            points = [(t.beta, row["mean"], row["error"]) for t, row in mine if t.start == start]
+            points = [(c.beta, row["mean"], row["error"]) for c, row in chains if c.start == start]
             if points:
                 x, y, e = np.array(points).T
                 label = f"α = {alpha:g}" if start == "one" else None
                 axes.errorbar(x, y, 2 * e, fmt=form, color=ink, markersize=4, linewidth=1, label=label)
-        here, there = (DirichletProcess(alpha).expected_clusters(n) for n in (sites, SITES))
-        free = [row for t, row in mine if t.beta == 0]
+        exact, exact_of_paper = (DirichletProcess(alpha).expected_clusters(n) for n in (sites, SITES))
+        free = [row for c, row in chains if c.beta == 0]
         without[f"alpha {alpha:g}"] = {
-            "exact": here,
+            "exact": exact,
             "simulated": [row["mean"] for row in free],
-            f"exact_for_{SITES}_sites": there,
+            f"exact_for_{SITES}_sites": exact_of_paper,
             "caption_of_the_paper": CAPTION_CLUSTERS[alpha],
         }
-        axes.plot(0, here, "_", color=ink, markersize=16, markeredgewidth=2)
+        axes.plot(0, exact, "_", color=ink, markersize=16, markeredgewidth=2)
     axes.axvline(0.02, color=figures.PAPER, linewidth=1, linestyle=":")
     axes.text(0.021, axes.get_ylim()[1] * 0.95, "the paper's β", fontsize=8, color="#808080", va="top")
     figures.tidy(
         axes, "β", "mean number of clusters", f"{sites:,} sites; bars at β = 0: exact; ● from one cluster, × from 50"
     )
     axes.legend(frameon=False)
-    figures.save(made, manner.folder / "fig2.png")
-    write_csv(manner.folder / "fig2.csv", ("alpha", "beta", "start", "mean_clusters", "standard_error"), table)
+    figures.save(drawing, job_options.folder / "fig2.png")
+    write_csv(job_options.folder / "fig2.csv", ("alpha", "beta", "start", "mean_clusters", "standard_error"), table)
     summary = {"sites": sites, "edges": edges, "sweeps": sweeps, "seed": plan.seed, "without_coupling": without}
-    write_json(manner.folder / "fig2.json", summary)
-    return done
+    write_json(job_options.folder / "fig2.json", summary)
+    return rows

@@ -24,7 +24,7 @@ from napari_gsw.core.sampler.start import start_chain, start_labels
 from napari_gsw.core.settings import Settings
 from napari_gsw.evaluation.data_sets import Example
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.pictures import LABELME, Plan, photograph_tiles, spread
+from napari_gsw.experiments.pictures import LABELME, ExperimentPlan, photograph_tiles, spread
 from napari_gsw.files.images import read_image
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
@@ -43,13 +43,15 @@ QUICK_SWEEPS = {"paper": 60, "strong": 40}
 CHUNK = 5
 
 
-class Task(NamedTuple):
+class Fig4Image(NamedTuple):
+    """An image on which all samplers run, and how many sweeps they make of each model."""
+
     example: Example
     sweeps: Mapping[str, int]
     seed: int
 
 
-def compared(task: Task) -> Row:
+def compared(task: Fig4Image) -> Row:
     """All chains on one image: best log posterior so far, number of clusters and seconds after every few sweeps."""
     image, axes = read_image(task.example.image)
     runs: dict[str, Any] = {}
@@ -85,32 +87,36 @@ def _run(problem: Problem, made: Any, first: Any, sweeps: int, seed: int) -> Row
     return {"value": value, "clusters": clusters, "seconds": seconds}
 
 
-def chosen_images(plan: Plan, manner: JobOptions) -> list[Example]:
+def chosen_images(plan: ExperimentPlan, job_options: JobOptions) -> list[Example]:
     """48 images: LabelMe's if there are any (six of each kind of scene), otherwise those of the other data set."""
     count = QUICK_IMAGES if plan.quick else IMAGES
     count = count if plan.limit is None else min(count, plan.limit)
     for name in (LABELME, *plan.data):
         if plan.data.get(name):
             return spread(plan.data[name], count)
-    return spread(photograph_tiles(manner.folder), count)
+    return spread(photograph_tiles(job_options.folder), count)
 
 
-def reproduce(plan: Plan, manner: JobOptions) -> Rows:
-    examples = chosen_images(plan, manner)
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Run all chains, and write ``fig4a.png``, ``fig4b.png``, ``fig4.json`` and ``fig4.csv``; returns all rows."""
+    examples = chosen_images(plan, job_options)
     sweeps = QUICK_SWEEPS if plan.quick else SWEEPS
-    jobs = {e.name: Task(e, sweeps, plan.seed) for e in examples}
+    jobs = {e.name: Fig4Image(e, sweeps, plan.seed) for e in examples}
     settings = {m: preset("paper", **c).to_dict() for m, c in (("paper", {}), ("strong", STRONG))}
-    depends = {"settings": settings, "sweeps": dict(sweeps), "seed": plan.seed, "cap": STRONG_CAP, "lambdas": LAMBDAS}
-    done = run_jobs("fig4", compared, jobs, depends, manner, {e.name: [e.image] for e in examples})
-    if done.done:
-        _draw_traces(done.done, manner)
-        _draw_gains(done.done, sweeps, manner)
-        write_json(manner.folder / "fig4.json", summary(done, sweeps, settings, plan.seed))
-        write_csv(manner.folder / "fig4.csv", *_table(done.done))
-    return done
+    depends_on = {
+        "settings": settings, "sweeps": dict(sweeps), "seed": plan.seed, "cap": STRONG_CAP, "lambdas": LAMBDAS,
+    }  # fmt: skip
+    rows = run_jobs("fig4", compared, jobs, depends_on, job_options, {e.name: [e.image] for e in examples})
+    if rows.done:
+        _draw_traces(rows.done, job_options)
+        _draw_gains(rows.done, job_options)
+        write_json(job_options.folder / "fig4.json", summary(rows, sweeps, settings, plan.seed))
+        write_csv(job_options.folder / "fig4.csv", *_table(rows.done))
+    return rows
 
 
-def names_of(model: str) -> tuple[str, ...]:
+def sampler_names(model: str) -> tuple[str, ...]:
+    """The samplers that are compared under a model, single-site Gibbs first."""
     return tuple(f"{lam:g}" for lam in LAMBDAS) if model == "paper" else RIVALS
 
 
@@ -132,8 +138,8 @@ def gains(rows: Mapping[str, Row], model: str, begin: str, clock: bool) -> dict[
     nothing, in units of the log posterior per site. By the clock each chain has the time of the quickest of them, so
     that none is looked at beyond its end.
     """
-    names = names_of(model)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    names = sampler_names(model)
+    increases: dict[str, list[float]] = {name: [] for name in names}
     for row in rows.values():
         runs = {name: row["runs"][f"{model}/{begin}/{name}"] for name in names}
         least = min(run["seconds"][-1] for run in runs.values())
@@ -141,21 +147,21 @@ def gains(rows: Mapping[str, Row], model: str, begin: str, clock: bool) -> dict[
         base = best[names[0]]
         for name in names:
             unit = abs(base) / 100 if model == "paper" else row["sites"]
-            found[name].append((best[name] - base) / unit)
-    return {name: np.array(values) for name, values in found.items()}
+            increases[name].append((best[name] - base) / unit)
+    return {name: np.array(values) for name, values in increases.items()}
 
 
 def wins(rows: Mapping[str, Row], begin: str, clock: bool) -> dict[str, int]:
     """On how many images the generalized sampler is ahead of each rival, and of both, under strong couplings."""
-    mine = gains(rows, "strong", begin, clock)
-    gibbs, classical = mine["gsw"] > mine["gibbs"], mine["gsw"] > mine["swendsen-wang"]
+    gain = gains(rows, "strong", begin, clock)
+    gibbs, classical = gain["gsw"] > gain["gibbs"], gain["gsw"] > gain["swendsen-wang"]
     return {"gibbs": int(gibbs.sum()), "swendsen-wang": int(classical.sum()), "both": int((gibbs & classical).sum())}
 
 
-def summary(done: Rows, sweeps: Mapping[str, int], settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    rows = done.done
-    found: dict[str, Any] = {
-        "images": len(rows), "failed": list(done.failed), "sweeps": dict(sweeps), "seed": seed,
+def summary(rows: Rows, sweeps: Mapping[str, int], settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The content of ``fig4.json``: medians and means over the images, by model and start."""
+    content: dict[str, Any] = {
+        "images": len(rows.done), "failed": list(rows.failed), "sweeps": dict(sweeps), "seed": seed,
         "settings": settings, "strong_cap": STRONG_CAP,
     }  # fmt: skip
     for model in SWEEPS:
@@ -163,26 +169,28 @@ def summary(done: Rows, sweeps: Mapping[str, int], settings: Mapping[str, Any], 
             entry: dict[str, Any] = {}
             unit = "percent" if model == "paper" else "per_site"
             for clock in (False, True):
-                percent = gains(rows, model, begin, clock)
+                increases = gains(rows.done, model, begin, clock)
                 entry["by_clock" if clock else "by_sweeps"] = {
                     name: {
                         f"median_increase_{unit}": float(np.median(values)),
                         f"mean_increase_{unit}": float(np.mean(values)),
                         "better_than_gibbs": int((values > 0).sum()),
                     }
-                    for name, values in percent.items()
+                    for name, values in increases.items()
                 }
                 if model == "strong":
-                    entry["gsw_wins_by_clock" if clock else "gsw_wins_by_sweeps"] = wins(rows, begin, clock)
-            each = {n: [r["runs"][f"{model}/{begin}/{n}"] for r in rows.values()] for n in names_of(model)}
+                    entry["gsw_wins_by_clock" if clock else "gsw_wins_by_sweeps"] = wins(rows.done, begin, clock)
+            runs_of = {
+                n: [row["runs"][f"{model}/{begin}/{n}"] for row in rows.done.values()] for n in sampler_names(model)
+            }
             entry["median_seconds"] = {
-                n: float(np.median([r["seconds"][-1] for r in runs])) for n, runs in each.items()
+                n: float(np.median([r["seconds"][-1] for r in runs])) for n, runs in runs_of.items()
             }
             entry["median_clusters"] = {
-                n: float(np.median([r["clusters"][-1] for r in runs])) for n, runs in each.items()
+                n: float(np.median([r["clusters"][-1] for r in runs])) for n, runs in runs_of.items()
             }
-            found[f"{model}, from {begin}"] = entry
-    return found
+            content[f"{model}, from {begin}"] = entry
+    return content
 
 
 def _table(rows: Mapping[str, Row]) -> tuple[Sequence[str], list[list[Any]]]:
@@ -195,14 +203,14 @@ def _table(rows: Mapping[str, Row]) -> tuple[Sequence[str], list[list[Any]]]:
     return head, lines
 
 
-def _draw_traces(rows: Mapping[str, Row], manner: JobOptions) -> None:
+def _draw_traces(rows: Mapping[str, Row], job_options: JobOptions) -> None:
     """A typical run: the image whose gain of lambda = 10 is the median one."""
-    middle = gains(rows, "paper", "one", False)["10"]
-    name = list(rows)[int(np.argsort(middle)[len(middle) // 2])]
-    made = figures.figure(10, 3.6)
-    for axes, begin in zip(made.subplots(1, 2), STARTS, strict=True):
+    gain = gains(rows, "paper", "one", False)["10"]
+    name = list(rows)[int(np.argsort(gain)[len(gain) // 2])]
+    drawing = figures.figure(10, 3.6)
+    for axes, begin in zip(drawing.subplots(1, 2), STARTS, strict=True):
         late = []
-        for ink, lam in zip(figures.INKS, names_of("paper"), strict=True):
+        for ink, lam in zip(figures.INKS, sampler_names("paper"), strict=True):
             value = rows[name]["runs"][f"paper/{begin}/{lam}"]["value"]
             axes.plot(np.arange(1, len(value) + 1), value, color=ink, linewidth=0.8, label=f"λ = {lam}")
             late += value[len(value) // 10 :]
@@ -212,20 +220,20 @@ def _draw_traces(rows: Mapping[str, Row], manner: JobOptions) -> None:
         words = "one cluster" if begin == "one" else "a random partition"
         figures.tidy(axes, "sweep", "log posterior", f"{name}, from {words}")
     axes.legend(frameon=False, fontsize=8, ncols=2)
-    figures.save(made, manner.folder / "fig4a.png")
+    figures.save(drawing, job_options.folder / "fig4a.png")
 
 
-def _draw_gains(rows: Mapping[str, Row], sweeps: Mapping[str, int], manner: JobOptions) -> None:
+def _draw_gains(rows: Mapping[str, Row], job_options: JobOptions) -> None:
     """Box plots of the increase over single-site Gibbs, after equal sweeps and after equal time."""
-    made = figures.figure(11, 7)
-    grid = made.subplots(2, 4, width_ratios=(2, 2, 1.1, 1.1))
+    drawing = figures.figure(11, 7)
+    grid = drawing.subplots(2, 4, width_ratios=(2, 2, 1.1, 1.1))
     for line, clock in zip(grid, (False, True), strict=True):
         for axes, (model, begin) in zip(line, [(m, b) for m in SWEEPS for b in STARTS], strict=True):
-            percent = gains(rows, model, begin, clock)
-            names = names_of(model)[1:]
+            increases = gains(rows, model, begin, clock)
+            names = sampler_names(model)[1:]
             inks = figures.INKS[1:] if model == "paper" else (figures.INKS[1], figures.INKS[4])
             boxes = axes.boxplot(
-                [percent[name] for name in names], widths=0.55, patch_artist=True,
+                [increases[name] for name in names], widths=0.55, patch_artist=True,
                 medianprops={"color": "black"}, flierprops={"marker": ".", "markersize": 3, "alpha": 0.5},
             )  # fmt: skip
             for box, ink in zip(boxes["boxes"], inks, strict=True):
@@ -242,4 +250,4 @@ def _draw_gains(rows: Mapping[str, Row], sweeps: Mapping[str, int], manner: JobO
             figures.tidy(axes, "λ" if model == "paper" else "", "", f"{kind}, start {begin}\nafter {after}")
         line[0].set_ylabel("increase over Gibbs (%)")
         line[2].set_ylabel("increase over Gibbs (log units a site)")
-    figures.save(made, manner.folder / "fig4b.png")
+    figures.save(drawing, job_options.folder / "fig4b.png")

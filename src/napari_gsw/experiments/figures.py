@@ -13,7 +13,7 @@ PAPER = "#b0b0b0"
 
 
 def figure(width: float, height: float) -> Any:
-    """An empty figure without a screen."""
+    """An empty figure of matplotlib without a screen, its sides in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -30,7 +30,8 @@ def tidy(axes: Any, x: str = "", y: str = "", title: str = "") -> None:
     axes.set_axisbelow(True)
 
 
-def save(made: Any, path: Path) -> None:
+def save(drawing: Any, path: Path) -> None:
+    """Write a figure, whole or not at all."""
     scratch = path.with_name(path.stem + ".part" + path.suffix)
-    made.savefig(scratch, dpi=DPI)
+    drawing.savefig(scratch, dpi=DPI)
     scratch.replace(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from napari_gsw.evaluation.data_sets import Example, labelled_folder
-from napari_gsw.files.folders import made_folder
+from napari_gsw.files.folders import ensure_folder
 from napari_gsw.sample_data import photographs, random_mosaic
 
 BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"
@@ -19,7 +19,7 @@ TILE, MOSAIC_COUNT = 256, 12
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExperimentPlan:
     """What an experiment is to do.
 
     Attributes
@@ -35,6 +35,10 @@ class Plan:
     seed: int = 0
     limit: int | None = None
 
+    def image_limit(self, quick_images: int) -> int | None:
+        """Most images of a data set: the limit if there is one, otherwise `quick_images` of a quick run, or None."""
+        return quick_images if self.quick and self.limit is None else self.limit
+
 
 def spread(examples: Sequence[Example], limit: int | None) -> list[Example]:
     """At most `limit` examples, as evenly spread as can be: data sets are often sorted by kind."""
@@ -46,31 +50,31 @@ def photograph_tiles(folder: Path) -> list[Example]:
     """Square tiles of the photographs that come with scikit-image, as files in a folder; nobody has segmented them."""
     import imageio.v3 as iio
 
-    place = made_folder(folder / "photographs")
-    made = []
+    tile_folder = ensure_folder(folder / "photographs")
+    tiles = []
     for name, image in photographs().items():
         rows, columns = (max(1, side // TILE) for side in image.shape[:2])
         for r in range(rows):
             for c in range(columns):
-                file = place / f"{name}_{r}{c}.png"
+                file = tile_folder / f"{name}_{r}{c}.png"
                 if not file.exists():
                     iio.imwrite(file, image[r * TILE : (r + 1) * TILE, c * TILE : (c + 1) * TILE])
-                made.append(Example(file.stem, file, file.with_suffix(".none"), "folder"))
-    return made
+                tiles.append(Example(file.stem, file, file.with_suffix(".none"), "folder"))
+    return tiles
 
 
 def mosaics(folder: Path) -> list[Example]:
     """Random mosaics and their truth, as files in a folder."""
     import imageio.v3 as iio
 
-    place = folder / "mosaics"
-    made_folder(place / "images")
-    made_folder(place / "labels")
+    mosaic_folder = folder / "mosaics"
+    ensure_folder(mosaic_folder / "images")
+    ensure_folder(mosaic_folder / "labels")
     for k in range(MOSAIC_COUNT):
-        file = place / "images" / f"mosaic_{k:02}.png"
-        truth = place / "labels" / file.name
+        file = mosaic_folder / "images" / f"mosaic_{k:02}.png"
+        truth = mosaic_folder / "labels" / file.name
         if not (file.exists() and truth.exists()):
             image, labels = random_mosaic(np.random.default_rng(k))
             iio.imwrite(file, image)
             iio.imwrite(truth, labels)
-    return labelled_folder(place)
+    return labelled_folder(mosaic_folder)

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from napari_gsw.core.arrays import Floats
+from napari_gsw.core.arrays import Floats, Mask
 from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.image.picture import picture
@@ -27,13 +26,13 @@ from napari_gsw.core.posterior.human_boundary import human_odds
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import site_faces
 from napari_gsw.core.presets import preset
-from napari_gsw.evaluation.boundary_score import default_tolerance, edge_of, reached
-from napari_gsw.evaluation.data_sets import Example, Scene
+from napari_gsw.evaluation.boundary_score import default_tolerance, edge_of, pixels_near
+from napari_gsw.evaluation.data_sets import Example, Scene, files_of
 from napari_gsw.evaluation.evaluate import MEASURES, measures, typical_human
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
-from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
-from napari_gsw.experiments.table1 import p_value
+from napari_gsw.experiments.comparison import available_methods, compared_data, p_value
+from napari_gsw.experiments.pictures import ExperimentPlan, spread
 from napari_gsw.files.tables import write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
@@ -50,28 +49,30 @@ FINE_BINS = 200
 QUICK_IMAGES = 4
 
 
-class Task(NamedTuple):
+class QualityImage(NamedTuple):
+    """An image that all methods segment, and the model of human boundaries that has not seen it."""
+
     example: Example
     methods: tuple[str, ...]
     model: str
     seed: int
 
 
-def scored(task: Task) -> Row:
+def scored(task: QualityImage) -> Row:
     """Measures of every method on one image, and what its uncertainty is worth."""
     scene = task.example.read()
     typical = typical_human(scene.humans)
     row: Row = {}
     for name in task.methods:
         ours = name in OURS
-        more = {"axes": scene.axes} | ({"boundaries": task.model} if name == "photo" else {})
-        choice = choose("gsw" if ours else name, name if ours else "general", more)
+        changes = {"axes": scene.axes} | ({"boundaries": task.model} if name == "photo" else {})
+        choice = choose("gsw" if ours else name, name if ours else "general", changes)
         began = time.perf_counter()
-        found = segment(scene.image, choice, task.seed)
-        took = time.perf_counter() - began
-        row[name] = {**measures(found.labels, scene, typical), "seconds": took}
-        if found.result is not None and not scene.ignore_background:
-            row[name]["uncertainty"] = judged(found.result, scene, task.model)
+        outcome = segment(scene.image, choice, task.seed)
+        seconds = time.perf_counter() - began
+        row[name] = {**measures(outcome.labels, scene, typical), "seconds": seconds}
+        if outcome.result is not None and not scene.ignore_background:
+            row[name]["uncertainty"] = judged(outcome.result, scene, task.model)
     return row
 
 
@@ -93,8 +94,8 @@ def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
     wrong = drawn != (people >= 0.5)
     unsure = 2 * np.minimum(human, 1 - human)
     return {
-        "posterior": _counted(apart, people, length),
-        "calibrated": _counted(human, people, length),
+        "posterior": _reliability(apart, people, length),
+        "calibrated": _reliability(human, people, length),
         "errors": _by_score(unsure, wrong, length),
         "drawn": _by_score(1 - human[drawn], wrong[drawn], length[drawn]),
     }
@@ -113,27 +114,35 @@ def people_along(result: Result, scene: Scene) -> Floats:
     """(m,) share of the people with a boundary within reach of an edge, averaged along it."""
     problem = result.problem
     shape = scene.humans[0].shape
-    reach = default_tolerance(shape)
-    near = np.mean([reached(edge_of(human), reach) for human in scene.humans], axis=0).ravel()
+    tolerance = default_tolerance(shape)
+    near = np.mean([pixels_near(edge_of(human), tolerance) for human in scene.humans], axis=0).ravel()
     first, second, edge = site_faces(problem)
     count = np.bincount(edge, minlength=len(problem.edges))
     return np.bincount(edge, (near[first] + near[second]) / 2, len(problem.edges)) / np.maximum(count, 1)
 
 
-def _counted(said: Floats, people: Floats, weight: Floats) -> list[list[float]]:
-    place = np.minimum((said * BINS).astype(int), BINS - 1)
-    columns = (weight, weight * said, weight * people)
-    return [list(row) for row in zip(*(np.bincount(place, c, BINS).tolist() for c in columns), strict=True)]
+def _reliability(probability: Floats, people: Floats, weight: Floats) -> list[list[float]]:
+    """(bins, 3): weight, sum of what is said and sum of the people who agree, by what is said."""
+    index = np.minimum((probability * BINS).astype(int), BINS - 1)
+    columns = (weight, weight * probability, weight * people)
+    return [list(row) for row in zip(*(np.bincount(index, c, BINS).tolist() for c in columns), strict=True)]
 
 
-def _by_score(unsure: Floats, wrong: NDArray[np.bool_], weight: Floats) -> list[list[float]]:
-    place = np.minimum((unsure * FINE_BINS).astype(int), FINE_BINS - 1)
-    return [np.bincount(place[w], weight[w], FINE_BINS).tolist() for w in (~wrong, wrong)]
+def _by_score(unsure: Floats, wrong: Mask, weight: Floats) -> list[list[float]]:
+    """(2, fine bins): weight of what is right and of what is wrong, by its uncertainty."""
+    index = np.minimum((unsure * FINE_BINS).astype(int), FINE_BINS - 1)
+    return [np.bincount(index[w], weight[w], FINE_BINS).tolist() for w in (~wrong, wrong)]
 
 
 def area(right: Floats, wrong: Floats) -> float:
     """Probability that a wrong face is less sure than a right one, ties half: the area under the detection curve.
 
+    Parameters
+    ----------
+    right, wrong : (bins,) faces that are right and faces that are wrong, by their uncertainty.
+
+    Examples
+    --------
     >>> area(np.array([3.0, 1.0]), np.array([0.0, 2.0]))
     0.875
     """
@@ -141,37 +150,35 @@ def area(right: Floats, wrong: Floats) -> float:
     return float((wrong * (below + right / 2)).sum() / max(right.sum() * wrong.sum(), 1e-12))
 
 
-def reproduce(plan: Plan, manner: JobOptions) -> Rows:
-    methods: tuple[str, ...] = (*OURS, *PEERS)
-    if importlib.util.find_spec("cv2") is None:
-        print('napari-gsw: mean shift is left out; it needs: pip install "napari-gsw[peers]"', file=sys.stderr)
-        methods = tuple(name for name in methods if name != "mean-shift")
-    data = dict(plan.data) or {MOSAICS: mosaics(manner.folder)}
-    limit = QUICK_IMAGES if plan.quick and plan.limit is None else plan.limit
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Segment and score, and write ``quality.json``, ``.md`` and ``.png``; returns the rows of all images."""
+    methods = available_methods((*OURS, *PEERS))
+    limit = plan.image_limit(QUICK_IMAGES)
     done: dict[str, Row] = {}
     failed: dict[str, str] = {}
     content: dict[str, Any] = {"seed": plan.seed, "data": {}}
-    for which, examples in data.items():
-        models = dict(zip(examples, models_for(examples, manner.folder / "boundaries", plan.quick), strict=True))
+    for data_set, examples in compared_data(plan, job_options.folder).items():
+        models = dict(zip(examples, models_for(examples, job_options.folder / "boundaries", plan.quick), strict=True))
         some = spread(examples, limit)
-        jobs = {e.name: Task(e, methods, models[e], plan.seed) for e in some}
-        depends = {"seed": plan.seed, "methods": methods, "settings": [preset(name).to_dict() for name in OURS]}
-        files = {e.name: (e.image, e.truth) for e in some}
-        found = run_jobs(f"quality-{which.lower()}", scored, jobs, depends, manner, files)
-        done |= {f"{which}/{name}": row for name, row in found.done.items()}
-        failed |= {f"{which}/{name}": reason for name, reason in found.failed.items()}
-        held_out = "shipped model" if {models[e] for e in some} == {"shipped"} else "held out"
-        content["data"][which] = summarised(list(found.done.values()), methods) | {"couplings": held_out}
-    write_json(manner.folder / "quality.json", content)
-    (manner.folder / "quality.md").write_text(markdown(content["data"]), encoding="utf-8")
-    _draw(content["data"], manner)
+        jobs = {e.name: QualityImage(e, methods, models[e], plan.seed) for e in some}
+        depends_on = {"seed": plan.seed, "methods": methods, "settings": [preset(name).to_dict() for name in OURS]}
+        rows = run_jobs(f"quality-{data_set.lower()}", scored, jobs, depends_on, job_options, files_of(some))
+        done |= {f"{data_set}/{name}": row for name, row in rows.done.items()}
+        failed |= {f"{data_set}/{name}": reason for name, reason in rows.failed.items()}
+        couplings = "shipped model" if {models[e] for e in some} == {"shipped"} else "held out"
+        content["data"][data_set] = summarised(list(rows.done.values()), methods) | {"couplings": couplings}
+    write_json(job_options.folder / "quality.json", content)
+    (job_options.folder / "quality.md").write_text(markdown(content["data"]), encoding="utf-8")
+    _draw(content["data"], job_options)
     return Rows(done, failed)
 
 
 def models_for(examples: Sequence[Example], folder: Path, quick: bool) -> list[str]:
     """For each example a model of human boundaries that has not seen it, as far as that can be had."""
-    seen = len(examples) >= 2 * FOLDS and all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples)
-    if not seen:
+    learnt_on = len(examples) >= 2 * FOLDS and all(
+        e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples
+    )
+    if not learnt_on:
         return ["shipped"] * len(examples)
     if quick or importlib.util.find_spec("lightgbm") is None:
         why = "--quick" if quick else 'no lightgbm: pip install "napari-gsw[learning]"'
@@ -190,32 +197,33 @@ def summarised(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
         return content
     values = {name: {m: np.array([row[name][m] for row in rows]) for m in MEASURES} for name in methods}
     for name in methods:
-        one: dict[str, Any] = {"mean": {m: float(v.mean()) for m, v in values[name].items()}}
-        one["median"] = {m: float(np.median(v)) for m, v in values[name].items()}
+        method: dict[str, Any] = {"mean": {m: float(v.mean()) for m, v in values[name].items()}}
+        method["median"] = {m: float(np.median(v)) for m, v in values[name].items()}
         if name in OURS:
-            one["p_value"] = {
+            method["p_value"] = {
                 peer: {m: p_value(values[name][m], values[peer][m]) for m in JUDGED}
                 for peer in methods
                 if peer in PEERS
             }
             known = [row[name]["uncertainty"] for row in rows if "uncertainty" in row[name]]
             if known:
-                one["uncertainty"] = _pooled(known)
-        content["methods"][name] = one
+                method["uncertainty"] = _pooled(known)
+        content["methods"][name] = method
     return content
 
 
 def _pooled(known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    total = {key: np.sum([one[key] for one in known], axis=0) for key in known[0]}
+    """What :func:`judged` has counted on all images, as areas, curves and calibration errors."""
+    total = {key: np.sum([counts[key] for counts in known], axis=0) for key in known[0]}
     content: dict[str, Any] = {f"{key}_detection_area": area(*total[key]) for key in ("errors", "drawn")}
     for key in ("posterior", "calibrated"):
-        weight, said, people = total[key].T
+        weight, probability, people = total[key].T
         some = weight > 0
         content[key] = {
-            "said": (said[some] / weight[some]).tolist(),
+            "said": (probability[some] / weight[some]).tolist(),
             "people": (people[some] / weight[some]).tolist(),
             "faces": weight[some].tolist(),
-            "calibration_error": float(np.abs(said - people).sum() / weight.sum()),
+            "calibration_error": float(np.abs(probability - people).sum() / weight.sum()),
         }
     return content
 
@@ -223,25 +231,25 @@ def _pooled(known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def markdown(data: Mapping[str, Any]) -> str:
     """The tables for a person."""
     text = []
-    for which, found in data.items():
+    for data_set, summary in data.items():
         text += [
-            f"### {which} ({found['images']} images, photo: {found.get('couplings', '')})\n",
+            f"### {data_set} ({summary['images']} images, photo: {summary.get('couplings', '')})\n",
             "| method | Rand, all humans | VI | covering | adjusted Rand | boundary F | regions | seconds |",
             "|---|---|---|---|---|---|---|---|",
         ]
-        for name, one in found["methods"].items():
-            m = one["mean"]
+        for name, method in summary["methods"].items():
+            m = method["mean"]
             text.append(
                 f"| {name} | {m['probabilistic_rand']:.4f} | {m['variation_of_information']:.3f} | {m['covering']:.4f} "
                 f"| {m['adjusted_rand']:.3f} | {m['boundary_f']:.3f} | {m['n_regions']:.1f} | {m['seconds']:.2f} |"
             )
         text.append("")
-        for name, one in found["methods"].items():
-            for peer, p in one.get("p_value", {}).items():
+        for name, method in summary["methods"].items():
+            for peer, p in method.get("p_value", {}).items():
                 words = ", ".join(f"{MEASURES[m][0]} {v:.2g}" for m, v in p.items())
                 text.append(f"- {name} against {peer}, Wilcoxon's p: {words}")
-            if "uncertainty" in one:
-                u = one["uncertainty"]
+            if "uncertainty" in method:
+                u = method["uncertainty"]
                 text.append(
                     f"- {name}: calibration error {u['calibrated']['calibration_error']:.3f} (posterior itself "
                     f"{u['posterior']['calibration_error']:.3f}); area under the error-detection curve "
@@ -251,18 +259,18 @@ def markdown(data: Mapping[str, Any]) -> str:
     return "\n".join(text) + "\nAll figures are means over the images.\n"
 
 
-def _draw(data: Mapping[str, Any], manner: JobOptions) -> None:
+def _draw(data: Mapping[str, Any], job_options: JobOptions) -> None:
     """Reliability: how often people draw a boundary that is said to be so and so probable."""
     curves = [
-        (which, name, one["uncertainty"])
-        for which, found in data.items()
-        for name, one in found["methods"].items()
-        if "uncertainty" in one
+        (data_set, name, method["uncertainty"])
+        for data_set, summary in data.items()
+        for name, method in summary["methods"].items()
+        if "uncertainty" in method
     ]
     if not curves:
         return
-    made = figures.figure(4.4 * len(curves), 4.2)
-    for axes, (which, name, known) in zip(np.atleast_1d(made.subplots(1, len(curves))), curves, strict=True):
+    drawing = figures.figure(4.4 * len(curves), 4.2)
+    for axes, (data_set, name, known) in zip(np.atleast_1d(drawing.subplots(1, len(curves))), curves, strict=True):
         axes.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
         for key, ink, words in (
             ("posterior", figures.INKS[1], "posterior"),
@@ -271,5 +279,5 @@ def _draw(data: Mapping[str, Any], manner: JobOptions) -> None:
             axes.plot(known[key]["said"], known[key]["people"], "o-", color=ink, label=words, markersize=4)
         axes.legend(frameon=False, fontsize=8)
         axes.set_aspect("equal")
-        figures.tidy(axes, "said to be a boundary", "people who draw it", f"{name}, {which}")
-    figures.save(made, manner.folder / "quality.png")
+        figures.tidy(axes, "said to be a boundary", "people who draw it", f"{name}, {data_set}")
+    figures.save(drawing, job_options.folder / "quality.png")

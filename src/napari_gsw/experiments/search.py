@@ -29,7 +29,7 @@ from napari_gsw.core.sampler.start import start_labels
 from napari_gsw.core.sampler.tempering import Tempered
 from napari_gsw.core.settings import Settings
 from napari_gsw.experiments import figures
-from napari_gsw.experiments.pictures import Plan, spread
+from napari_gsw.experiments.pictures import ExperimentPlan, spread
 from napari_gsw.files.images import read_image
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
@@ -52,8 +52,15 @@ CHUNK = 2
 LOOKS = (0.1, 0.25, 0.5, 1.0)
 
 
-class Way(NamedTuple):
-    """How to search."""
+class SearchMoves(NamedTuple):
+    """A way to search: what is added to the plain sweeps.
+
+    Attributes
+    ----------
+    splits : split-merge moves after each sweep.
+    annealing : a temperature that falls to 1.
+    tempering : replicas at several temperatures that change places.
+    """
 
     splits: bool = False
     annealing: bool = False
@@ -61,17 +68,17 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "plain": Way(),
-    "split-merge": Way(splits=True),
-    "annealing": Way(annealing=True),
-    "annealing, split-merge": Way(annealing=True, splits=True),
-    "tempering": Way(tempering=True),
-    "tempering, split-merge": Way(tempering=True, splits=True),
+    "plain": SearchMoves(),
+    "split-merge": SearchMoves(splits=True),
+    "annealing": SearchMoves(annealing=True),
+    "annealing, split-merge": SearchMoves(annealing=True, splits=True),
+    "tempering": SearchMoves(tempering=True),
+    "tempering, split-merge": SearchMoves(tempering=True, splits=True),
 }
 
 
-class Task(NamedTuple):
-    """One picture: a file, or the built-in sample of that name."""
+class SearchedPicture(NamedTuple):
+    """One picture: a file, or the built-in sample of that name; how long each search takes, and from how many seeds."""
 
     name: str
     image: Path | None
@@ -80,7 +87,7 @@ class Task(NamedTuple):
     seed: int
 
 
-def searched(task: Task) -> Row:
+def searched(task: SearchedPicture) -> Row:
     """All searches on one picture, with the settings of each preset."""
     image, axes = (sample(task.name)[0], None) if task.image is None else read_image(task.image)
     runs: dict[str, Any] = {}
@@ -99,7 +106,7 @@ def searched(task: Task) -> Row:
     return {"sites": sites, "runs": runs}
 
 
-def _chain(problem: Problem, settings: Settings, way: Way, seed: int, sweeps: int) -> Chain:
+def _chain(problem: Problem, settings: Settings, way: SearchMoves, seed: int, sweeps: int) -> Chain:
     """A chain that searches in some way; `sweeps` is how many an annealed one takes to cool."""
     options = SamplerOptions(
         bonds.from_settings(problem, settings),
@@ -111,7 +118,7 @@ def _chain(problem: Problem, settings: Settings, way: Way, seed: int, sweeps: in
     return begin_chain(problem, options, seed, start_labels(problem, settings, seed), None)
 
 
-def _run(problem: Problem, settings: Settings, way: Way, seed: int, seconds: float) -> Row:
+def _run(problem: Problem, settings: Settings, way: SearchMoves, seed: int, seconds: float) -> Row:
     """Whenever the best log posterior rises: after how many seconds, and to what."""
     sweeps = 1
     if way.annealing:  # as many sweeps as a few of them say there is time for
@@ -141,27 +148,28 @@ def _run(problem: Problem, settings: Settings, way: Way, seed: int, seconds: flo
     }
 
 
-def reproduce(plan: Plan, manner: JobOptions) -> Rows:
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Search, and write ``search.png``, ``search.json`` and ``search.csv``; returns the rows of all pictures."""
     seconds, seeds = (QUICK_SECONDS, QUICK_SEEDS) if plan.quick else (SECONDS, SEEDS)
     pictures: dict[str, Path | None] = dict.fromkeys(list(SAMPLES)[: plan.limit])
     for examples in plan.data.values():
         count = QUICK_IMAGES if plan.quick else IMAGES
         some = spread(examples, count if plan.limit is None else min(count, plan.limit))
         pictures |= {e.name: e.image for e in some}
-    jobs = {name: Task(name, image, seconds, seeds, plan.seed) for name, image in pictures.items()}
+    jobs = {name: SearchedPicture(name, image, seconds, seeds, plan.seed) for name, image in pictures.items()}
     settings = {name: preset(name).to_dict() for name in SEARCHED}
-    depends = {
+    depends_on = {
         "settings": settings, "seconds": seconds, "seeds": seeds, "seed": plan.seed, "splits": SPLITS,
         "annealing": (HOT, COOLING_SHARE), "tempering": (REPLICAS, HOTTEST), "ways": list(WAYS),
     }  # fmt: skip
     files = {name: [] if image is None else [image] for name, image in pictures.items()}
-    done = run_jobs("search", searched, jobs, depends, manner, files)
-    if done.done:
-        _draw(done.done, seconds, manner)
-        content = {k: v for k, v in depends.items() if k != "ways"} | {"failed": list(done.failed)}
-        write_json(manner.folder / "search.json", content | summary(done.done, seconds))
-        write_csv(manner.folder / "search.csv", *_table(done.done, seconds))
-    return done
+    rows = run_jobs("search", searched, jobs, depends_on, job_options, files)
+    if rows.done:
+        _draw(rows.done, seconds, job_options)
+        content = {k: v for k, v in depends_on.items() if k != "ways"} | {"failed": list(rows.failed)}
+        write_json(job_options.folder / "search.json", content | summary(rows.done, seconds))
+        write_csv(job_options.folder / "search.csv", *_table(rows.done, seconds))
+    return rows
 
 
 def best_after(run: Row, seconds: float) -> float:
@@ -181,19 +189,20 @@ def summit(row: Row, name: str) -> float:
 
 def shortfalls(rows: Mapping[str, Row], name: str, way: str, seconds: float | None) -> NDArray[np.float64]:
     """(pictures * seeds,) how far the best state is below the summit, in log units; None: after the ascent."""
-    found = []
+    gaps = []
     for row in rows.values():
         for run in runs_of(row, name, way):
-            found.append(summit(row, name) - (run["polished"] if seconds is None else best_after(run, seconds)))
-    return np.array(found)
+            gaps.append(summit(row, name) - (run["polished"] if seconds is None else best_after(run, seconds)))
+    return np.array(gaps)
 
 
 def summary(rows: Mapping[str, Row], seconds: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"images": len(rows)}
+    """The content of ``search.json``: medians and means over pictures and seeds, by preset and way."""
+    content: dict[str, Any] = {"images": len(rows)}
     for name in SEARCHED:
-        found[name] = {}
+        content[name] = {}
         for way in WAYS:
-            every = [run for row in rows.values() for run in runs_of(row, name, way)]
+            runs = [run for row in rows.values() for run in runs_of(row, name, way)]
             entry: dict[str, Any] = {
                 f"median_shortfall_at_{share:g}": float(np.median(shortfalls(rows, name, way, share * seconds)))
                 for share in LOOKS
@@ -203,14 +212,14 @@ def summary(rows: Mapping[str, Row], seconds: float) -> dict[str, Any]:
             entry["median_shortfall_polished"] = float(np.median(last))
             entry["mean_shortfall_polished"] = float(np.mean(last))
             entry["better_than_plain"] = int((shortfalls(rows, name, way, seconds) < plain).sum())
-            entry["runs"] = len(every)
-            entry["median_sweeps"] = float(np.median([run["sweeps"] for run in every]))
-            entry["median_clusters"] = float(np.median([run["clusters"] for run in every]))
-            entry["median_polish_seconds"] = float(np.median([run["polish_seconds"] for run in every]))
+            entry["runs"] = len(runs)
+            entry["median_sweeps"] = float(np.median([run["sweeps"] for run in runs]))
+            entry["median_clusters"] = float(np.median([run["clusters"] for run in runs]))
+            entry["median_polish_seconds"] = float(np.median([run["polish_seconds"] for run in runs]))
             if WAYS[way].tempering:
-                entry["mean_swap_rate"] = np.mean([run["swap_rate"] for run in every], axis=0).round(3).tolist()
-            found[name][way] = entry
-    return found
+                entry["mean_swap_rate"] = np.mean([run["swap_rate"] for run in runs], axis=0).round(3).tolist()
+            content[name][way] = entry
+    return content
 
 
 def _table(rows: Mapping[str, Row], seconds: float) -> tuple[Sequence[str], list[list[Any]]]:
@@ -225,21 +234,21 @@ def _table(rows: Mapping[str, Row], seconds: float) -> tuple[Sequence[str], list
     return head, lines
 
 
-def _draw(rows: Mapping[str, Row], seconds: float, manner: JobOptions) -> None:
+def _draw(rows: Mapping[str, Row], seconds: float, job_options: JobOptions) -> None:
     """Shortfall against seconds, the median over the seeds; a panel for each picture and preset."""
-    made = figures.figure(3.2 * len(rows) + 0.8, 6.4)
-    grid = made.subplots(len(SEARCHED), len(rows), squeeze=False)
+    drawing = figures.figure(3.2 * len(rows) + 0.8, 6.4)
+    grid = drawing.subplots(len(SEARCHED), len(rows), squeeze=False)
     times = np.geomspace(seconds / 200, seconds, 200)
     for line, name in zip(grid, SEARCHED, strict=True):
         for axes, (picture, row) in zip(line, rows.items(), strict=True):
-            for way, how in WAYS.items():
+            for way, moves in WAYS.items():
                 curves = [[best_after(run, t) for t in times] for run in runs_of(row, name, way)]
                 gap = summit(row, name) - np.median(curves, axis=0)
-                ink = figures.INKS[2 if how.annealing else 4 if how.tempering else 0]
-                style = "--" if how.splits else "-"
+                ink = figures.INKS[2 if moves.annealing else 4 if moves.tempering else 0]
+                style = "--" if moves.splits else "-"
                 axes.plot(times, np.maximum(gap, 0.1), style, color=ink, linewidth=1.2, label=way)
             axes.set(xscale="log", yscale="log")
             figures.tidy(axes, "seconds", "", f"{picture}, {name}, {row['sites'][name]} sites")
         line[0].set_ylabel("log units below the best of all")
     grid[0, -1].legend(frameon=False, fontsize=8)
-    figures.save(made, manner.folder / "search.png")
+    figures.save(drawing, job_options.folder / "search.png")

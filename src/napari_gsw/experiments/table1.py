@@ -9,15 +9,12 @@ sampler), at its lambda and at a smaller one.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import wilcoxon
 
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
@@ -25,11 +22,12 @@ from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import chains
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler.chain import step
-from napari_gsw.evaluation.data_sets import Example
+from napari_gsw.evaluation.data_sets import Example, files_of
 from napari_gsw.evaluation.evaluate import MEASURES, measures, typical_human
 from napari_gsw.experiments import figures
+from napari_gsw.experiments.comparison import available_methods, compared_data, p_value
 from napari_gsw.experiments.paper import TABLE
-from napari_gsw.experiments.pictures import MOSAICS, Plan, mosaics, spread
+from napari_gsw.experiments.pictures import ExperimentPlan, spread
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
@@ -56,35 +54,37 @@ MIXING_IMAGES = 24
 QUICK_IMAGES, QUICK_SWEEPS = 4, 60
 
 
-class Task(NamedTuple):
+class Table1Image(NamedTuple):
+    """An image that all methods of some columns segment."""
+
     example: Example
     columns: tuple[str, ...]
     sweeps: int
     seed: int
 
 
-def scored(task: Task) -> Row:
+def scored(task: Table1Image) -> Row:
     """Measures of every method on one image."""
     scene = task.example.read()
     settings = preset("paper", axes=scene.axes, sweeps=task.sweeps)
     began = time.perf_counter()
     problem = prepare(scene.image, settings)
-    prepared = time.perf_counter() - began
+    preparation = time.perf_counter() - began
     typical = typical_human(scene.humans)
     row: Row = {}
     for name in task.columns:
         began = time.perf_counter()
         if name in ("rdd-crp", "dd-crp"):
-            found = crp.search(problem, crp.RddCrp() if name == "rdd-crp" else crp.DdCrp(), task.seed)[0]
-            labels: NDArray[Any] = problem.paint(found.best.labels + 1)
+            snapshot = crp.search(problem, crp.RddCrp() if name == "rdd-crp" else crp.DdCrp(), task.seed)[0]
+            labels: NDArray[Any] = problem.paint(snapshot.best.labels + 1)
         elif name in OURS or name in MIXING:
             changes = MIXING[name] if name in MIXING else {"min_size": SIZES[OURS.index(name)]}
             labels = best_labels(problem, changes, task.seed)
         else:
             labels = segment(scene.image, choose(name, "paper", {"axes": scene.axes}), task.seed).labels
-        took = time.perf_counter() - began
-        sampled = name not in ("mean-shift", "felzenszwalb", "normalized-cut")
-        row[name] = {**measures(labels, scene, typical), "seconds": took + (prepared if sampled else 0.0)}
+        seconds = time.perf_counter() - began
+        samples = name not in ("mean-shift", "felzenszwalb", "normalized-cut")
+        row[name] = {**measures(labels, scene, typical), "seconds": seconds + (preparation if samples else 0.0)}
     return row
 
 
@@ -98,33 +98,30 @@ def best_labels(problem: Problem, changes: Mapping[str, Any], seed: int) -> NDAr
     return problem.paint(chain.sums.best + 1)
 
 
-def reproduce(plan: Plan, manner: JobOptions) -> Rows:
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Segment and score, and write ``table1.json``, ``.csv``, ``.md`` and ``.png``; returns the rows of all images."""
     sweeps = QUICK_SWEEPS if plan.quick else preset("paper").sweeps
-    columns = (*PAPERS, *FURTHER)
-    if importlib.util.find_spec("cv2") is None:
-        print('napari-gsw: mean shift is left out; it needs: pip install "napari-gsw[peers]"', file=sys.stderr)
-        columns = tuple(name for name in columns if name != "mean-shift")
-    data = dict(plan.data) or {MOSAICS: mosaics(manner.folder)}
-    limit = QUICK_IMAGES if plan.quick and plan.limit is None else plan.limit
+    columns = available_methods((*PAPERS, *FURTHER))
+    limit = plan.image_limit(QUICK_IMAGES)
     done: dict[str, Row] = {}
     failed: dict[str, str] = {}
     content: dict[str, Any] = {"seed": plan.seed, "settings": preset("paper", sweeps=sweeps).to_dict(), "data": {}}
-    for which, examples in data.items():
+    for data_set, examples in compared_data(plan, job_options.folder).items():
         parts = {}
         for part, names, count in (("", columns, limit), ("mixing", tuple(MIXING), MIXING_IMAGES)):
             some = spread(spread(examples, limit), count)
-            jobs = {e.name: Task(e, names, sweeps, plan.seed) for e in some}
-            depends = {"sweeps": sweeps, "seed": plan.seed, "columns": names, "settings": content["settings"]}
-            title = "-".join(filter(None, ("table1", which.lower(), part)))
-            found = run_jobs(title, scored, jobs, depends, manner, {e.name: (e.image, e.truth) for e in some})
-            done |= {f"{title}/{name}": row for name, row in found.done.items()}
-            failed |= {f"{which}/{name}": reason for name, reason in found.failed.items()}
-            parts[part or "table"] = summarised(list(found.done.values()), names)
-        content["data"][which] = parts | {"failed": [name for name in failed if name.startswith(f"{which}/")]}
-    write_json(manner.folder / "table1.json", content)
-    write_csv(manner.folder / "table1.csv", *_lines(content["data"]))
-    (manner.folder / "table1.md").write_text(markdown(content["data"]), encoding="utf-8")
-    _draw(content["data"], manner)
+            jobs = {e.name: Table1Image(e, names, sweeps, plan.seed) for e in some}
+            depends_on = {"sweeps": sweeps, "seed": plan.seed, "columns": names, "settings": content["settings"]}
+            title = "-".join(filter(None, ("table1", data_set.lower(), part)))
+            rows = run_jobs(title, scored, jobs, depends_on, job_options, files_of(some))
+            done |= {f"{title}/{name}": row for name, row in rows.done.items()}
+            failed |= {f"{data_set}/{name}": reason for name, reason in rows.failed.items()}
+            parts[part or "table"] = summarised(list(rows.done.values()), names)
+        content["data"][data_set] = parts | {"failed": [name for name in failed if name.startswith(f"{data_set}/")]}
+    write_json(job_options.folder / "table1.json", content)
+    write_csv(job_options.folder / "table1.csv", *_lines(content["data"]))
+    (job_options.folder / "table1.md").write_text(markdown(content["data"]), encoding="utf-8")
+    _draw(content["data"], job_options)
     return Rows(done, failed)
 
 
@@ -145,47 +142,42 @@ def summarised(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
     return {"images": len(rows), "best": best, "methods": methods}
 
 
-def p_value(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Wilcoxon's signed-rank test that a and b have the same median; 1 if they are equal throughout."""
-    return 1.0 if np.array_equal(a, b) else float(wilcoxon(a, b).pvalue)
-
-
 def _lines(data: Mapping[str, Any]) -> tuple[Sequence[str], list[list[Any]]]:
     head = ["data", "part", "method", "images", *(f"median_{m}" for m in MEASURES), *(f"mean_{m}" for m in MEASURES)]
     lines: list[list[Any]] = []
-    for which, parts in data.items():
+    for data_set, parts in data.items():
         for part in ("table", "mixing"):
-            for name, found in parts[part]["methods"].items():
-                printed = TABLE.get(which, {}).get(name)
-                beside = (found["p_value"], printed and printed.rand, printed and printed.clusters)
-                figures_of = (*found["median"].values(), *found["mean"].values(), *beside)
-                lines.append([which, part, name, parts[part]["images"], *figures_of])
+            for name, method in parts[part]["methods"].items():
+                printed = TABLE.get(data_set, {}).get(name)
+                beside = (method["p_value"], printed and printed.rand, printed and printed.clusters)
+                values = (*method["median"].values(), *method["mean"].values(), *beside)
+                lines.append([data_set, part, name, parts[part]["images"], *values])
     return [*head, "p_value", "paper_median_rand", "paper_median_clusters"], lines
 
 
 def markdown(data: Mapping[str, Any]) -> str:
     """The tables for a person; the paper's figures in brackets, the best by median Rand in bold."""
     text = []
-    for which, parts in data.items():
+    for data_set, parts in data.items():
         for part in ("table", "mixing"):
-            found = parts[part]
-            if not found["images"]:
+            summary = parts[part]
+            if not summary["images"]:
                 continue
-            title = which if part == "table" else f"{which}: how much of the fall is mixing"
-            text.append(f"### {title} ({found['images']} images)\n")
+            title = data_set if part == "table" else f"{data_set}: how much of the fall is mixing"
+            text.append(f"### {title} ({summary['images']} images)\n")
             text.append(
                 "| method | Rand, one human | p | clusters | Rand, all humans | adjusted Rand | VI | covering "
                 "| boundary F | seconds |"
             )
             text.append("|---|---|---|---|---|---|---|---|---|---|")
-            for name, one in found["methods"].items():
-                text.append(_markdown_line(name, one, TABLE.get(which, {}).get(name), name == found["best"]))
+            for name, method in summary["methods"].items():
+                text.append(_markdown_line(name, method, TABLE.get(data_set, {}).get(name), name == summary["best"]))
             text.append("")
     return "\n".join(text) + "\nAll figures are medians over the images; in brackets those that the paper prints.\n"
 
 
-def _markdown_line(name: str, one: Mapping[str, Any], printed: Any, best: bool) -> str:
-    m, p = one["median"], one["p_value"]
+def _markdown_line(name: str, method: Mapping[str, Any], printed: Any, best: bool) -> str:
+    m, p = method["median"], method["p_value"]
     chance = "–" if p is None else "<.001" if p < 0.001 else f"{p:.3f}"
     rand = f"{m['rand_one_human']:.4f}"
     cells = [
@@ -203,26 +195,29 @@ def _markdown_line(name: str, one: Mapping[str, Any], printed: Any, best: bool) 
     return "| " + " | ".join(cells) + " |"
 
 
-def _draw(data: Mapping[str, Any], manner: JobOptions) -> None:
+def _draw(data: Mapping[str, Any], job_options: JobOptions) -> None:
     """Median Rand index and number of clusters of each method, ours filled, the paper's hollow."""
-    shown = {which: parts["table"] for which, parts in data.items() if parts["table"]["images"]}
-    if not shown:
+    tables = {data_set: parts["table"] for data_set, parts in data.items() if parts["table"]["images"]}
+    if not tables:
         return
-    made = figures.figure(5.2 * len(shown) + 1, 4.2)
-    for axes, (which, found) in zip(np.atleast_1d(made.subplots(1, len(shown))), shown.items(), strict=True):
-        names = list(found["methods"])
+    drawing = figures.figure(5.2 * len(tables) + 1, 4.2)
+    for axes, (data_set, table) in zip(np.atleast_1d(drawing.subplots(1, len(tables))), tables.items(), strict=True):
+        names = list(table["methods"])
         for y, name in enumerate(names):
-            one = found["methods"][name]["median"]
+            median = table["methods"][name]["median"]
             ink = figures.INKS[4] if name in OURS else figures.INKS[1]
-            axes.plot(one["rand_one_human"], y, "o", color=ink, markersize=8)
-            text = f"{one['n_regions']:g} clusters"
-            axes.annotate(text, (one["rand_one_human"], y), (8, -10), textcoords="offset points", fontsize=7, color=ink)
-            printed = TABLE.get(which, {}).get(name)
+            axes.plot(median["rand_one_human"], y, "o", color=ink, markersize=8)
+            text = f"{median['n_regions']:g} clusters"
+            point = (median["rand_one_human"], y)
+            axes.annotate(text, point, (8, -10), textcoords="offset points", fontsize=7, color=ink)
+            printed = TABLE.get(data_set, {}).get(name)
             if printed:
                 axes.plot(printed.rand, y, "o", color=ink, markersize=8, fillstyle="none")
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
-        figures.tidy(axes, "median Rand index, one human", "", f"{which}, {found['images']} images; hollow: the paper")
+        figures.tidy(
+            axes, "median Rand index, one human", "", f"{data_set}, {table['images']} images; hollow: the paper"
+        )
         axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
         axes.margins(x=0.15)
-    figures.save(made, manner.folder / "table1.png")
+    figures.save(drawing, job_options.folder / "table1.png")

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 
+# The axes of an array that nobody has named, by their number.
 AXES_OF = {2: "YX", 3: "ZYX", 4: "TZYX", 5: "TCZYX"}
-
-
-IMAGEJ_ORDER, OME_ORDER = "TZCYX", "TCZYX"
-
-
+# Units by their full names, with their symbols; `PIXEL` is no unit at all.
 LENGTHS = {
     "kilometer": "km",
     "meter": "m",
@@ -30,17 +27,8 @@ LENGTHS = {
     "inch": "in",
     "foot": "ft",
 }
-
-
 TIMES = {"nanosecond": "ns", "microsecond": "µs", "millisecond": "ms", "second": "s", "minute": "min", "hour": "h"}
-
-
-SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0}
-
-
 PIXEL = "pixel"
-
-
 OTHER_NAMES = {
     **{symbol: name for name, symbol in (LENGTHS | TIMES).items()},
     **dict.fromkeys(("um", "\N{GREEK SMALL LETTER MU}m", "micron", "microns"), "micrometer"),
@@ -67,6 +55,38 @@ class Geometry(NamedTuple):
     origin: Mapping[str, float] = {}
 
 
+def geometry(
+    ndim: int,
+    axes: str | None = None,
+    scale: Sequence[float] | None = None,
+    units: object = None,
+    translate: Sequence[float] | None = None,
+) -> Geometry:
+    """Check what is said of an array's axes, and sort it by axis.
+
+    Parameters
+    ----------
+    ndim : number of the array's axes, 2 to 5.
+    axes, scale, units, translate : as for :func:`napari_gsw.files.labels.write_labels`.
+    """
+    if ndim not in AXES_OF:
+        raise InputError(f"labels must have 2 to 5 dimensions, not {ndim}")
+    letters = AXES_OF[ndim] if axes is None else axes.upper()
+    if len(letters) != ndim or len(set(letters)) != ndim or not set("YX") <= set(letters) <= set("TCZYX"):
+        raise InputError(f"axes must be {ndim} different letters of TCZYX with Y and X among them, not {axes!r}")
+    size = _numbers("scale", letters, scale)
+    if not all(size.values()):
+        raise InputError(f"scale must not be 0 along any axis, not {tuple(size.values())}")
+    return Geometry(letters, size, _units(letters, units), _numbers("translate", letters, translate))
+
+
+def spatial(place: Geometry, ndim: int) -> Geometry:
+    """The same geometry with the last `ndim` of its axes alone."""
+    axes = place.axes[-ndim:]
+    entries: list[Any] = [{axis: value for axis, value in entry.items() if axis in axes} for entry in place[1:]]
+    return Geometry(axes, *entries)
+
+
 def unit_name(unit: object) -> str:
     """Full name of a unit: of a symbol, a plural, or an object whose ``str`` is a name, such as pint's.
 
@@ -82,33 +102,27 @@ def unit_name(unit: object) -> str:
     return name if name in LENGTHS or name in TIMES or name == PIXEL else text
 
 
-def geometry(
-    ndim: int,
-    axes: str | None = None,
-    scale: Sequence[float] | None = None,
-    units: object = None,
-    translate: Sequence[float] | None = None,
-) -> Geometry:
-    """Check what is said of an array's axes, and sort it by axis; the parameters are those of ``write_labels``."""
-    if ndim not in AXES_OF:
-        raise InputError(f"labels must have 2 to 5 dimensions, not {ndim}")
-    letters = AXES_OF[ndim] if axes is None else axes.upper()
-    if len(letters) != ndim or len(set(letters)) != ndim or not set("YX") <= set(letters) <= set("TCZYX"):
-        raise InputError(f"axes must be {ndim} different letters of TCZYX with Y and X among them, not {axes!r}")
-    size = _numbers("scale", letters, scale)
-    if not all(size.values()):
-        raise InputError(f"scale must not be 0 along any axis, not {tuple(size.values())}")
-    return Geometry(letters, size, _units(letters, units), _numbers("translate", letters, translate))
+def ordered(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[Any], str]:
+    """An array with its axes in the order of a format.
 
+    Parameters
+    ----------
+    labels : array of any type; a lazy one stays lazy where its axes are in order already.
+    axes : a letter for each of its axes.
+    order : the letters that the format knows, in its order.
 
-def spatial(place: Geometry, ndim: int) -> Geometry:
-    """The same without all but the last `ndim` axes."""
-    kept = place.axes[-ndim:]
-    told: list[Any] = [{axis: value for axis, value in entry.items() if axis in kept} for entry in place[1:]]
-    return Geometry(kept, *told)
+    Returns
+    -------
+    The array, contiguous unless it is lazy, and a letter for each of its axes.
+    """
+    letters = "".join(letter for letter in order if letter in axes)
+    if letters == axes and is_lazy(labels):
+        return labels, axes
+    return np.ascontiguousarray(labels.transpose([axes.index(letter) for letter in letters])), letters
 
 
 def _numbers(name: str, axes: str, values: Sequence[float] | None) -> dict[str, float]:
+    """Numbers by axis; `name` is for the sentence that refuses them."""
     if values is None:
         return {}
     try:
@@ -130,11 +144,3 @@ def _units(axes: str, units: object) -> dict[str, str]:
         raise InputError(f"units must be one for each of the axes {axes}, not {len(units)}")
     names = {axis: unit_name(unit) for axis, unit in zip(axes, units, strict=True) if axis != "C"}
     return {axis: name if (name in TIMES) == (axis == "T") else PIXEL for axis, name in names.items()}
-
-
-def ordered(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[Any], str]:
-    """The array and its letters with the axes in the order of a format."""
-    letters = "".join(letter for letter in order if letter in axes)
-    if letters == axes and is_lazy(labels):
-        return labels, axes
-    return np.ascontiguousarray(labels.transpose([axes.index(letter) for letter in letters])), letters

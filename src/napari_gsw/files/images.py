@@ -1,4 +1,4 @@
-"""Images and label images from files."""
+"""Images and label images from files, read at once or, from a zarr folder, when their pixels are needed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ TIFF = (".tif", ".tiff")
 
 
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
-    """An image file, and the order of its axes (``auto`` if the file does not tell).
+    """Read an image file.
 
     TIFF (also OME and ImageJ, with their axes), NumPy's .npy, a zarr folder (of an OME-Zarr the finest level), and
     whatever imageio reads: PNG, JPEG, BMP ...
+
+    Returns
+    -------
+    The array as the file has it, without axes of length 1 where the file names its axes, and the order of its axes:
+    a letter of ZYXCS for each, or ``auto`` if the file does not tell.
     """
     file = Path(path)
     folder = is_zarr(file)
@@ -57,6 +62,39 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     if array.ndim == 3 and array.shape[-1] == 2:
         array = array[..., 0]  # grey with alpha
     return array, "auto"
+
+
+def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """As :func:`read_image`, but a zarr folder is opened and not read: its chunks are, when they are needed."""
+    if not is_zarr(path):
+        return read_image(path)
+    try:
+        node = open_zarr(path)
+        levels(node)
+    except Exception as reason:
+        raise InputError(f"{str(path)!r} cannot be read as an image: {reason}") from None
+    return node, "auto"
+
+
+def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """A label image: the array of a file of whole numbers, of a boolean or integer type."""
+    array, _ = read_image(path)
+    _must_be_whole_numbers(array, path)
+    return array
+
+
+def open_labels(path: str | os.PathLike[str]) -> Any:
+    """As :func:`read_labels`, but of a zarr folder the finest level, of which nothing has been read yet."""
+    if not is_zarr(path):
+        return read_labels(path)
+    array = levels(open_image(path)[0])[0]
+    _must_be_whole_numbers(array, path)
+    return array
+
+
+def _must_be_whole_numbers(array: Any, path: str | os.PathLike[str]) -> None:
+    if array.dtype.kind not in "bui":
+        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
 
 
 def _decoded(content: bytes, suffix: str) -> NDArray[Any]:
@@ -94,33 +132,3 @@ def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[ND
         for unknown in "IQ":
             axes = axes.replace(unknown, "Z", 1)
     return array, axes if set(axes) <= set("ZYXCS") else "auto"
-
-
-def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
-    """As :func:`read_image`, but a zarr folder is opened and not read: its chunks are, when they are needed."""
-    if not is_zarr(path):
-        return read_image(path)
-    try:
-        node = open_zarr(path)
-        levels(node)
-    except Exception as reason:
-        raise InputError(f"{str(path)!r} cannot be read as an image: {reason}") from None
-    return node, "auto"
-
-
-def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """A label image: a file of whole numbers."""
-    array, _ = read_image(path)
-    if array.dtype.kind not in "bui":
-        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
-    return array
-
-
-def open_labels(path: str | os.PathLike[str]) -> Any:
-    """As :func:`read_labels`, but of a zarr folder the finest level, of which nothing has been read yet."""
-    if not is_zarr(path):
-        return read_labels(path)
-    array = levels(open_image(path)[0])[0]
-    if array.dtype.kind not in "bui":
-        raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
-    return array

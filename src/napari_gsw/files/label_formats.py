@@ -20,25 +20,35 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.files.geometry import IMAGEJ_ORDER, LENGTHS, OME_ORDER, PIXEL, SECONDS, TIMES, Geometry, ordered
-from napari_gsw.files.zarr_files import write_zarr
+from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, ordered
+from napari_gsw.files.zarr_files import OME_ORDER, is_label_zarr, write_zarr
 
 CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not read as its own
+IMAGEJ_ORDER = "TZCYX"
+# ImageJ tells the time between two frames in seconds.
+SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0}
 
-
+# Labels as `narrowed` gives them, path, geometry, name of the image, and what made the labels as JSON.
 Writer = Callable[[NDArray[Any], Path, Geometry, str, str | None], None]
 
 
 def narrowed(labels: ArrayLike) -> NDArray[Any]:
-    """The labels as uint8 or uint16 if they are, otherwise as the smallest unsigned type that holds them.
+    """Labels of the type they are written in.
 
-    Lazy ones stay as they are: to know the largest would mean to compute them all.
+    Parameters
+    ----------
+    labels : whole numbers >= 0 of any shape but an empty one. Lazy ones must be of an unsigned type, and stay as they
+        are: to know the largest would mean to compute them all.
+
+    Returns
+    -------
+    An array of the same shape: uint8 or uint16 if the labels are, otherwise the smallest unsigned type that holds them.
     """
     if is_lazy(labels):
-        lazily: Any = labels
-        if lazily.dtype.kind != "u":
-            raise InputError(f"lazy labels must be of an unsigned type, not {lazily.dtype}")
-        return cast(NDArray[Any], lazily)
+        lazy_labels: Any = labels
+        if lazy_labels.dtype.kind != "u":
+            raise InputError(f"lazy labels must be of an unsigned type, not {lazy_labels.dtype}")
+        return cast(NDArray[Any], lazy_labels)
     array = np.asarray(labels)
     if array.dtype.kind not in "bui":
         raise InputError(f"labels must be whole numbers, not {array.dtype}")
@@ -48,8 +58,8 @@ def narrowed(labels: ArrayLike) -> NDArray[Any]:
         return array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.min() < 0:
         raise InputError(f"labels must be numbers >= 0, not {array.min()}")
-    wanted = np.min_scalar_type(int(array.max()))
-    return array.astype(wanted.name, copy=False)  # by its name: numpy has two types of 64 bits, zarr knows one
+    smallest = np.min_scalar_type(int(array.max()))
+    return array.astype(smallest.name, copy=False)  # by its name: numpy has two types of 64 bits, zarr knows one
 
 
 def stem(name: str | os.PathLike[str]) -> str:
@@ -63,41 +73,41 @@ def stem(name: str | os.PathLike[str]) -> str:
     return re.sub(r"(?<=.)\.ome$", "", Path(name).stem, flags=re.IGNORECASE)
 
 
-def write_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, made: str | None) -> None:
+def write_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
     """An ImageJ hyperstack; what ImageJ cannot hold (32 bits, more than 4 GB) as a plain TIFF that tells the same."""
     labels, axes = ordered(labels, place.axes, IMAGEJ_ORDER)
-    told: dict[str, Any] = {"axes": axes, **_imagej_calibration(place)}
+    metadata: dict[str, Any] = {"axes": axes, **_imagej_calibration(place)}
     size = {axis: abs(length) for axis, length in place.size.items()}
     resolution = (1 / size["X"], 1 / size["Y"]) if size else None
     options: dict[str, Any] = {"photometric": "minisblack", "resolution": resolution, "resolutionunit": 1}  # 1: none
     if labels.dtype.itemsize <= 2 and labels.nbytes <= CLASSIC_TIFF:
-        if made is not None:
-            told["Info"] = made
-        tifffile.imwrite(path, labels, imagej=True, metadata=told, **options)
+        if provenance is not None:
+            metadata["Info"] = provenance
+        tifffile.imwrite(path, labels, imagej=True, metadata=metadata, **options)
         return
     _must_fit_32_bits(labels, "TIFF")
-    if made is not None:
-        told["provenance"] = json.loads(made)
+    if provenance is not None:
+        metadata["provenance"] = json.loads(provenance)
     big = labels.nbytes > CLASSIC_TIFF
-    tifffile.imwrite(path, labels, metadata=told, compression="zlib", bigtiff=big, **options)
+    tifffile.imwrite(path, labels, metadata=metadata, compression="zlib", bigtiff=big, **options)
 
 
 def _imagej_calibration(place: Geometry) -> dict[str, Any]:
     """Entries of ImageJ's description. Without a unit it would not look at the resolution."""
-    told: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     if place.size or place.unit:
         for key, axis in (("unit", "X"), ("yunit", "Y"), ("zunit", "Z")):
             if axis in place.axes:
-                told[key] = _imagej_unit(place.unit.get(axis, PIXEL))
-        told = {key: unit for key, unit in told.items() if key == "unit" or unit != told["unit"]}
+                entries[key] = _imagej_unit(place.unit.get(axis, PIXEL))
+        entries = {key: unit for key, unit in entries.items() if key == "unit" or unit != entries["unit"]}
     if "Z" in place.size:
-        told["spacing"] = abs(place.size["Z"])
+        entries["spacing"] = abs(place.size["Z"])
     if "T" in place.size and (unit := place.unit.get("T", "second")) in SECONDS:
-        told["finterval"] = abs(place.size["T"]) * SECONDS[unit]
+        entries["finterval"] = abs(place.size["T"]) * SECONDS[unit]
     for axis, start in place.origin.items():
         if axis in "ZYX" and start:  # ImageJ's origin is the pixel at position 0
-            told[f"{axis.lower()}origin"] = -start / abs(place.size.get(axis, 1.0))
-    return told
+            entries[f"{axis.lower()}origin"] = -start / abs(place.size.get(axis, 1.0))
+    return entries
 
 
 def _imagej_unit(name: str) -> str:
@@ -105,22 +115,24 @@ def _imagej_unit(name: str) -> str:
     return symbol if symbol.isascii() else name.encode("ascii", "replace").decode()  # the description is ASCII
 
 
-def write_ome_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, made: str | None) -> None:
+def write_ome_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
     """OME-TIFF with the physical size of a pixel, the name, and the provenance as the image's description."""
     _must_fit_32_bits(labels, "OME-TIFF")
     labels, axes = ordered(labels, place.axes, OME_ORDER)
-    told: dict[str, Any] = {"axes": axes, "Name": "".join(c for c in name if c.isprintable())}
+    metadata: dict[str, Any] = {"axes": axes, "Name": "".join(c for c in name if c.isprintable())}
     for axis in "XYZ":
         if axis in place.size:
             unit = place.unit.get(axis, PIXEL)
-            told[f"PhysicalSize{axis}"] = abs(place.size[axis])
-            told[f"PhysicalSize{axis}Unit"] = LENGTHS.get(unit, PIXEL if unit == PIXEL else "reference frame")
+            metadata[f"PhysicalSize{axis}"] = abs(place.size[axis])
+            metadata[f"PhysicalSize{axis}Unit"] = LENGTHS.get(unit, PIXEL if unit == PIXEL else "reference frame")
     if "T" in place.size and (unit := place.unit.get("T", "second")) in TIMES:
-        told |= {"TimeIncrement": abs(place.size["T"]), "TimeIncrementUnit": TIMES[unit]}
-    if made is not None:
-        told["Description"] = made
-    big = labels.nbytes > CLASSIC_TIFF
-    tifffile.imwrite(path, labels, ome=True, metadata=told, photometric="minisblack", compression="zlib", bigtiff=big)
+        metadata |= {"TimeIncrement": abs(place.size["T"]), "TimeIncrementUnit": TIMES[unit]}
+    if provenance is not None:
+        metadata["Description"] = provenance
+    tifffile.imwrite(
+        path, labels, ome=True, metadata=metadata, photometric="minisblack", compression="zlib",
+        bigtiff=labels.nbytes > CLASSIC_TIFF,
+    )  # fmt: skip
 
 
 def _must_fit_32_bits(labels: NDArray[Any], format: str) -> None:
@@ -128,17 +140,19 @@ def _must_fit_32_bits(labels: NDArray[Any], format: str) -> None:
         raise InputError(f"{format} holds labels up to 4294967295, not {labels.max()}; write .npy or .zarr")
 
 
-def write_png(labels: NDArray[Any], path: Path, place: Geometry, name: str, made: str | None) -> None:
+def write_png(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
+    """The numbers alone, two dimensions of at most 16 bits."""
     iio.imwrite(path, ordered(labels, place.axes, "YX")[0], extension=".png")
 
 
-def write_npy(labels: NDArray[Any], path: Path, place: Geometry, name: str, made: str | None) -> None:
+def write_npy(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
+    """The numbers alone, with the axes as they are."""
     with path.open("wb") as file:  # given a name, np.save would add .npy to one that ends in .NPY
         np.save(file, labels, allow_pickle=False)
 
 
-# The longer ending of two comes first.
-FORMATS: Mapping[str, Writer] = {
+# By the ending of a file's name; the longer ending of two comes first.
+WRITERS: Mapping[str, Writer] = {
     ".ome.tif": write_ome_tiff,
     ".ome.tiff": write_ome_tiff,
     ".tif": write_tiff,
@@ -151,7 +165,16 @@ FORMATS: Mapping[str, Writer] = {
 
 def writer(path: Path) -> Writer:
     """The writer that a file's name asks for."""
-    for ending, chosen in FORMATS.items():
+    for ending, format_writer in WRITERS.items():
         if path.name.lower().endswith(ending) and len(path.name) > len(ending):
-            return chosen
-    raise InputError(f"labels are written as {', '.join(FORMATS)}, not as {path.name!r}; choose one of these endings")
+            return format_writer
+    raise InputError(f"labels are written as {', '.join(WRITERS)}, not as {path.name!r}; choose one of these endings")
+
+
+def check_target(path: Path) -> None:
+    """Refuse a name of no known format, and a folder that holds something else than a label image."""
+    if writer(path) is not write_zarr:
+        if os.path.isdir(path):
+            raise InputError(f"{str(path)!r} is a folder; name a file for the labels")
+    elif os.path.lexists(path) and not is_label_zarr(path):
+        raise InputError(f"{str(path)!r} is there already and is no label image of OME-Zarr; choose another name")

@@ -1,4 +1,4 @@
-"""Files: images and labels in, results out. Everything is written beside its place first and then moved there."""
+"""Label images to files: written in a scratch folder beside their place first, and then moved there."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.files.folders import _check_target, output_folder
+from napari_gsw.files.folders import output_folder
 from napari_gsw.files.geometry import Geometry, geometry
-from napari_gsw.files.label_formats import narrowed, stem, writer
+from napari_gsw.files.label_formats import check_target, narrowed, stem, writer
 from napari_gsw.files.zarr_files import write_zarr
 
 
 def companion(labels_name: str, name: str) -> str:
     """Name of a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
-    own = stem(labels_name)
-    return name if own == "labels" else f"{own}.{name}"
+    prefix = stem(labels_name)
+    return name if prefix == "labels" else f"{prefix}.{name}"
 
 
 def write_labels(
@@ -36,7 +36,7 @@ def write_labels(
     name: str = "labels",
     provenance: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a label image in the format that the file's name asks for; returns where it went.
+    """Write a label image in the format that the file's name asks for.
 
     ``.tif`` is an ImageJ hyperstack, ``.ome.tif`` an OME-TIFF, ``.zarr`` an OME-Zarr; ``.npy`` and ``.png`` hold the
     numbers alone. What PNG cannot hold (volumes, more than 16 bits) becomes a TIFF of the same name.
@@ -54,17 +54,21 @@ def write_labels(
     name : of the image, kept by .ome.tif and .zarr.
     provenance : what made the labels, ready for JSON: written beside them as ``<stem>.provenance.json`` (beside
         ``labels.tif`` as ``provenance.json``), and also into .tif, .ome.tif and .zarr.
+
+    Returns
+    -------
+    Where the labels went: `path`, or the TIFF that they became.
     """
     target = Path(path)
-    _check_target(target)
+    check_target(target)
     place = geometry(np.ndim(labels), axes, scale, units, translate)
-    beside = companion(target.name, "provenance.json")
-    stale = os.path.lexists(target) and _is_ours(target.with_name(beside))
-    with output_folder(target.parent, [beside] if stale else []) as scratch:
-        written = target.with_name(put_labels(labels, scratch / target.name, place, name, provenance).name)
-        if written != target and os.path.lexists(written):  # nobody was asked whether that one may go
-            raise InputError(f"PNG cannot hold these labels, and {str(written)!r} is there already; write another .tif")
-    return written
+    companion_name = companion(target.name, "provenance.json")
+    stale = os.path.lexists(target) and _is_ours(target.with_name(companion_name))
+    with output_folder(target.parent, [companion_name] if stale else []) as scratch:
+        file = target.with_name(put_labels(labels, scratch / target.name, place, name, provenance).name)
+        if file != target and os.path.lexists(file):  # nobody was asked whether that one may go
+            raise InputError(f"PNG cannot hold these labels, and {str(file)!r} is there already; write another .tif")
+    return file
 
 
 def put_labels(
@@ -74,19 +78,31 @@ def put_labels(
     name: str = "labels",
     provenance: Mapping[str, Any] | None = None,
 ) -> Path:
-    """The work of :func:`write_labels`, straight into a folder that is scratch already."""
+    """The work of :func:`write_labels`, straight into a folder that is scratch already.
+
+    Parameters
+    ----------
+    labels, name, provenance : as for :func:`write_labels`; lazy labels are written as .zarr only.
+    path : of the file; a PNG that cannot hold the labels becomes a TIFF of the same name.
+    place : axes of the labels, and where their pixels lie; by default what the number of axes says.
+
+    Returns
+    -------
+    Where the labels went.
+    """
     array = narrowed(labels)
     if is_lazy(array) and writer(path) is not write_zarr:
         raise InputError(f"lazy labels are written chunk by chunk as .zarr, not as {path.name!r}")
     try:
-        made = None if provenance is None else json.dumps(dict(provenance), indent=2)
+        provenance_json = None if provenance is None else json.dumps(dict(provenance), indent=2)
     except (TypeError, ValueError) as reason:
         raise InputError(f"the provenance must be ready for JSON: {reason}") from None
     if path.suffix.lower() == ".png" and (array.ndim > 2 or array.dtype.itemsize > 2):
         path = path.with_suffix(".tif")
-    writer(path)(array, path, place or geometry(array.ndim), name, made)
-    if made is not None:
-        path.with_name(companion(path.name, "provenance.json")).write_text(made + "\n", encoding="utf-8")
+    writer(path)(array, path, place or geometry(array.ndim), name, provenance_json)
+    if provenance_json is not None:
+        beside = path.with_name(companion(path.name, "provenance.json"))
+        beside.write_text(provenance_json + "\n", encoding="utf-8")
     return path
 
 

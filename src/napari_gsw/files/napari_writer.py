@@ -49,10 +49,11 @@ def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:
 
 
 def _write(target: Path, data: Any, meta: Mapping[str, Any]) -> list[Path]:
+    """Write the labels, and their provenance and table where the layer has them; the paths of what was written."""
     labels = np.asarray(data[0] if meta.get("multiscale") or isinstance(data, Sequence) else data)
     provenance = (meta.get("metadata") or {}).get("napari-gsw")
     provenance = provenance if isinstance(provenance, Mapping) else None
-    written = [
+    paths = [
         write_labels(
             labels,
             target,
@@ -65,14 +66,14 @@ def _write(target: Path, data: Any, meta: Mapping[str, Any]) -> list[Path]:
         )
     ]
     if provenance is not None:
-        written.append(target.with_name(companion(target.name, "provenance.json")))
+        paths.append(target.with_name(companion(target.name, "provenance.json")))
     regions: Any = meta.get("features")
     if "index" in getattr(regions, "columns", ()) and len(regions):
         table = f"{stem(target)}.regions.csv"
         with output_folder(target.parent) as scratch:
             regions.to_csv(os.fspath(scratch / table), index=False)
-        written.append(target.with_name(table))
-    return written
+        paths.append(target.with_name(table))
+    return paths
 
 
 def layer_axes(names: Sequence[str] | None, ndim: int) -> str | None:

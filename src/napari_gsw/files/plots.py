@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage.color import lab2rgb
 
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.picture import picture
@@ -28,17 +29,26 @@ def middle(volume: NDArray[Any]) -> NDArray[Any]:
     return volume if volume.ndim == 2 else volume[len(volume) // 2]
 
 
-def shown(image: NDArray[Any], axes: str = "auto") -> NDArray[np.float64]:
-    """An image as RGB in 0..1, as a person would look at it: RGB as it is, anything else as grey."""
-    seen = picture(image, axes)
-    if seen.rgb:
-        rgb: NDArray[np.float64] = np.asarray(lab2rgb(seen.channels), dtype=np.float64)
+def as_rgb(image: NDArray[Any], axes: str = "auto") -> Floats:
+    """An image as a person would look at it: RGB as it is, anything else as grey, of a volume the middle slice.
+
+    Parameters
+    ----------
+    image, axes : as for :func:`napari_gsw.core.image.picture.picture`.
+
+    Returns
+    -------
+    (y, x, 3) float64 from 0 to 1.
+    """
+    checked_picture = picture(image, axes)
+    if checked_picture.rgb:
+        rgb: Floats = np.asarray(lab2rgb(checked_picture.channels), dtype=np.float64)
     else:
-        rgb = np.repeat(seen.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
+        rgb = np.repeat(checked_picture.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
     return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
 
 
-def palette(count: int) -> NDArray[np.float64]:
+def palette(count: int) -> Floats:
     """Colours of equal lightness whose hues are as far apart as the golden angle keeps them, (count, 3) in 0..1."""
     angle = 2.399963 * np.arange(count) + 0.6
     lightness = 62 + 14 * (np.arange(count) % 3 - 1)
@@ -47,13 +57,23 @@ def palette(count: int) -> NDArray[np.float64]:
 
 
 def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
-    """The image tinted by cluster, with fine white boundaries: (y, x, 3) uint8; of a lazy one every so many pixels."""
+    """The image tinted by label, with fine white boundaries.
+
+    Parameters
+    ----------
+    image, axes : as for :func:`napari_gsw.core.image.picture.picture`; of a lazy image every so many pixels are drawn.
+    labels : label image of the image's spatial shape; 0 is not tinted.
+
+    Returns
+    -------
+    (y, x, 3) uint8, of a volume the middle slice.
+    """
     if is_lazy(image):
-        whole = open_lazy(image, axes)
-        step = -(-max(whole.shape) // MOST_DRAWN)
-        image, axes, labels = whole.every(step), whole.axes, coarse(labels, step)
+        lazy_image = open_lazy(image, axes)
+        step = -(-max(lazy_image.shape) // MOST_DRAWN)
+        image, axes, labels = lazy_image.every(step), lazy_image.axes, coarse(labels, step)
     numbers, flat = np.unique(middle(labels), return_inverse=True)
-    base = shown(image, axes)
+    base = as_rgb(image, axes)
     colours = palette(len(numbers))[flat.reshape(base.shape[:2])]
     tinted = np.where(middle(labels)[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
     edge = np.zeros(base.shape[:2], bool)
@@ -72,6 +92,7 @@ def coarse(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
 
 
 def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
+    """The :func:`overlay` as a file."""
     import imageio.v3 as iio
 
     iio.imwrite(path, overlay(image, labels, axes))
@@ -87,11 +108,11 @@ def save_trace(traces: Sequence[Trace], path: Path) -> None:
     for trace, ink in zip(traces, inks, strict=True):
         upper.plot(trace.sweep, trace.log_posterior, color=ink, linewidth=1)
         lower.step(trace.sweep, trace.n_clusters, color=ink, linewidth=1, where="post")
-    first = max(traces, key=lambda t: t.log_posterior.max(initial=-np.inf))
-    if len(first.sweep):
-        best = int(np.argmax(first.log_posterior))
-        upper.plot(first.sweep[best], first.log_posterior[best], "o", color=MARK, markersize=5)
-        text = f"best {first.log_posterior[best]:,.1f} at sweep {first.sweep[best]:,}"
+    highest = max(traces, key=lambda t: t.log_posterior.max(initial=-np.inf))
+    if len(highest.sweep):
+        best = int(np.argmax(highest.log_posterior))
+        upper.plot(highest.sweep[best], highest.log_posterior[best], "o", color=MARK, markersize=5)
+        text = f"best {highest.log_posterior[best]:,.1f} at sweep {highest.sweep[best]:,}"
         upper.text(0.98, 0.06, text, color=MARK, ha="right", va="bottom", transform=upper.transAxes)
         # The climb of the first sweeps would flatten everything after it.
         late = np.concatenate([t.log_posterior[len(t.sweep) // 20 :] for t in traces])
@@ -122,8 +143,8 @@ def save_uncertainty(result: Result, path: Path) -> None:
         ("probability of a boundary", "uncertainty of a site (bits)"),
         strict=True,
     ):
-        drawn = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
+        heat_map = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
         axes.set_title(title if known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
         axes.set_axis_off()
-        figure.colorbar(drawn, ax=axes, shrink=0.8)
+        figure.colorbar(heat_map, ax=axes, shrink=0.8)
     figure.savefig(path, dpi=DPI)

@@ -10,6 +10,7 @@ import numpy as np
 import tifffile
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.human_boundary import human_boundary
 from napari_gsw.core.posterior.result import Result
@@ -19,7 +20,7 @@ from napari_gsw.files.zarr_files import write_values
 
 RANGE = ("coarsest", "finest", "farthest")
 # All that `write_posterior` may write.
-FILES = (
+POSTERIOR_FILES = (
     "entropy.tif",
     "boundary.tif",
     "contour.tif",
@@ -37,17 +38,26 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
     each pixel. contour.tif : the same as a hierarchy; what is above a threshold are closed boundaries. people.tif : the
     probability that a person draws a boundary there (colour or grey images of two dimensions). coarsest.tif,
     finest.tif, farthest.tif : clusters of the segmentations at the edge of the 95 % ball. posterior.json : R-hat,
-    effective samples, the ball's radius, in figures and in a sentence.
-    """
+    effective samples, the ball's radius, in figures and in a sentence. Beside lazy labels
+    the images are .zarr instead of .tif.
 
+    Parameters
+    ----------
+    image : that was segmented.
+    result : what was found of it.
+    folder : where the files go; it is there already.
+    labels_name : of the file of the labels, which all other names follow (:func:`~napari_gsw.files.labels.companion`).
+    """
     lazily = is_lazy(result.labels)
 
-    def put(name: str, values: NDArray[np.float32]) -> None:
-        file = folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+    def image_file(name: str) -> Path:
+        return folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+
+    def put(name: str, values: Floats32) -> None:
         if lazily:
-            write_values(values, file, geometry(values.ndim), name)
+            write_values(values, image_file(name), geometry(values.ndim), name)
         else:
-            tifffile.imwrite(file, values)
+            tifffile.imwrite(image_file(name), values)
 
     if result.summary.known:
         put("entropy", result.uncertainty)
@@ -58,22 +68,21 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
             put("people", human_boundary(image, result))
         for name in RANGE:
             clusters = result.problem.paint((result.summary.extremes[name] + 1).astype(np.uint32))
-            file = folder / companion(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
-            put_labels(clusters, file, name=name)
-    content = json.dumps(described(result), indent=2)
+            put_labels(clusters, image_file(name), name=name)
+    content = json.dumps(posterior_figures(result), indent=2)
     (folder / companion(labels_name, "posterior.json")).write_text(content + "\n", encoding="utf-8")
 
 
-def described(result: Result) -> dict[str, Any]:
+def posterior_figures(result: Result) -> dict[str, Any]:
     """The posterior in figures, ready for JSON; what is infinite or not known is null."""
-    found = result.diagnosis
+    diagnosis = result.diagnosis
     content: dict[str, Any] = {
-        "verdict": found.sentence,
-        "agree": found.agree,
-        "chains": found.chains,
-        "sweeps": found.sweeps,
-        "mixing": {name: {"r_hat": _number(m.r_hat), "ess": _number(m.ess)} for name, m in found.mixing.items()},
-        "edge_deviation": _number(found.edge_deviation),
+        "verdict": diagnosis.sentence,
+        "agree": diagnosis.agree,
+        "chains": diagnosis.chains,
+        "sweeps": diagnosis.sweeps,
+        "mixing": {name: {"r_hat": _number(m.r_hat), "ess": _number(m.ess)} for name, m in diagnosis.mixing.items()},
+        "edge_deviation": _number(diagnosis.edge_deviation),
         "clusters": result.n_clusters,
         "regions": result.n_regions,
     }

@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.result import Outcome, Result, Trace
 from napari_gsw.files import plots
 from napari_gsw.files.labels import companion, put_labels
-from napari_gsw.files.posterior import FILES, write_posterior
+from napari_gsw.files.posterior import POSTERIOR_FILES, write_posterior
+
+# Everything that may stand beside the labels, some of it on demand.
+COMPANIONS = (
+    "sites.tif", "sites.zarr", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png",
+    *POSTERIOR_FILES,
+)  # fmt: skip
+UINT16_MOST = np.iinfo(np.uint16).max
 
 
 @dataclass(frozen=True)
@@ -35,42 +43,55 @@ class Extras:
 
 
 def write_outcome(
-    image: NDArray[Any], axes: str, found: Outcome, folder: Path, labels_name: str, extras: Extras
+    image: NDArray[Any], axes: str, outcome: Outcome, folder: Path, labels_name: str, extras: Extras
 ) -> list[str]:
-    """Write what a method has found of an image into a folder that is scratch; returns remarks for the user."""
-    remarks = write_found(found.labels, found.provenance, folder, labels_name)
-    if found.result is not None:
-        remarks += write_chain(found.result, folder, labels_name, extras.sites)
+    """Write what a method has made of an image.
+
+    Parameters
+    ----------
+    image, axes : what was segmented.
+    outcome : labels, provenance and, of a method that samples, the result.
+    folder : scratch, to write into.
+    labels_name : as for :func:`write_labels_and_provenance`.
+    extras : what is written beside labels, provenance and trace.
+
+    Returns
+    -------
+    Remarks for the user, a sentence each.
+    """
+    remarks = write_labels_and_provenance(outcome.labels, outcome.provenance, folder, labels_name)
+    if outcome.result is not None:
+        remarks += write_chain(outcome.result, folder, labels_name, extras.sites)
         if extras.uncertainty:
-            write_posterior(image, found.result, folder, labels_name)
+            write_posterior(image, outcome.result, folder, labels_name)
     if extras.plot:
-        plots.save_overlay(image, found.labels, folder / companion(labels_name, "overlay.png"), axes)
-        if found.result is not None:
-            plots.save_trace(found.result.traces, folder / companion(labels_name, "trace.png"))
-            plots.save_uncertainty(found.result, folder / companion(labels_name, "uncertainty.png"))
+        plots.save_overlay(image, outcome.labels, folder / companion(labels_name, "overlay.png"), axes)
+        if outcome.result is not None:
+            plots.save_trace(outcome.result.traces, folder / companion(labels_name, "trace.png"))
+            plots.save_uncertainty(outcome.result, folder / companion(labels_name, "uncertainty.png"))
     return remarks
 
 
-PNG_MOST = np.iinfo(np.uint16).max
-
-
-def write_found(
-    labels: NDArray[Any], provenance: Mapping[str, Any], folder: Path, labels_name: str = "labels.tif"
+def write_labels_and_provenance(
+    labels: LabelImage, provenance: Mapping[str, Any], folder: Path, labels_name: str = "labels.tif"
 ) -> list[str]:
     """Write labels and what made them into a folder; returns remarks for the user.
 
     Parameters
     ----------
+    labels : label image, as :func:`napari_gsw.files.labels.write_labels` takes it; may be lazy.
+    provenance : what made the labels, ready for JSON.
+    folder : scratch, to write into.
     labels_name : ends in .tif or .png; PNG holds two dimensions of at most 16 bits. Unless its stem is ``labels``, the
         other files' names begin with it, so that several results can share a folder.
     """
     remarks = []
     if labels.dtype == np.uint32 and not is_lazy(labels):
         remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
-    written = put_labels(labels, folder / labels_name, provenance=provenance)
-    if written.name != labels_name:
-        what = "a volume" if labels.ndim > 2 else "32-bit labels"
-        remarks.append(f"PNG cannot hold {what}: written as {written.name}")
+    file = put_labels(labels, folder / labels_name, provenance=provenance)
+    if file.name != labels_name:
+        content = "a volume" if labels.ndim > 2 else "32-bit labels"
+        remarks.append(f"PNG cannot hold {content}: written as {file.name}")
     return remarks
 
 
@@ -78,34 +99,25 @@ def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", s
     """Write what stands beside the labels of a chain: its trace and, if asked for, its superpixels; returns remarks."""
     remarks = []
     if sites and result.problem.sites is not None:
-        wide = result.problem.n > PNG_MOST
+        wide = result.problem.n > UINT16_MOST
         if wide:
             remarks.append(f"{result.problem.n} sites are more than uint16 holds: the sites are written as uint32")
         numbers = np.arange(1, result.problem.n + 1, dtype=np.uint32 if wide else np.uint16)
-        image = result.problem.paint(numbers)
-        put_labels(
-            image, folder / companion(labels_name, "sites.zarr" if is_lazy(image) else "sites.tif"), name="sites"
-        )
+        site_image = result.problem.paint(numbers)
+        file = folder / companion(labels_name, "sites.zarr" if is_lazy(site_image) else "sites.tif")
+        put_labels(site_image, file, name="sites")
     write_trace(result.traces, folder / companion(labels_name, "trace.csv"))
     if np.isnan(result.snapshot.together).any():
         remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
 
 
-# What stands beside the labels, some of it on demand.
-COMPANIONS = ("sites.tif", "sites.zarr", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png")
-
-
 def write_trace(traces: Sequence[Trace], path: Path) -> None:
     """Write traces as CSV, one row a sweep, with every digit; of several chains with the chain's number first."""
-    many = len(traces) > 1
+    several = len(traces) > 1
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow((*(["chain"] if many else []), *Trace._fields))
+        table.writerow((*(["chain"] if several else []), *Trace._fields))
         for chain, trace in enumerate(traces):
             rows = zip(*(column.tolist() for column in trace), strict=True)
-            table.writerows(([chain, *row] if many else row) for row in rows)
-
-
-# Everything that may stand beside the labels.
-BESIDE = COMPANIONS + FILES
+            table.writerows(([chain, *row] if several else row) for row in rows)

@@ -27,6 +27,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
+    """Put a text into a file beside its place, and then into its place."""
     scratch = path.with_name(path.name + ".part")
     with writing(repr(str(path))):
         try:

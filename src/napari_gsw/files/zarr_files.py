@@ -1,4 +1,4 @@
-"""OME-Zarr in and out."""
+"""OME-Zarr in and out: label images and images of numbers, with coarser levels; and what others have stored."""
 
 from __future__ import annotations
 
@@ -14,83 +14,34 @@ from numpy.typing import NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.block_grid import grid_of
 from napari_gsw.core.image.lazy import group_axes, is_lazy, levels, mapped, read
-from napari_gsw.files.geometry import OME_ORDER, PIXEL, Geometry, ordered
+from napari_gsw.files.geometry import PIXEL, Geometry, ordered
 
 NGFF = "0.5"
-
-
+OME_ORDER = "TCZYX"
 # A viewer that shows a whole level at once should find one of about this many pixels along each axis.
 COARSEST = 512
-
-
 # Pixels of a lazy image that are written at a time.
-WRITTEN = 2**22
+WRITTEN_PIXELS = 2**22
 
 
-def write_zarr(labels: NDArray[Any], path: Path, place: Geometry, name: str, made: str | None) -> None:
-    """An OME-Zarr label image (NGFF 0.5): a group with the labels and, if they are large, coarser copies."""
-    told: dict[str, Any] = {"image-label": {"version": NGFF}}
-    _write_group(labels, path, place, name, told, {} if made is None else {"napari-gsw": json.loads(made)})
+def write_zarr(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
+    """An OME-Zarr label image (NGFF 0.5): a group with the labels and, if they are large, coarser copies.
+
+    Parameters
+    ----------
+    labels : 2D to 5D of an unsigned type; may be lazy.
+    path : a folder that is not there yet.
+    place : axes of the labels, and where their pixels lie.
+    name : of the image.
+    provenance : what made the labels, as JSON.
+    """
+    attributes = {} if provenance is None else {"napari-gsw": json.loads(provenance)}
+    _write_group(labels, path, place, name, {"image-label": {"version": NGFF}}, attributes)
 
 
 def write_values(values: NDArray[Any], path: Path, place: Geometry, name: str) -> None:
-    """An OME-Zarr image of numbers such as probabilities."""
+    """An OME-Zarr image of numbers such as probabilities; the parameters are those of :func:`write_zarr`."""
     _write_group(values, path, place, name, {}, {})
-
-
-def _write_group(
-    labels: NDArray[Any], path: Path, place: Geometry, name: str, ome: Mapping[str, Any], more: Mapping[str, Any]
-) -> None:
-    zarr = zarr_package()
-    labels, axes = ordered(labels, place.axes, OME_ORDER)
-    group = zarr.open_group(str(path), mode="w-", zarr_format=3)
-    datasets = []
-    most = 128 if "Z" in axes else 1024
-    for level, (step, array) in enumerate(_levels(labels, axes)):
-        chunks = tuple(min(most, n) if axis in "ZYX" else 1 for axis, n in zip(axes, array.shape, strict=True))
-        stored = group.create_array(
-            str(level), shape=array.shape, dtype=array.dtype, chunks=chunks, dimension_names=list(axes.lower())
-        )
-        _store(array, stored)
-        # A pixel of a coarser level is the one at the same place of the finest: the translation is the same.
-        moves: list[dict[str, Any]] = [{"type": "scale", "scale": [step[a] * place.size.get(a, 1.0) for a in axes]}]
-        if place.origin:
-            moves.append({"type": "translation", "translation": [place.origin[a] for a in axes]})
-        datasets.append({"path": str(level), "coordinateTransformations": moves})
-    image = {"name": name, "type": "nearest", "axes": [_ngff_axis(a, place) for a in axes], "datasets": datasets}
-    group.attrs.update({"ome": {"version": NGFF, "multiscales": [image], **ome}, **more})
-
-
-def _store(array: NDArray[Any], stored: Any) -> None:
-    """Write an array into zarr's; of a lazy one a few chunks are in memory at a time."""
-    if not is_lazy(array):
-        stored[...] = array
-        return
-    grid = grid_of(array.shape, stored.chunks, WRITTEN)
-
-    def write(part: tuple[slice, ...]) -> None:
-        stored[part] = read(array, part)
-
-    mapped(write, [(grid.inside(index),) for index in grid], lambda done: None)
-
-
-def _levels(labels: NDArray[Any], axes: str) -> Iterator[tuple[dict[str, int], NDArray[Any]]]:
-    """The labels, then every second pixel of them, and so on. Depth follows where it is as long as the sides are."""
-    step = dict.fromkeys(axes, 1)
-    while True:
-        yield step, labels
-        length = {axis: n for axis, n in zip(axes, labels.shape, strict=True) if axis in "ZYX"}
-        if max(length.values()) <= COARSEST:
-            return
-        halved = {axis for axis in length if axis != "Z" or length["Z"] > COARSEST}
-        labels = labels[tuple(slice(None, None, 2 if axis in halved else 1) for axis in axes)]
-        step = {axis: n * (2 if axis in halved else 1) for axis, n in step.items()}
-
-
-def _ngff_axis(axis: str, place: Geometry) -> dict[str, str]:
-    told = {"name": axis.lower(), "type": {"T": "time", "C": "channel"}.get(axis, "space")}
-    unit = place.unit.get(axis, PIXEL)
-    return told if unit == PIXEL else told | {"unit": unit}  # NGFF knows no pixels: no unit says the same
 
 
 def zarr_package() -> Any:
@@ -110,8 +61,8 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
 def is_label_zarr(path: Path) -> bool:
     """Whether a folder is an OME-Zarr label image such as :func:`write_zarr` makes."""
     try:
-        found = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
-        return found["node_type"] == "group" and "image-label" in found["attributes"]["ome"]
+        node = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+        return node["node_type"] == "group" and "image-label" in node["attributes"]["ome"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -122,7 +73,7 @@ def open_zarr(path: str | os.PathLike[str]) -> Any:
 
 
 def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
-    """A zarr array, or the finest level of an OME-Zarr image, and its axes (``auto`` if unknown)."""
+    """A zarr array, or the finest level of an OME-Zarr image, all of it, and its axes (``auto`` if unknown)."""
     node = open_zarr(path)
     try:
         finest = levels(node)[0]
@@ -130,3 +81,59 @@ def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
         raise ValueError(str(reason)) from None
     letters = group_axes(node)
     return np.asarray(finest[...]), letters if letters is not None and len(letters) == finest.ndim else "auto"
+
+
+def _write_group(
+    values: NDArray[Any], path: Path, place: Geometry, name: str, ome: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> None:
+    """A group with all levels; `ome` are further entries of its OME attributes, `attributes` stand beside them."""
+    zarr = zarr_package()
+    values, axes = ordered(values, place.axes, OME_ORDER)
+    group = zarr.open_group(str(path), mode="w-", zarr_format=3)
+    datasets = []
+    most = 128 if "Z" in axes else 1024
+    for level, (step, array) in enumerate(_levels(values, axes)):
+        chunks = tuple(min(most, n) if axis in "ZYX" else 1 for axis, n in zip(axes, array.shape, strict=True))
+        zarr_array = group.create_array(
+            str(level), shape=array.shape, dtype=array.dtype, chunks=chunks, dimension_names=list(axes.lower())
+        )
+        _store(array, zarr_array)
+        # A pixel of a coarser level is the one at the same place of the finest: the translation is the same.
+        moves: list[dict[str, Any]] = [{"type": "scale", "scale": [step[a] * place.size.get(a, 1.0) for a in axes]}]
+        if place.origin:
+            moves.append({"type": "translation", "translation": [place.origin[a] for a in axes]})
+        datasets.append({"path": str(level), "coordinateTransformations": moves})
+    image = {"name": name, "type": "nearest", "axes": [_ngff_axis(a, place) for a in axes], "datasets": datasets}
+    group.attrs.update({"ome": {"version": NGFF, "multiscales": [image], **ome}, **attributes})
+
+
+def _store(array: NDArray[Any], zarr_array: Any) -> None:
+    """Write an array into zarr's; of a lazy one a few chunks are in memory at a time."""
+    if not is_lazy(array):
+        zarr_array[...] = array
+        return
+    grid = grid_of(array.shape, zarr_array.chunks, WRITTEN_PIXELS)
+
+    def write(part: tuple[slice, ...]) -> None:
+        zarr_array[part] = read(array, part)
+
+    mapped(write, [(grid.inside(index),) for index in grid], lambda done: None)
+
+
+def _levels(values: NDArray[Any], axes: str) -> Iterator[tuple[dict[str, int], NDArray[Any]]]:
+    """The values, then every second pixel of them, and so on. Depth follows where it is as long as the sides are."""
+    step = dict.fromkeys(axes, 1)
+    while True:
+        yield step, values
+        length = {axis: n for axis, n in zip(axes, values.shape, strict=True) if axis in "ZYX"}
+        if max(length.values()) <= COARSEST:
+            return
+        halved = {axis for axis in length if axis != "Z" or length["Z"] > COARSEST}
+        values = values[tuple(slice(None, None, 2 if axis in halved else 1) for axis in axes)]
+        step = {axis: n * (2 if axis in halved else 1) for axis, n in step.items()}
+
+
+def _ngff_axis(axis: str, place: Geometry) -> dict[str, str]:
+    entry = {"name": axis.lower(), "type": {"T": "time", "C": "channel"}.get(axis, "space")}
+    unit = place.unit.get(axis, PIXEL)
+    return entry if unit == PIXEL else entry | {"unit": unit}  # NGFF knows no pixels: no unit says the same

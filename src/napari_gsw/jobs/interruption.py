@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 # A signal belongs to the process, and so does the note of it.
-_asked = threading.Event()
+_interrupted = threading.Event()
 
 
 @contextmanager
@@ -27,21 +27,21 @@ def deferred() -> Iterator[None]:
         yield
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if _asked.is_set():
+    def note_signal(number: int, frame: FrameType | None) -> None:
+        if _interrupted.is_set():
             raise KeyboardInterrupt
-        _asked.set()
+        _interrupted.set()
 
-    _asked.clear()
-    before = signal.signal(signal.SIGINT, note)
+    _interrupted.clear()
+    handler = signal.signal(signal.SIGINT, note_signal)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before or signal.default_int_handler)
-        _asked.clear()
+        signal.signal(signal.SIGINT, handler or signal.default_int_handler)
+        _interrupted.clear()
 
 
 def check(*_: object) -> None:
     """Interrupt here if Ctrl+C was noted; takes what a report takes, to be given as one."""
-    if _asked.is_set():
+    if _interrupted.is_set():
         raise KeyboardInterrupt

@@ -1,8 +1,8 @@
 """Processes that do one job at a time, each for itself: one that dies takes nobody else's job with it.
 
 A worker is a fresh process (spawned, so that it shares nothing but what it is sent) at the other end of a pipe. It says
-that it is ready, and then answers each job with its outcome. What the system does to it, it does to its pipe: a worker
-that was killed is one whose pipe has ended.
+that it is ready, and then answers each job with what its work returned. What the system does to it, it does to its
+pipe: a worker that was killed is one whose pipe has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRACE = 5.0
 SPAWN = multiprocessing.get_context("spawn")
 
 
-class Died(Exception):
+class WorkerDied(Exception):
     """The process of a worker has ended without a word."""
 
 
@@ -32,39 +32,42 @@ class Worker:
 
     Attributes
     ----------
-    ear : our end of the pipe; readable when there is something to hear.
-    name : of the job at hand; None if there is none.
+    pipe : our end of it; readable when there is a message.
+    job : name of the job at hand; None if there is none.
     ready : whether it has begun: until then it is importing.
+    process : the process itself.
     """
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
-        self.ear, other = SPAWN.Pipe()
-        self.name: str | None = None
+        self.pipe, far_end = SPAWN.Pipe()
+        self.job: str | None = None
         self.ready = False
         # A daemon, so that a program that ends in a hurry does not wait for it.
-        self.process = SPAWN.Process(target=_serve, args=(other, work), daemon=True)
+        self.process = SPAWN.Process(target=_serve, args=(far_end, work), daemon=True)
         self.process.start()
-        other.close()  # or the pipe would not end with the process
+        far_end.close()  # or the pipe would not end with the process
 
-    def give(self, name: str, value: Any) -> None:
-        self.name = name
+    def send(self, job: str, value: Any) -> None:
+        """Let it work on a job: its name, and the value that the work needs."""
+        self.job = job
         with suppress(OSError):  # it is dead already, which its pipe will tell to whoever listens
-            self.ear.send(value)
+            self.pipe.send(value)
 
-    def hear(self) -> Any:
-        """The next message; :class:`Died` if there will be none."""
+    def receive(self) -> Any:
+        """The next message; :class:`WorkerDied` if there will be none."""
         try:
-            return self.ear.recv()
+            return self.pipe.recv()
         except (EOFError, OSError):
-            raise Died from None
+            raise WorkerDied from None
 
     def dismiss(self) -> None:
         """Tell the process to end; a job at hand stays unfinished."""
-        if self.name is not None:
+        if self.job is not None:
             self.process.terminate()
-        self.ear.close()
+        self.pipe.close()
 
     def await_end(self) -> None:
+        """Wait until the process has ended; one that does not end by itself is killed."""
         self.process.join(GRACE)
         if self.process.is_alive():
             self.process.kill()
@@ -73,51 +76,53 @@ class Worker:
 
 
 def parallel(
-    work: Callable[[Any], Any], jobs: Mapping[str, Any], count: int, died: Callable[[], Any]
+    work: Callable[[Any], Any], jobs: Mapping[str, Any], count: int, answer_if_died: Callable[[], Any]
 ) -> Iterator[tuple[str, Any]]:
-    """(name, what `work` returned) for each job as they come, from `count` processes at most.
+    """The name of each job and what `work` returned of it, as they come.
 
     Parameters
     ----------
     work : a function of a module, which does not raise.
-    died : makes the outcome of a job whose process has died; another process takes its place.
+    jobs : name -> what the work needs.
+    count : processes at a time, at most.
+    answer_if_died : makes the answer of a job whose process has died; another process takes its place.
     """
     queue = iter(jobs.items())
     workers: list[Worker] = []
-    begun = False
+    any_ready = False
     with _one_thread_each():
         try:
             for name, value in islice(queue, count):
                 workers.append(Worker(work))
-                workers[-1].give(name, value)
-            while busy := {w.ear: w for w in workers if w.name is not None}:
-                for ear in wait(list(busy)):
-                    worker = busy[ear]  # type: ignore[index]
+                workers[-1].send(name, value)
+            while busy := {w.pipe: w for w in workers if w.job is not None}:
+                for pipe in wait(list(busy)):
+                    worker = busy[pipe]  # type: ignore[index]
                     try:
-                        outcome = worker.hear()
-                    except Died:
-                        if not begun:
+                        answer = worker.receive()
+                    except WorkerDied:
+                        if not any_ready:
                             raise InputError(
                                 "no process could be started; in a script, what calls this must stand below "
                                 "if __name__ == '__main__':, and jobs=1 needs no process"
                             ) from None
-                        outcome = died()
+                        answer = answer_if_died()
                         workers.remove(worker)
                         worker.dismiss()
                         worker.await_end()
                     else:
-                        begun = True
+                        any_ready = True
                         if not worker.ready:
                             worker.ready = True
                             continue
-                    name = str(worker.name)
-                    worker.name = None
+                    name = str(worker.job)
+                    worker.job = None
                     for next_name, value in islice(queue, 1):
                         if worker not in workers:
                             worker = Worker(work)
                             workers.append(worker)
-                        worker.give(next_name, value)
-                    yield name, outcome
+                        worker.send(next_name, value)
+                    yield name, answer
         finally:
             for worker in workers:
                 worker.dismiss()
@@ -125,13 +130,13 @@ def parallel(
                 worker.await_end()
 
 
-def _serve(ear: Connection, work: Callable[[Any], Any]) -> None:
+def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
     """The life of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the process that hands out the work
     try:
-        ear.send(None)
+        pipe.send(None)
         while True:
-            ear.send(work(ear.recv()))
+            pipe.send(work(pipe.recv()))
     except (EOFError, OSError):
         return  # whoever handed out the work is gone
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+# What a job gives back: a dictionary that JSON can hold.
 Row = dict[str, Any]
-
-
+# What does a job: a function of whatever the job needs.
 Work = Callable[[Any], Row]
 
 
@@ -40,21 +40,34 @@ class Failure(NamedTuple):
     again: bool = False
 
 
+# Whatever does the jobs: the work and the jobs by name in; the name of each and what it gave out, as they come.
+Engine = Callable[[Work, Mapping[str, Any]], Generator[tuple[str, Row | Failure]]]
+
+
 class JobOutcome(NamedTuple):
-    """What became of a job, and how many tries it took."""
+    """What became of a job.
+
+    Attributes
+    ----------
+    name : of the job.
+    row_or_failure : what it gave back, or why it gave nothing.
+    attempts : how many tries it took.
+    """
 
     name: str
-    outcome: Row | Failure
+    row_or_failure: Row | Failure
     attempts: int
-
-
-# Whatever does the jobs: the work and the jobs in, the outcome of each job out, as they come.
-Engine = Callable[[Work, Mapping[str, Any]], Generator[tuple[str, Row | Failure]]]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What became of the jobs: a row for each that was done, and why the others were not, by name."""
+    """What became of all jobs.
+
+    Attributes
+    ----------
+    done : a row for each job that was done, by its name.
+    failed : why the others were not, by name.
+    """
 
     done: Mapping[str, Row]
     failed: Mapping[str, str]

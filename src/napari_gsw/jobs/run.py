@@ -1,8 +1,7 @@
 """Many independent jobs: in parallel, with a bar, and such that a stopped run goes on where it was.
 
-A job is a name and whatever its work needs; its row is a dictionary that JSON can hold. Rows go into a journal, one
-line each, as they come. The journal's name holds a digest of everything the rows depend on, so that rows of other
-settings, or of another version of the package, are never taken for these.
+A job is a name and whatever its work needs; its row is a dictionary that JSON can hold. Rows go into a journal
+(:mod:`napari_gsw.jobs.journal`) as they come, and what it holds already is not done again.
 
 What has failed for a reason that may pass (a file server that hiccups, a process that was killed) is tried again when
 all the others are through; what the user has to mend is not.
@@ -20,7 +19,7 @@ from typing import Any
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.jobs import interruption
-from napari_gsw.jobs.journal import Journal, stamp
+from napari_gsw.jobs.journal import Journal, stamp_of
 from napari_gsw.jobs.processes import parallel
 from napari_gsw.jobs.records import Engine, Failure, JobOptions, JobOutcome, Row, Rows, Work
 
@@ -36,18 +35,27 @@ def run_jobs(
     title: str,
     work: Work,
     jobs: Mapping[str, Any],
-    depends: Mapping[str, Any],
-    manner: JobOptions,
+    depends_on: Mapping[str, Any],
+    options: JobOptions,
     files: Mapping[str, Sequence[Path]] | None = None,
 ) -> Rows:
-    """Do the jobs that the journal does not hold yet; the parameters are those of :func:`each_job`."""
+    """Do the jobs that the journal does not hold yet.
+
+    Parameters
+    ----------
+    title, work, jobs, depends_on, options, files : as for :func:`each_job`.
+
+    Returns
+    -------
+    The rows of all jobs and the reasons of those that failed, in the order of the jobs.
+    """
     done: dict[str, Row] = {}
     failed: dict[str, str] = {}
-    for name, outcome, _ in each_job(title, work, jobs, depends, manner, files):
-        if isinstance(outcome, Failure):
-            failed[name] = outcome.reason
+    for name, row_or_failure, _ in each_job(title, work, jobs, depends_on, options, files):
+        if isinstance(row_or_failure, Failure):
+            failed[name] = row_or_failure.reason
         else:
-            done[name] = outcome
+            done[name] = row_or_failure
     return Rows({n: done[n] for n in jobs if n in done}, {n: failed[n] for n in jobs if n in failed})
 
 
@@ -55,8 +63,8 @@ def each_job(
     title: str,
     work: Work,
     jobs: Mapping[str, Any],
-    depends: Mapping[str, Any],
-    manner: JobOptions,
+    depends_on: Mapping[str, Any],
+    options: JobOptions,
     files: Mapping[str, Sequence[Path]] | None = None,
     *,
     engine: Engine | None = None,
@@ -69,63 +77,44 @@ def each_job(
     title : names the journal and the bar; a word.
     work : called with each job's value, in another process; so it is a function of a module.
     jobs : name -> what the work needs.
-    depends : all that the rows depend on besides, ready for JSON.
+    depends_on : all that the rows depend on besides, ready for JSON.
+    options : where the results go, and how the jobs are run.
     files : name -> the files that a job reads; a row is made again when they have changed.
-    engine : what does the jobs; by default as many processes as the manner says.
+    engine : what does the jobs; by default as many processes as the options say.
     holds : whether a row of the journal still holds, beyond that: that what it tells of is still there, say.
     """
-    journal = Journal.of(title, depends, manner)
-    stamps = {name: stamp(*files[name]) for name in jobs} if files else dict.fromkeys(jobs)
-    failed = 0
-    kept = []
-    for name, (told, made_of) in journal.read().items():
-        current = name in jobs and made_of == stamps[name]
-        if current and not isinstance(told.outcome, Failure) and (holds is None or holds(name, told.outcome)):
-            kept.append(told)
-    done = len(kept)
-    with _bar(title, len(jobs), done, manner) as bar:
-        yield from kept
-        names = {told.name for told in kept}
-        left = {name: value for name, value in jobs.items() if name not in names}
+    journal = Journal.of(title, depends_on, options)
+    stamps = {name: stamp_of(*files[name]) for name in jobs} if files else dict.fromkeys(jobs)
+    kept: dict[str, JobOutcome] = {}
+    for name, (outcome, stamp) in journal.read().items():
+        row = outcome.row_or_failure
+        current = name in jobs and stamp == stamps[name]
+        if current and not isinstance(row, Failure) and (holds is None or holds(name, row)):
+            kept[name] = outcome
+    done, failed = len(kept), 0
+    with _progress_bar(title, len(jobs), done, options) as bar:
+        yield from kept.values()
+        left = {name: value for name, value in jobs.items() if name not in kept}
         attempts = dict.fromkeys(left, 0)
         while left:
             again: dict[str, Any] = {}
-            with closing((engine or partial(_results, workers=manner.jobs))(work, left)) as results:
-                for name, outcome in results:
+            with closing((engine or partial(_run_on_this_machine, workers=options.jobs))(work, left)) as answers:
+                for name, row_or_failure in answers:
                     attempts[name] += 1
-                    if isinstance(outcome, Failure):
-                        if outcome.again and attempts[name] <= manner.retries:
+                    outcome = JobOutcome(name, row_or_failure, attempts[name])
+                    if isinstance(row_or_failure, Failure):
+                        if row_or_failure.again and attempts[name] <= options.retries:
                             again[name] = left[name]
                             continue
                         failed += 1
-                        bar.write(f"napari-gsw: {name} skipped: {outcome.reason}", file=sys.stderr)
-                        told = JobOutcome(name, outcome, attempts[name])
+                        bar.write(f"napari-gsw: {name} skipped: {row_or_failure.reason}", file=sys.stderr)
                     else:
-                        told = journal.add(JobOutcome(name, outcome, attempts[name]), stamps[name])
+                        outcome = journal.add(outcome, stamps[name])
                         done += 1
                     bar.set_postfix_str(f"{done} done, {failed} failed", refresh=False)
                     bar.update()
-                    yield told
+                    yield outcome
             left = again
-
-
-@contextmanager
-def _bar(title: str, total: int, initial: int, manner: JobOptions) -> Iterator[Any]:
-    from tqdm import tqdm
-
-    with tqdm(total=total, initial=initial, desc=title, disable=manner.quiet, dynamic_ncols=True) as bar:
-        yield bar
-
-
-def _results(work: Work, jobs: Mapping[str, Any], workers: int) -> Generator[tuple[str, Row | Failure]]:
-    """The outcome of each job, as they come: from this process, or from several others."""
-    if workers == 1:
-        with interruption.deferred():
-            for name, value in jobs.items():
-                yield name, guarded(work, value)
-                interruption.check()
-    else:
-        yield from parallel(partial(guarded, work), jobs, workers, partial(Failure, DIED, True))
 
 
 def guarded(work: Callable[..., Any], *values: Any) -> Any | Failure:
@@ -145,7 +134,12 @@ def guarded(work: Callable[..., Any], *values: Any) -> Any | Failure:
     except MemoryError as reason:
         return Failure(f"out of memory: {_line(reason)}", True)  # when the others are through there may be more
     except Exception as reason:
-        return Failure(f"a defect of the program: {type(reason).__name__}: {_line(reason)}")
+        return defect(reason)
+
+
+def defect(reason: BaseException) -> Failure:
+    """The failure of a job by an exception that no user can cause."""
+    return Failure(f"a defect of the program: {type(reason).__name__}: {_line(reason)}")
 
 
 def may_pass(reason: BaseException | None) -> bool:
@@ -156,5 +150,25 @@ def may_pass(reason: BaseException | None) -> bool:
     return isinstance(reason, OSError) and reason.errno is not None and reason.errno not in LASTING
 
 
+def _run_on_this_machine(work: Work, jobs: Mapping[str, Any], workers: int) -> Generator[tuple[str, Row | Failure]]:
+    """The engine without a cluster: the jobs one by one in this process, or in several others."""
+    if workers == 1:
+        with interruption.deferred():
+            for name, value in jobs.items():
+                yield name, guarded(work, value)
+                interruption.check()
+    else:
+        yield from parallel(partial(guarded, work), jobs, workers, partial(Failure, DIED, True))
+
+
+@contextmanager
+def _progress_bar(title: str, total: int, initial: int, options: JobOptions) -> Iterator[Any]:
+    from tqdm import tqdm
+
+    with tqdm(total=total, initial=initial, desc=title, disable=options.quiet, dynamic_ncols=True) as bar:
+        yield bar
+
+
 def _line(reason: BaseException) -> str:
+    """The message of an exception as one line."""
     return " ".join(str(reason).split())

@@ -1,0 +1,4 @@
+"""The methods by name: ours, and those it is compared with, behind one way to call them (:mod:`.registry`).
+
+What lives here imports the core and the files.
+"""

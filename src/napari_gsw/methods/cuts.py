@@ -42,14 +42,14 @@ def parts(n: int, edges: NDArray[np.integer], tie: Floats, threshold: float, rng
 
     Returns
     -------
-    (n,) part of each node, 0..k-1.
+    (n,) int64 part of each node, 0..k-1.
     """
-    kept = tie >= WEAKEST
-    left, right = edges[kept].T
-    half = coo_array((tie[kept], (left, right)), shape=(n, n)).tocsr()
+    strong = tie >= WEAKEST
+    left, right = edges[strong].T
+    half = coo_array((tie[strong], (left, right)), shape=(n, n)).tocsr()
     graph = csr_array(half + half.T + eye_array(n))
     part = np.empty(n, np.int64)
-    found = 0
+    n_parts = 0
     waiting = [np.arange(n)]
     while waiting:
         nodes = waiting.pop()
@@ -63,13 +63,23 @@ def parts(n: int, edges: NDArray[np.integer], tie: Floats, threshold: float, rng
             order = np.argsort(piece, kind="stable")
             waiting += np.split(nodes[order], np.cumsum(np.bincount(piece))[:-1])
         else:
-            part[nodes] = found
-            found += 1
+            part[nodes] = n_parts
+            n_parts += 1
     return part
 
 
 def second_vector(graph: csr_array[Any], rng: np.random.Generator) -> Floats:
-    """(n,) the second generalized eigenvector of D - W, for which similar values mean closely tied nodes."""
+    """The second generalized eigenvector of D - W, for which similar values mean closely tied nodes.
+
+    Parameters
+    ----------
+    graph : (n, n) symmetric weights W of a connected graph; D has their sums on its diagonal.
+    rng : for the vector that an iteration starts from.
+
+    Returns
+    -------
+    (n,) float64.
+    """
     n = graph.shape[0]
     root: Floats = 1 / np.sqrt(graph.sum(axis=0))
     scaled = diags_array(root)
@@ -84,7 +94,17 @@ def second_vector(graph: csr_array[Any], rng: np.random.Generator) -> Floats:
 
 
 def cheapest_cut(graph: csr_array[Any], values: Floats) -> tuple[Mask, float]:
-    """The cut between small and large values that costs least: the nodes on its one side, (n,), and the cost."""
+    """The cut between small and large values that costs least.
+
+    Parameters
+    ----------
+    graph : (n, n) symmetric weights.
+    values : (n,) by which the nodes are sorted.
+
+    Returns
+    -------
+    (n,) bool, the nodes on the one side, and the cost of the cut.
+    """
     n = len(values)
     order = np.argsort(values, kind="stable")
     rank = np.empty(n, np.int64)
@@ -93,8 +113,8 @@ def cheapest_cut(graph: csr_array[Any], values: Floats) -> tuple[Mask, float]:
     start, stop = rank[ends.row], rank[ends.col]
     once = start < stop
     # An edge is cut after every rank from that of its one end to the one before its other end.
-    opened = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
-    cut = np.cumsum(opened)[:-1]
+    change = np.bincount(start[once], ends.data[once], n) - np.bincount(stop[once], ends.data[once], n)
+    cut = np.cumsum(change)[:-1]
     below = np.cumsum(graph.sum(axis=0)[order])
     cost = cut / below[:-1] + cut / (below[-1] - below[:-1])
     best = int(np.argmin(cost))

@@ -57,7 +57,7 @@ def felzenszwalb(image: ArrayLike, options: Felzenszwalb = DEFAULT, axes: str = 
     """
     # scikit-image divides its scale by 255, which gives it the authors' meaning for colours from 0 to 1 and no others.
     colours = samples(image, axes, "Felzenszwalb")
-    found = segmentation.felzenszwalb(
+    regions = segmentation.felzenszwalb(
         colours, scale=options.scale, sigma=options.sigma, min_size=options.min_size, channel_axis=-1
     )
-    return numbered(found)
+    return numbered(regions)

@@ -38,16 +38,16 @@ class Regions:
     def distance(self) -> Floats:
         """(m,) Euclidean distance of the mean colours along each edge."""
         mean = self.total / self.size[:, np.newaxis]
-        apart: Floats = np.linalg.norm(mean[self.edges[:, 0]] - mean[self.edges[:, 1]], axis=1)
-        return apart
+        norm: Floats = np.linalg.norm(mean[self.edges[:, 0]] - mean[self.edges[:, 1]], axis=1)
+        return norm
 
     def joined(self, chosen: Mask) -> Regions:
         """The regions after all edges that are `chosen`, (m,), have been closed."""
         n = len(self.size)
         ends = self.edges[chosen]
         closed = coo_array((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), shape=(n, n))
-        count, found = connected_components(closed, directed=False)
-        part: Longs = found.astype(np.int64)
+        count, components = connected_components(closed, directed=False)
+        part: Longs = components.astype(np.int64)
         edges = np.sort(part[self.edges], axis=1)
         edges = edges[edges[:, 0] < edges[:, 1]]
         key = np.unique(edges[:, 0] * count + edges[:, 1])
@@ -60,7 +60,12 @@ class Regions:
 
 
 def pixels(colours: NDArray[np.generic]) -> Regions:
-    """Every pixel of (Y, X, C) colours as a region of its own."""
+    """Every pixel as a region of its own.
+
+    Parameters
+    ----------
+    colours : (Y, X, C) of any type.
+    """
     number = np.arange(colours.shape[0] * colours.shape[1]).reshape(colours.shape[:2])
     right = np.stack((number[:, :-1].ravel(), number[:, 1:].ravel()), axis=1)
     down = np.stack((number[:-1].ravel(), number[1:].ravel()), axis=1)

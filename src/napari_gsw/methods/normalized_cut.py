@@ -68,9 +68,9 @@ def normalized_cut(
     -------
     (\\*shape,) int32, regions 1..k in the order of their first pixel. A region need not be connected.
     """
-    seen = picture(image, axes)
-    sites = superpixels(seen, Settings(site_size=options.site_size))
-    graph = region_graph(seen, sites)
+    checked_picture = picture(image, axes)
+    sites = superpixels(checked_picture, Settings(site_size=options.site_size))
+    graph = region_graph(checked_picture, sites)
     tie = np.exp(-np.square(graph.difference / options.colour))
     part = parts(graph.n, graph.edges, tie, options.threshold, np.random.default_rng(seed))
     return numbered(part[sites - 1])

@@ -14,9 +14,8 @@ from napari_gsw.core.image.picture import channels_last, guess_axes, picture, un
 def samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
     """The red, green and blue of an image in two dimensions, from 0 to 1.
 
-    Types and ranges are those of :func:`~napari_gsw.core.image.picture.picture` for RGB.
-    A grey image is one of three equal
-    channels here and is not stretched, so that it makes no difference how it was saved.
+    Types and ranges are those of :func:`~napari_gsw.core.image.picture.picture` for RGB. A grey image is one of three
+    equal channels here and is not stretched, so that it makes no difference how it was saved.
 
     Parameters
     ----------
@@ -45,6 +44,16 @@ def samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
 def numbered(labels: NDArray[Any]) -> NDArray[np.int32]:
     """The same regions with the numbers 1..k in the order of their first pixel.
 
+    Parameters
+    ----------
+    labels : label image of any shape and type.
+
+    Returns
+    -------
+    (\\*shape,) int32.
+
+    Examples
+    --------
     >>> numbered(np.array([[7, 7, 0], [7, 3, 0]]))
     array([[1, 1, 2],
            [1, 3, 2]], dtype=int32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,18 @@ METHODS: Mapping[str, Method] = {
     "felzenszwalb": Method("scikit-image's graph-based segmentation", Felzenszwalb, False),
     "normalized-cut": Method("normalized cut of the graph of superpixels", NormalizedCut, False),
 }
+# The label images that a method takes beside the image.
+ARRAYS: Mapping[str, tuple[str, ...]] = {
+    "gsw": ("sites", "mask", "seeds", "init"),
+    "rdd-crp": ("sites", "mask"),
+    "dd-crp": ("sites", "mask"),
+}
+# The methods that are one call: image, options, axes, seed -> labels.
+ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
+    "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
+    "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
+    "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
+}
 
 
 @dataclass(frozen=True)
@@ -71,34 +83,47 @@ class Choice:
         own = {} if self.options is None else self.options.to_dict()
         return {"method": self.method, **(self.settings.to_dict() if METHODS[self.method].samples else {}), **own}
 
+    def with_axes(self, axes: str) -> Choice:
+        """The same choice for an image whose file tells the order of its axes; an order that was chosen stays."""
+        if self.settings.axes != "auto":
+            return self
+        return replace(self, settings=self.settings.replace(axes=axes))
+
 
 def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapping[str, Any] | None = None) -> Choice:
     """A method by name, with a preset and single settings changed; a setting of the method's own goes first.
 
+    Examples
+    --------
     >>> choose("rdd-crp", "paper", {"gamma": 0.1, "evidence": 5}).to_dict()["gamma"]
     0.1
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
-    kind = METHODS[method]
-    mine = {} if kind.options is None else dict(kind.options.declarations())
-    own = {name: value for name, value in (changes or {}).items() if name in mine}
-    rest = {name: value for name, value in (changes or {}).items() if name not in mine}
-    for name in rest:
-        if not kind.samples and name != "axes":
-            raise InputError(f"{method} has no setting {name!r}; it has {', '.join(mine)}")
-    return Choice(method, preset(preset_name, **rest), None if kind.options is None else kind.options(**own))
+    options, samples = METHODS[method].options, METHODS[method].samples
+    own_names = () if options is None else tuple(options.declarations())
+    own = {name: value for name, value in (changes or {}).items() if name in own_names}
+    shared = {name: value for name, value in (changes or {}).items() if name not in own_names}
+    for name in shared:
+        if not samples and name != "axes":
+            raise InputError(f"{method} has no setting {name!r}; it has {', '.join(own_names)}")
+    return Choice(method, preset(preset_name, **shared), None if options is None else options(**own))
 
 
-def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report | None = None, **given: Any) -> Outcome:
+def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report | None = None, **arrays: Any) -> Outcome:
     """Segment an image by any method.
 
     Parameters
     ----------
+    image : array, as for :func:`napari_gsw.core.image.picture.picture`.
     choice : as :func:`choose` makes it.
     seed : of the methods that draw random numbers.
     report : as for :func:`napari_gsw.segment`.
-    given : arrays such as ``sites`` and ``mask``, for the methods that take them.
+    arrays : label images such as ``sites`` and ``mask``, for the methods that take them.
+
+    Returns
+    -------
+    The label image and what made it; of a method that samples also its result.
 
     Examples
     --------
@@ -106,30 +131,40 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
     >>> int(segment(stripes, choose("normalized-cut", changes={"site_size": 40})).labels.max())
     4
     """
-    takes = {"gsw": ("sites", "mask", "seeds", "init"), "rdd-crp": ("sites", "mask"), "dd-crp": ("sites", "mask")}
-    for name in given:
-        if name not in takes.get(choice.method, ()):
+    for name in arrays:
+        if name not in ARRAYS.get(choice.method, ()):
             raise InputError(f"{choice.method} takes no {name}")
     settings, options = choice.settings, choice.options
     if METHODS[choice.method].samples:
-        found = (
-            crp.segment(image, settings, options, seed, report=report, **given)
+        result = (
+            crp.segment(image, settings, options, seed, report=report, **arrays)
             if isinstance(options, crp.DdCrp)
-            else segment_by_gsw(image, settings, seed=seed, report=report, **given)
+            else segment_by_gsw(image, settings, seed=seed, report=report, **arrays)
         )
-        return Outcome(found.labels, found.provenance, found)
+        return Outcome(result.labels, result.provenance, result)
     if report:
         report(Stage(choice.method), None)
-    labels = _WHOLE[choice.method](image, options, settings.axes, seed)
+    labels = ONE_CALL[choice.method](image, options, settings.axes, seed)
     return Outcome(labels, _provenance(image, choice, seed, labels), None)
 
 
-# The methods that are one call: image, options, axes, seed -> labels.
-_WHOLE: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
-    "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
-    "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
-    "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
-}
+def image_of(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
+    """The image of a file for a method.
+
+    Parameters
+    ----------
+    path : as for :func:`napari_gsw.files.images.open_image`.
+    choice : the method and its settings.
+
+    Returns
+    -------
+    The array and the order of its axes; lazy only where it is to be worked on in blocks.
+    """
+    image, axes = open_image(path)
+    if not is_lazy(image):
+        return image, axes
+    grid = open_lazy(image, choice.settings.axes).grid(choice.settings.block_pixels)
+    return (image, axes) if choice.method == "gsw" and len(grid) > 1 else read_image(path)
 
 
 def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: LabelImage) -> dict[str, Any]:
@@ -144,12 +179,3 @@ def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: LabelImage)
         "seed": seed,
         "regions": len(np.unique(labels)),
     }  # fmt: skip
-
-
-def image_of(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
-    """An image and the order of its axes; lazy only where it is to be worked on in blocks."""
-    image, axes = open_image(path)
-    if not is_lazy(image):
-        return image, axes
-    grid = open_lazy(image, choice.settings.axes).grid(choice.settings.block_pixels)
-    return (image, axes) if choice.method == "gsw" and len(grid) > 1 else read_image(path)

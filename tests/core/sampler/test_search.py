@@ -25,7 +25,7 @@ from napari_gsw.core.sampler.snapshot import exported
 from napari_gsw.core.sampler.start import redirected, relaxed, start_chain
 from napari_gsw.core.sampler.tempering import tempered
 from napari_gsw.experiments import search
-from napari_gsw.experiments.pictures import Plan
+from napari_gsw.experiments.pictures import ExperimentPlan
 from napari_gsw.jobs.records import JobOptions
 from problems import planar
 
@@ -315,7 +315,7 @@ def test_what_a_run_had_found_by_then():
 def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "QUICK_SECONDS", 0.05)
     monkeypatch.setattr(search, "SAMPLES", {"mosaic": search.SAMPLES["mosaic"]})
-    done = search.reproduce(Plan(quick=True), JobOptions(tmp_path, quiet=True))
+    done = search.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
     assert not done.failed
     runs = done.done["mosaic"]["runs"]
     assert len(runs) == len(search.SEARCHED) * len(search.WAYS)

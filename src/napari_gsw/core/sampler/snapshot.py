@@ -171,12 +171,10 @@ def restored(problem: Problem, state: Arrays, **changes: Any) -> Chain:
     """
     check_version(state)
     try:
-        sums, draws = restored_sums(state), Draws(problem.n, state["draws"], int(state["draw_gap"]))
+        sums, options = restored_sums(state), restored_options(state)
         labels, seeds = state["labels"].astype(np.int32), state["seeds"].astype(np.int32)
         moments, gauss, words = state["moments"], state["gauss"], state["generator"]
-        if len(state["bond_strength"]) != len(problem.edges):  # said below, if nobody gives others
-            changes.setdefault("bonds", Bonds(np.zeros(len(problem.edges)), 0.0, 0.0))
-        options = restored_options(state).replace(**changes)
+        kept, gap = state["draws"], int(state["draw_gap"])
     except KeyError as missing:
         raise InputError(f"the state of the chain lacks {missing}") from None
     own = (problem.n, len(problem.edges), problem.evidence.moments.shape[1])
@@ -186,10 +184,10 @@ def restored(problem: Problem, state: Arrays, **changes: Any) -> Chain:
             f"the state belongs to another problem: it has {theirs[0]} sites, {theirs[1]} edges and {theirs[2]} "
             f"moments, not {own[0]}, {own[1]} and {own[2]}"
         )
-    chain = assembled(problem, options, seeds, labels, sums, generator(words), gauss.size)
+    chain = assembled(problem, options.replace(**changes), seeds, labels, sums, generator(words), gauss.size)
     chain.walker.clusters.moments[:, : gauss.size] = moments
     chain.walker.clusters.gauss[: gauss.size] = gauss
-    chain.draws = draws
+    chain.draws = Draws(problem.n, kept, gap)
     return chain
 
 
