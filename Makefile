@@ -18,7 +18,7 @@ help:
 	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (ten minutes, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
-	@echo 'make docs    write docs/settings.md again from the declaration of the settings'
+	@echo 'make docs    write docs/settings.md and the drawing of the rooms again from the code'
 	@echo 'make clean   remove the virtual environment and what was built'
 
 # The stamp is newer than what it depends on, so that a second run installs nothing.
@@ -66,6 +66,7 @@ mutants: $(VENV)/.ready
 
 docs: $(VENV)/.ready
 	$(RUN)/python tools/settings_page.py > docs/settings.md
+	$(RUN)/python tools/architecture_page.py
 
 clean:
 	rm -rf .venv .venv-pyside6 demo-output dist build .mypy_cache .ruff_cache .pytest_cache

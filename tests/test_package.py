@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 import yaml
@@ -120,3 +123,21 @@ def test_links_in_the_documentation_lead_somewhere():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert target.startswith("https://") or (page.parent / target).exists(), (page, target)
+
+
+def test_a_cache_of_an_older_version_is_no_reason_to_fail(tmp_path):
+    """Kernels are kept on disk with the types of their records; those of a version that is gone are ignored."""
+    script = (
+        "import sys; from napari_gsw.core.model.partition_kernels import canonical; import numpy as np\n"
+        "print(canonical(np.array([3, 1, 3], np.int32)).tolist())"
+    )
+    asked = dict(env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True)
+    first = subprocess.run([sys.executable, "-c", script], **asked)
+    broken = b"cnapari_gsw.core.arrays\nNoSuchRecord\n."  # a pickle that names a class which is no more
+    indexes = list(tmp_path.rglob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        index.write_bytes(pickle.dumps(numba.__version__) + broken)
+    again = subprocess.run([sys.executable, "-c", script], **asked)
+    assert first.stdout == again.stdout == "[0, 1, 0]\n"
+    assert again.stderr == ""

@@ -66,11 +66,11 @@ def site_distance(problem: Problem, name: str) -> Floats:
     sum (p - q)^2 / (p + q) / 2, ``total-variation`` sum |p - q| / 2; all in [0, 1]. ``euclidean`` is the
     distance of the channel means in standard deviations of the image.
     """
-    found = [d for block in problem.likelihoods if (d := _block_distance(block, problem.edges, name)) is not None]
-    if not found:
+    distances = [d for block in problem.likelihoods if (d := _block_distance(block, problem.edges, name)) is not None]
+    if not distances:
         kind = "continuous channels" if name == "euclidean" else "histograms"
         raise InputError(f"distance {name!r} needs {kind}, which this problem has not")
-    return np.asarray(np.mean(found, axis=0), dtype=np.float64)
+    return np.asarray(np.mean(distances, axis=0), dtype=np.float64)
 
 
 def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> Floats | None:

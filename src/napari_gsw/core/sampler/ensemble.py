@@ -51,10 +51,10 @@ class Ensemble:
         size = min(self._size, most)
         began = time.perf_counter()
         if self.executor is None and len(self.chains) == 1:
-            found = [off_main_thread(_advanced, self.chains[0], size)]
+            snapshots = [off_main_thread(_advanced, self.chains[0], size)]
         else:
-            found = self._side_by_side(self.executor or self._threads(), size)
-        self.snapshots = tuple(found)
+            snapshots = self._side_by_side(self.executor or self._threads(), size)
+        self.snapshots = tuple(snapshots)
         self._size = next_size(size, time.perf_counter() - began, INTERVAL)
         return self.snapshots
 

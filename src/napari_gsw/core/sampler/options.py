@@ -88,10 +88,10 @@ class SamplerOptions:
 def whole_number(name: str, number: Any, least: int = 0) -> int:
     """A whole number >= `least`, or an InputError that names it."""
     try:
-        whole = not isinstance(number, bool) and int(number) == number and number >= least
+        fits = not isinstance(number, bool) and int(number) == number and number >= least
     except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole:
+        fits = False
+    if not fits:
         raise InputError(f"{name} must be a whole number >= {least}, not {number!r}")
     return int(number)
 
