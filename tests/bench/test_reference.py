@@ -8,7 +8,7 @@ import pytest
 import napari_gsw as gsw
 from exact_posterior import posterior
 from napari_gsw.bench import reference
-from napari_gsw.core.evidence import likelihoods
+from napari_gsw.core.evidence import evidence_tables
 from problems import planar
 
 needs_compiler = pytest.mark.skipif(reference.compiler() is None, reason="no C++ compiler")
@@ -44,7 +44,7 @@ def test_the_reference_samples_the_posterior(lam, program):
 @needs_compiler
 def test_the_reference_keeps_the_log_posterior_and_reads_tables_that_end(program, monkeypatch):
     whole = reference.speed(planar(n=150), 4.0, sweeps=50, program=program)
-    monkeypatch.setattr(likelihoods, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 100)
     cut = reference.speed(planar(n=150), 4.0, sweeps=50, program=program)
     assert whole.log_posterior == pytest.approx(whole.recounted, rel=1e-9)
     assert cut.log_posterior == pytest.approx(whole.log_posterior, rel=1e-9)

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence import likelihoods
+from napari_gsw.core.evidence import evidence_tables
 from napari_gsw.core.sampler.greedy import polished
 from napari_gsw.core.sampler.moves import sweep_kernels
 from napari_gsw.core.sampler.moves.cluster_kernels import beyond, log_gamma
@@ -53,8 +53,8 @@ def test_a_gain_beyond_the_table_is_exact_to_its_own_last_digits(x, share):
 def test_the_formula_goes_on_where_the_table_ends(block, monkeypatch):
     problem = planar(n=80, blocks=int(block == "words"), channels=2 * int(block == "gaussian"))
     long = problem.evidence
-    monkeypatch.setattr(likelihoods, "MOST_ENTRIES", 50)
-    short = likelihoods.evidence(problem.likelihoods, problem.n)
+    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 50)
+    short = evidence_tables.pack_evidence(problem.likelihoods, problem.n)
     assert not long.tail.any()
     assert short.tail.any()
     assert short.table_end.max() == 50
@@ -93,7 +93,7 @@ def test_where_the_tables_end_changes_no_label(way, channels, monkeypatch):
     start = np.arange(150) * 5 // 150
     whole = gsw.run(heavy(channels), 40, init=start, **WAYS[way])
     for most in (2_000, 7):
-        monkeypatch.setattr(likelihoods, "MOST_ENTRIES", most)
+        monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", most)
         cut = heavy(channels)
         assert cut.evidence.tail.any()
         found = gsw.run(cut, 40, init=start, **WAYS[way])
@@ -104,7 +104,7 @@ def test_where_the_tables_end_changes_no_label(way, channels, monkeypatch):
 
 def test_the_ascent_and_the_restaurants_know_where_the_tables_end(monkeypatch):
     whole = heavy(0)
-    monkeypatch.setattr(likelihoods, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 100)
     cut = heavy(0)
     start = np.arange(150) * 5 // 150
     assert np.array_equal(polished(whole, start).labels, polished(cut, start).labels)
@@ -115,6 +115,6 @@ def test_the_ascent_and_the_restaurants_know_where_the_tables_end(monkeypatch):
 def test_memory_for_the_tables_is_bounded():
     counts = np.full((40, 2), 2_000_000)
     problem = gsw.Problem.from_counts(counts, [(i, i + 1) for i in range(39)])
-    assert problem.evidence.table.nbytes <= 3 * 8 * likelihoods.MOST_ENTRIES
+    assert problem.evidence.table.nbytes <= 3 * 8 * evidence_tables.MOST_ENTRIES
     snap = gsw.run(problem, 3, init=np.arange(40) % 2)
     assert snap.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.labels), rel=1e-9)

@@ -8,7 +8,7 @@ from scipy import integrate, sparse, stats
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.evidence_tables import evidence
+from napari_gsw.core.evidence.evidence_tables import pack_evidence
 
 
 def test_dirichlet_multinomial_is_a_product_of_predictive_probabilities():
@@ -80,7 +80,7 @@ def test_a_constant_channel_is_no_error():
 
 def test_tables_hold_an_entry_for_every_count_that_can_occur():
     counts = np.array([[3, 0, 2], [1, 0, 4]])
-    made = evidence([gsw.DirichletMultinomial(counts, 5.0)], 2)
+    made = pack_evidence([gsw.DirichletMultinomial(counts, 5.0)], 2)
     assert len(made.table) == (4 + 1) + (6 + 1) + (10 + 1)
     assert made.table[made.table_start.astype(int)] == pytest.approx(0.0)
 

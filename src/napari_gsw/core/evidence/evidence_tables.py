@@ -15,8 +15,12 @@ from napari_gsw.core.arrays import Counts, Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 
-# Numbers of the formula for counts beyond a table: see :func:`napari_gsw.core.sampler.moves.cluster_kernels.beyond`.
+# The columns of `Evidence.tail`: what a word adds to the log marginal at a count m that its table does not reach,
+#     FACTOR log Gamma(BASE + UNIT m) + SHIFT + LOG_FACTOR log(1 + LOG_UNIT m) + SLOPE m.
+FACTOR, BASE, UNIT, SHIFT, LOG_FACTOR, LOG_UNIT, SLOPE = range(7)
 TAIL = 7
+# The entries of `Evidence.gauss`: kappa_0, a_0, the weight of a pixel, and from RATE on the b_0 of each channel.
+KAPPA, SHAPE, PIXEL_WEIGHT, RATE = 0, 1, 2, 3
 
 
 class Evidence(NamedTuple):
@@ -28,9 +32,9 @@ class Evidence(NamedTuple):
     table: Floats  # contribution of a word to the log marginal by its count, the words one after the other
     table_start: NDArray[np.uint64]  # (D,)
     table_end: Counts  # (D,) the first count of each word that its table does not reach
-    tail: Floats  # (D, TAIL) the contribution of greater counts as a formula; zeros where there are none
+    tail: Floats  # (D, TAIL) the contribution of greater counts, by column; zeros where there are none
     moments: Floats  # (n, 2 C) weighted sums of each channel about its prior mean, then of their squares
-    gauss: Floats  # (3 + C,) kappa_0, a_0, weight of a pixel, and b_0 of each channel
+    gauss: Floats  # (RATE + C,) the prior of the channels, by entry; without channels (RATE,)
     pixels: int  # the word that counts the pixels behind the moments; -1 without channels
 
 
@@ -50,11 +54,11 @@ def _log_gammas(base: float, weight: float, sign: float) -> Floats:
 
 def _log_gamma_table(formula: Floats, s: float, length: int) -> Floats:
     """What a word with counts 0, 1, ... adds to the log marginal, see :func:`_log_gammas`."""
-    table: Floats = formula[0] * (gammaln(formula[1] + s * np.arange(length)) - gammaln(formula[1]))
+    table: Floats = formula[FACTOR] * (gammaln(formula[BASE] + s * np.arange(length)) - gammaln(formula[BASE]))
     return table
 
 
-def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
+def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     """All blocks as the tables and sparse rows that the sampler reads.
 
     A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
@@ -63,7 +67,7 @@ def evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     needs: list[int] = []  # of each word, the greatest count
     fills: list[Callable[[int], Floats]] = []  # its table, of so many entries
     formulas: list[Floats] = []  # and what holds beyond
-    moments, gauss, pixels = np.zeros((n, 0)), np.ones(3), -1
+    moments, gauss, pixels = np.zeros((n, 0)), np.ones(RATE), -1
     for block in blocks:
         if block.n != n:
             raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")

@@ -1,8 +1,8 @@
 """Conjugate families whose marginal likelihood is known analytically.
 
 A problem has one or several blocks (colour words, texture words, channels), independent given the partition. A block
-says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`evidence` packs
-all blocks into the tables that the sampler reads.
+says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`pack_evidence`
+(:mod:`napari_gsw.core.evidence.evidence_tables`) packs all blocks into the tables that the sampler reads.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.evidence_tables import Evidence, evidence
+from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
 from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior, PriorTables
@@ -101,7 +101,7 @@ class Problem:
     @cached_property
     def evidence(self) -> Evidence:
         """The data as the sampler reads them."""
-        return evidence(self.likelihoods, self.n)
+        return pack_evidence(self.likelihoods, self.n)
 
     @cached_property
     def adjacency(self) -> Adjacency:
