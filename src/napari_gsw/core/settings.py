@@ -14,6 +14,12 @@ from typing import Any, Self
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Options, Setting, setting
 
+# Parameters of likelihoods and priors lie in this range, in which the log posterior of each cluster is right to 1e-5.
+# There is nothing to be had beyond: a prior worth 1e9 draws is as good as certain, and one worth 1e-100 as good as none.
+LEAST, MOST = 1e-100, 1e9
+# A coupling beyond this would drown the last digits of everything else; exp(1e6) is as good as a bond already.
+MOST_BETA = 1e6
+
 # The parts of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", "result")
 
@@ -135,8 +141,9 @@ class Settings(Options):
         50.0,
         "features",
         "Concentration of the Dirichlet prior on a cluster's histogram.",
-        low=0.0,
+        low=LEAST,
         open_low=True,
+        high=MOST,
         symbol="phi",
         when=("likelihood", ("words", "luminance")),
         title="Histogram concentration",
@@ -149,6 +156,7 @@ class Settings(Options):
         optional=True,
         low=0.0,
         open_low=True,
+        high=MOST,
         symbol="s",
     )
     texture_words: int = setting(
@@ -158,8 +166,9 @@ class Settings(Options):
         20.0,
         "features",
         "Concentration of the Dirichlet prior on a cluster's texture histogram.",
-        low=0.0,
+        low=LEAST,
         open_low=True,
+        high=MOST,
         when=("texture_words", ()),
         title="Texture concentration",
     )
@@ -171,6 +180,7 @@ class Settings(Options):
         optional=True,
         low=0.0,
         open_low=True,
+        high=MOST,
         when=("texture_words", ()),
     )
     graph_passes: int = setting(
@@ -195,14 +205,16 @@ class Settings(Options):
         "features",
         "Number of draws that a site's place in the image is worth: keeps clusters together in space; 0 for none.",
         low=0.0,
+        high=MOST,
         title="Position",
     )
     gauss_kappa: float = setting(
         0.01,
         "features",
         "How many draws the prior mean of a Gaussian cluster is worth.",
-        low=0.0,
+        low=LEAST,
         open_low=True,
+        high=MOST,
         when=("likelihood", ("gaussian",)),
         title="Weight of prior mean",
     )
@@ -215,6 +227,7 @@ class Settings(Options):
         optional=True,
         low=1.0,
         open_low=True,
+        high=MOST,
         when=("likelihood", ("gaussian",)),
         title="Shape of variance",
     )
@@ -222,8 +235,9 @@ class Settings(Options):
         0.05,
         "features",
         "Expected variance within a Gaussian cluster, as a fraction of the image's variance.",
-        low=0.0,
+        low=LEAST,
         open_low=True,
+        high=MOST,
         when=("likelihood", ("gaussian",)),
         title="Expected spread",
     )
@@ -238,6 +252,7 @@ class Settings(Options):
         3.0,
         "prior",
         "Concentration: larger values expect more clusters.",
+        high=MOST,
         symbol="alpha",
         when=("prior", ("dirichlet-process", "pitman-yor", "finite-dirichlet")),
         title="Concentration",
@@ -246,6 +261,7 @@ class Settings(Options):
         0.25,
         "prior",
         "Discount of the Pitman-Yor prior: in [0, 1) with alpha > -theta, or negative with alpha = -L theta.",
+        low=-MOST,
         high=1.0,
         open_high=True,
         symbol="theta",
@@ -309,6 +325,7 @@ class Settings(Options):
         "coupling",
         "Strength with which neighbours share a cluster.",
         low=0.0,
+        high=MOST_BETA,
         symbol="beta",
         title="Strength",
     )

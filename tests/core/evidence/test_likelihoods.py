@@ -88,7 +88,7 @@ def test_tables_hold_an_entry_for_every_count_that_can_occur():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), phi=0.0), "phi must be a number > 0"),
+        (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), phi=0.0), r"phi must be a number in \(1e-100, 1e\+09\]"),
         (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), evidence=-1.0), "evidence must be"),
         (lambda: gsw.DirichletMultinomial(-np.ones((2, 2), int)), "counts must be >= 0"),
         (lambda: gsw.DirichletMultinomial(np.full((2, 2), 0.5)), "whole numbers"),
@@ -116,6 +116,10 @@ def test_tables_hold_an_entry_for_every_count_that_can_occur():
         (
             lambda: gsw.Problem.from_counts(np.ones((3, 1), int), [(0, 1)], np.nan, gsw.Potts(2)),
             "beta must be finite",
+        ),
+        (
+            lambda: gsw.Problem.from_counts(np.ones((3, 1), int), [(0, 1)], 1e308, gsw.Potts(2)),
+            r"beta must be a number in \[-1e\+06, 1e\+06\]",
         ),
         (
             lambda: next(

@@ -14,6 +14,7 @@ from scipy.special import gammaln
 from napari_gsw.core.arrays import Counts, Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.evidence.rising_factorial import log_rising
 
 # The columns of `Evidence.tail`: what a word adds to the log marginal at a count m that its table does not reach,
 #     FACTOR log Gamma(BASE + UNIT m) + SHIFT + LOG_FACTOR log(1 + LOG_UNIT m) + SLOPE m.
@@ -54,7 +55,7 @@ def _log_gammas(base: float, weight: float, sign: float) -> Floats:
 
 def _log_gamma_table(formula: Floats, s: float, length: int) -> Floats:
     """What a word with counts 0, 1, ... adds to the log marginal, see :func:`_log_gammas`."""
-    table: Floats = formula[FACTOR] * (gammaln(formula[BASE] + s * np.arange(length)) - gammaln(formula[BASE]))
+    table: Floats = formula[FACTOR] * log_rising(formula[BASE], s * np.arange(length))
     return table
 
 

@@ -7,7 +7,6 @@ says in plain numpy what it computes (`log_marginal`, the specification and the 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -18,11 +17,16 @@ from scipy.special import gammaln
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.rising_factorial import log_rising
+from napari_gsw.core.settings import MOST, declarations
 
 MOST_COUNTS = 2**31 - 1
+# The squares of larger values might not be finite.
+MOST_VALUE = 1e100
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
-# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
-KNOWN = 1e9
+# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is also the
+# largest that is allowed: beyond it, rounding grows and nothing else.
+KNOWN = MOST
 
 
 class Likelihood(ABC):
@@ -47,7 +51,8 @@ class DirichletMultinomial(Likelihood):
     counts : (n, words) whole numbers, dense or sparse. Words that occur nowhere are dropped.
     phi : the sum of pi.
     evidence : independent draws that the average site is worth, or None for one a pixel. Counts are scaled by one
-        global weight s = evidence / (mean pixels of a site), which keeps the model a proper one.
+        global weight s = evidence / (mean pixels of a site). Unless s = 1 that is a power likelihood (fractional counts),
+        not a generative model: its sum over all data depends on the partition.
     """
 
     counts: sparse.csr_array
@@ -55,10 +60,8 @@ class DirichletMultinomial(Likelihood):
     evidence: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.phi) and self.phi > 0):
-            raise InputError(f"phi must be a number > 0, not {self.phi!r}")
-        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
-            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+        for name in ("phi", "evidence"):
+            declarations()[name].check(name, getattr(self, name))
         object.__setattr__(self, "counts", _checked_counts(self.counts))
 
     @property
@@ -80,8 +83,7 @@ class DirichletMultinomial(Likelihood):
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, pi = self.weight, self.concentration
         m = (membership(labels) @ self.counts).tocoo()  # counts of each cluster; a word it has not adds nothing
-        word = gammaln(pi[m.col] + s * m.data) - gammaln(pi[m.col])
-        total = gammaln(self.phi + s * m.sum(axis=1)) - gammaln(self.phi)
+        word, total = log_rising(pi[m.col], s * m.data), log_rising(self.phi, s * m.sum(axis=1))
         return float(np.sum(word) - np.sum(total))
 
 
@@ -110,12 +112,8 @@ class Gaussian(Likelihood):
     spread: float = 0.05
 
     def __post_init__(self) -> None:
-        for name, low in (("kappa", 0.0), ("shape", 1.0), ("spread", 0.0)):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > low):
-                raise InputError(f"gauss_{name} must be a number > {low:g}, not {value!r}")
-        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
-            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+        for name in ("evidence", "gauss_kappa", "gauss_shape", "gauss_spread"):
+            declarations()[name].check(name, getattr(self, name.removeprefix("gauss_")))
 
     @classmethod
     def from_pixels(
@@ -128,6 +126,8 @@ class Gaussian(Likelihood):
             raise InputError(f"values must have one row for each of {len(site)} pixels, not shape {x.shape}")
         if not np.isfinite(x).all():
             raise InputError("values must be finite, not NaN or infinite")
+        if np.abs(x).max(initial=0.0) > MOST_VALUE:
+            raise InputError(f"values must be numbers in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
         x = x - x.mean(axis=0)
         mass = np.bincount(site, minlength=n)
         sums: Floats = np.stack([np.bincount(site, c, n) for c in x.T], axis=1).astype(np.float64)

@@ -34,8 +34,12 @@ from scipy.special import gammaln, logsumexp
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.rising_factorial import LARGE, log_rising
 from napari_gsw.core.jit import jit
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import LEAST, MOST, Settings, declarations
+
+# A limit on the number of clusters that is none; as a floating-point number it is far from infinity.
+MOST_K = 10**100
 
 
 class PartitionPrior(ABC):
@@ -91,8 +95,7 @@ class FiniteDirichlet(PartitionPrior):
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> PriorTables:
-        log_w: Floats = gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)
-        return PriorTables(_log_falling(self.K, n), log_w)
+        return PriorTables(_log_falling(self.K, n), log_rising(self.alpha, np.arange(n + 1)))
 
     def expected_clusters(self, n: int) -> float:
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
@@ -136,8 +139,10 @@ class PitmanYor(PartitionPrior):
 
     def __post_init__(self) -> None:
         alpha, theta = self.alpha, self.theta
-        if not (_finite(alpha) and _finite(theta) and theta < 1):
-            raise InputError(f"theta must be a number < 1, not {theta!r} (with alpha {alpha!r})")
+        for name in ("alpha", "theta"):
+            declarations()[name].check(name, getattr(self, name))
+        if -LEAST < theta < 0:
+            raise InputError(f"theta must be 0 or a number <= {-LEAST:g} or > 0, not {theta!r}")
         if theta >= 0:
             if not alpha > -theta:
                 raise InputError(f"alpha must be a number > -theta = {-theta:g} for this theta, not {alpha:g}")
@@ -161,11 +166,14 @@ class PitmanYor(PartitionPrior):
         if self.limit is None:
             rising = self.alpha + i * self.theta
         else:  # (L - i) * -theta: exactly zero at i = L, where alpha + i theta would be rounded
-            rising = np.maximum(self.limit - i, 0) * -self.theta
+            rising = np.maximum(float(self.limit) - i, 0.0) * -self.theta
         with np.errstate(divide="ignore"):
             log_v = np.concatenate(([0.0, 0.0], np.cumsum(np.log(rising))))[: n + 1]
         m = np.maximum(np.arange(n + 1), 1)
-        return PriorTables(log_v, gammaln(m - self.theta) - gammaln(1 - self.theta))
+        # m - theta, not (1 - theta) + (m - 1), which has one rounding more; of a large -theta neither would do
+        large = 1 - self.theta >= LARGE
+        log_w = log_rising(1 - self.theta, m - 1) if large else gammaln(m - self.theta) - gammaln(1 - self.theta)
+        return PriorTables(log_v, log_w)
 
     def expected_clusters(self, n: int) -> float:
         alpha, theta = self.alpha, self.theta
@@ -304,19 +312,23 @@ def _log_falling(K: int, n: int) -> Floats:
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
-
-
 def _check_positive(name: str, value: float) -> None:
-    if not (_finite(value) and value > 0):
+    if not (_is_number(value) and value > 0):
         raise InputError(f"{name} must be a number > 0, not {value!r}")
+    if not LEAST < value <= MOST:
+        raise InputError(f"{name} must be a number in ({LEAST:g}, {MOST:g}], not {value!r}")
 
 
 def _checked_whole(name: str, value: int, low: int = 1) -> int:
-    if not (_finite(value) and int(value) == value and value >= low):
+    if not (_is_number(value) and low <= value < math.inf and int(value) == value):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
+    if value > MOST_K:
+        raise InputError(f"{name} must be a whole number in [{low}, {MOST_K:g}]")
     return int(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 class PriorTables(NamedTuple):

@@ -19,7 +19,7 @@ from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
 from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior, PriorTables
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
 from napari_gsw.core.sites.per_site import site_labels, site_majority
 
@@ -167,4 +167,6 @@ def _check_beta(beta: ArrayLike, m: int) -> Floats:
         raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")
     if not np.isfinite(values).all():
         raise InputError("beta must be finite, not NaN or infinite")
+    if np.abs(values).max(initial=0.0) > MOST_BETA:
+        raise InputError(f"beta must be a number in [{-MOST_BETA:g}, {MOST_BETA:g}] on every edge")
     return np.array(np.broadcast_to(values, (m,)))
