@@ -15,7 +15,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Options, Setting, setting
 
 # Parameters of likelihoods and priors lie in this range, in which the log posterior of each cluster is right to 1e-5.
-# There is nothing to be had beyond: a prior worth 1e9 draws is as good as certain, and one worth 1e-100 as good as none.
+# Nothing is to be had beyond: a prior worth 1e9 draws is as good as certain, and one worth 1e-100 as good as none.
 LEAST, MOST = 1e-100, 1e9
 # A coupling beyond this would drown the last digits of everything else; exp(1e6) is as good as a bond already.
 MOST_BETA = 1e6

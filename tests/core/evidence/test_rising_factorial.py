@@ -1,4 +1,4 @@
-"""log Gamma(a + m) - log Gamma(a) against sums of logarithms, and what is made of it at the ends of the allowed range."""
+"""log Gamma(a + m) - log Gamma(a) against sums of logarithms, and what is made of it at the ends of the range."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ MOST_COUNTS = 2**31 - 1
 # The squares of larger values might not be finite.
 MOST_VALUE = 1e100
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
-# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is also the
-# largest that is allowed: beyond it, rounding grows and nothing else.
+# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is the
+# largest that is allowed, too: beyond it, rounding grows and nothing else.
 KNOWN = MOST
 
 
@@ -48,11 +48,11 @@ class DirichletMultinomial(Likelihood):
 
     Parameters
     ----------
-    counts : (n, words) whole numbers, dense or sparse. Words that occur nowhere are dropped.
+    counts : (n, words) whole numbers, dense or sparse; kept as int64. Words that occur nowhere are dropped.
     phi : the sum of pi.
     evidence : independent draws that the average site is worth, or None for one a pixel. Counts are scaled by one
-        global weight s = evidence / (mean pixels of a site). Unless s = 1 that is a power likelihood (fractional counts),
-        not a generative model: its sum over all data depends on the partition.
+        global weight s = evidence / (mean pixels of a site). Unless s = 1 that is a power likelihood with fractional
+        counts, not a generative model: its sum over all data depends on the partition.
     """
 
     counts: sparse.csr_array
@@ -178,20 +178,6 @@ class Gaussian(Likelihood):
         one = gammaln(a) - gammaln(self.shape) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
         each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(each))
-
-    def pixel_table(self, entries: int) -> Floats:
-        """The part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ... of them."""
-        half = self.weight * np.arange(entries) / 2
-        one = gammaln(self.shape + half) - gammaln(self.shape) - np.log1p(2 * half / self.kappa) / 2
-        one -= half * np.log(2 * np.pi)
-        table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
-        return table
-
-    def pixel_tail(self) -> Floats:
-        """The same for any number of pixels, as ``beyond`` of the cluster kernels reads it."""
-        c, s, a = len(self.rate), self.weight, self.shape
-        slope = -s / 2 * (c * np.log(2 * np.pi) + np.log(self.rate).sum())
-        return np.array([c, a, s / 2, -c * gammaln(a), -c / 2, s / self.kappa, slope])
 
 
 def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:

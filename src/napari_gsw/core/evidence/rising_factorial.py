@@ -1,4 +1,4 @@
-"""The logarithm of the rising factorial, Gamma(a + m) / Gamma(a): what every conjugate family and every prior is made of."""
+"""The logarithm of the rising factorial Gamma(a + m) / Gamma(a), of which likelihoods and priors are made."""
 
 from __future__ import annotations
 
