@@ -115,9 +115,12 @@ class Result:
         return self.summary.ball(level, loss)
 
     def __repr__(self) -> str:
-        best = f"best log posterior {self.snapshot.best.log_posterior:,.1f}"
         parts = f"{self.n_regions} {'objects' if self.objects else 'regions'}"
-        return f"<Result {self.labels.shape}, {self.n_clusters} clusters, {parts} of {self.problem.n} sites, {best}>"
+        best = self.snapshot.best
+        return (
+            f"<Result {self.labels.shape}: {self.n_clusters} clusters, {parts} of {self.problem.n:,} sites; "
+            f"best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
+        )
 
 
 def result(summary: Summary, made: Mapping[str, Any]) -> Result:
