@@ -20,7 +20,7 @@ from napari_gsw.core.sites.per_site import means_over
 LEAST_VARIANCE = 1e-6
 
 
-class Described(Protocol):
+class SiteFeatures(Protocol):
     """What there is to know about the n sites of an image, however large: histograms of words, channels, and place."""
 
     @property

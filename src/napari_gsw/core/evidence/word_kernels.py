@@ -160,7 +160,7 @@ def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None
 
 
 @jit
-def counted(words: Ints, sites: Ints, table: Ints) -> int:
+def count_words(words: Ints, sites: Ints, table: Ints) -> int:
     """Add every pixel to `table` (sites, words), sites from 1 and 0 for none; returns the entries that are not zero."""
     used = 0
     for p in range(sites.size):

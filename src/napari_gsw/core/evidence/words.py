@@ -14,7 +14,7 @@ from napari_gsw.core.arrays import Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.texture_kernels import responses
-from napari_gsw.core.evidence.word_kernels import counted, sparse_rows
+from napari_gsw.core.evidence.word_kernels import count_words, sparse_rows
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 
@@ -36,7 +36,7 @@ def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) 
     flat = np.ascontiguousarray(sites, dtype=np.int32).ravel()
     if shape[0] * shape[1] <= DENSE * flat.size:
         table = np.zeros(shape, np.int32)
-        used = counted(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
+        used = count_words(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
         return sparse.csr_array(sparse_rows(table, used), shape=shape)
     inside = sites > 0
     place = (sites[inside] - 1, words[inside])

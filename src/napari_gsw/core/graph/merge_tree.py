@@ -117,7 +117,7 @@ def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | N
 
     Examples
     --------
-    >>> tree = hierarchy(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
+    >>> tree = merge_tree(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
     >>> tree.height.round(3).tolist()
     [0.1, 0.2, 0.8]
     >>> tree.labels(0.5).tolist(), tree.labels_with(3).tolist()

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
-from napari_gsw.core.sites.face_kernels import touching
+from napari_gsw.core.sites.face_kernels import touching_pairs
 from napari_gsw.core.sites.per_site import means_and_pixels
 
 
@@ -56,7 +56,7 @@ def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> Regi
     n = int(sites.max())
     numbers = np.ascontiguousarray(sites, dtype=np.int32)
     channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
-    edges, length, total = touching(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
+    edges, length, total = touching_pairs(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
     means, pixels = means_and_pixels(channels, numbers.ravel(), n)
     first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return first if neighbourhood == 1 else with_second_order(first)
@@ -147,7 +147,7 @@ def merged_graph(
     return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)
 
 
-def joined(n: int, pairs: NDArray[np.integer]) -> Ints:
+def connected_pairs(n: int, pairs: NDArray[np.integer]) -> Ints:
     """(n,) which of n things hang together through pairs (m, 2)."""
     graph = sparse.coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int32)

@@ -55,12 +55,12 @@ def levels(image: Any) -> list[Any]:
 
 def stacked(arrays: Sequence[LazyArray]) -> LazyArray:
     """Lazy arrays of one shape as channels, the last axis."""
-    return _array().stack(arrays, axis=-1)
+    return dask_array().stack(arrays, axis=-1)
 
 
 def pyramid(image: Any) -> Any:
     """The levels of an image as dask arrays, as a viewer takes them: a list, or the one array."""
-    found = [level if hasattr(level, "compute") else _array().from_array(level) for level in levels(image)]
+    found = [level if hasattr(level, "compute") else dask_array().from_array(level) for level in levels(image)]
     return found if len(found) > 1 else found[0]
 
 
@@ -140,7 +140,7 @@ def mapped(work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], done: Callab
     return found
 
 
-def _array() -> Any:
+def dask_array() -> Any:
     try:
         import dask.array
     except ImportError:

@@ -39,7 +39,8 @@ class Problem:
     graph : boundary lengths and contrasts of the edges, or None.
     settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
     signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
-    frame : how the image was read, if it was read in blocks, or None.
+    block_context : how the image was read, if it was read in blocks
+        (:class:`napari_gsw.core.model.block.BlockContext`), or None.
     """
 
     n: int
@@ -51,7 +52,7 @@ class Problem:
     graph: RegionGraph | None = None
     settings: Settings | None = None
     signal: NDArray[np.float32] | None = None
-    frame: Any = None
+    block_context: Any = None
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -90,8 +91,8 @@ class Problem:
         for c in blocks:
             if np.ndim(c) != 2:
                 raise InputError(f"counts must have shape (sites, words), not {np.shape(c)}")
-        made = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
-        return cls(made[0].n, made, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
+        data = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
+        return cls(data[0].n, data, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
 
     @cached_property
     def tables(self) -> PriorTables:

@@ -129,8 +129,8 @@ class Summary:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects":
             return None
-        find = object_labels if self.problem.frame is None else object_mosaic
-        return find(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+        objects_of = object_labels if self.problem.block_context is None else object_mosaic
+        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
