@@ -89,6 +89,7 @@ class Setting:
             raise InputError(f"{name} must be {self.allowed}, not {value!r}")
 
     def _parse(self, value: Any) -> Any:
+        """A value, or the text of one, as this setting's type; ValueError if it is none."""
         if isinstance(value, bool):
             return _refuse(value)
         if self.kind is int:

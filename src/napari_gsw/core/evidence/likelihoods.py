@@ -1,4 +1,4 @@
-"""Conjugate families whose marginal likelihood is known analytically.
+"""Conjugate families whose marginal likelihood, eq. (3) of the paper, is known analytically.
 
 A problem has one or several blocks (colour words, texture words, channels), independent given the partition. A block
 says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`pack_evidence`
@@ -39,12 +39,21 @@ class Likelihood(ABC):
 
     @abstractmethod
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
-        """log p(y | partition) of this block, up to a constant of the data."""
+        """log p(y | partition) of this block, the logarithm of eq. (2), up to a constant of the data.
+
+        Parameters
+        ----------
+        labels : (n,) whole numbers; sites with equal numbers share a cluster.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class DirichletMultinomial(Likelihood):
-    """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar.
+    """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar (section 4.1 of the paper).
+
+    Of a cluster with counts m_d, sum m, up to a constant of the data,
+
+        log p = log Gamma(phi) - log Gamma(phi + s m) + sum_d log Gamma(pi_d + s m_d) - log Gamma(pi_d)
 
     Parameters
     ----------
@@ -76,7 +85,7 @@ class DirichletMultinomial(Likelihood):
 
     @property
     def concentration(self) -> Floats:
-        """pi, one entry for each word that occurs; its sum is phi."""
+        """(words,) pi, one entry for each word that occurs; its sum is phi."""
         totals = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
         return self.phi * totals / totals.sum() if totals.size else totals
 
@@ -93,7 +102,10 @@ class Gaussian(Likelihood):
 
     sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the
     expected variance within a cluster is `spread` times the variance of the image. :meth:`from_pixels` takes None for
-    the shape where the variance is known.
+    the shape where the variance is known. Of a cluster of weighted mass w, with weighted sums S_1 and S_2 in a channel,
+
+        log p = log Gamma(a_n) - log Gamma(a_0) + a_0 log b_0 - a_n log b_n + log(kappa_0 / kappa_n) / 2 - w/2 log 2 pi
+        kappa_n = kappa_0 + w,   a_n = a_0 + w / 2,   b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2
 
     Attributes
     ----------
@@ -180,9 +192,9 @@ class Gaussian(Likelihood):
         return float(np.sum(each))
 
 
-def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:
-    """Whole numbers >= 0 as a sparse matrix of the words that occur."""
-    raw = given if sparse.issparse(given) else np.asarray(given)
+def _checked_counts(values: ArrayLike | sparse.csr_array) -> sparse.csr_array:
+    """Whole numbers >= 0 as a sparse matrix (sites, words) int64 of the words that occur."""
+    raw = values if sparse.issparse(values) else np.asarray(values)
     if raw.dtype.kind not in "buif" or raw.ndim != 2 or raw.shape[0] < 1:
         raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
     counts = sparse.csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))

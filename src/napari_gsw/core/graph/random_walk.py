@@ -12,7 +12,7 @@ from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.word_kernels import sparse_rows
-from napari_gsw.core.graph.random_walk_kernels import rounded, step
+from napari_gsw.core.graph.random_walk_kernels import step, write_rounded
 from napari_gsw.core.graph.region_graph import RegionGraph
 
 CONTRAST_WEIGHT = 1.5
@@ -46,7 +46,7 @@ def smoothed_counts(counts: sparse.csr_array, matrix: sparse.csr_array, passes: 
     shares = sparse.csc_array(sparse.diags_array(1 / np.maximum(counts.sum(axis=1), 1)) @ counts)
     for first in range(0, words, WORDS_AT_ONCE):
         block = walk_steps(shares[:, first : first + WORDS_AT_ONCE].toarray(), matrix, passes)
-        used += rounded(block, float(COUNTS), table, first)
+        used += write_rounded(block, float(COUNTS), table, first)
     return sparse.csr_array(sparse_rows(table, used), shape=(n, words))
 
 
@@ -55,6 +55,6 @@ def walk_steps(values: Floats, matrix: sparse.csr_array, passes: int) -> Floats:
     here, there = np.ascontiguousarray(values, dtype=np.float64), np.empty(values.shape)
     for number in range(passes):
         step(matrix.indptr, matrix.indices, matrix.data, here, there)
-        # The first time, what was given stays as it is.
+        # The first time, the caller's own array stays as it is.
         here, there = there, (np.empty(values.shape) if number == 0 and passes > 1 else here)
     return here

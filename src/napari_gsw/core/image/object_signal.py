@@ -19,10 +19,12 @@ from skimage.filters import threshold_otsu
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
 
+# Widths in pixels of Gaussians: against noise; of the difference that deepens valleys; and of what is around a place.
 NOISE, FINE, COARSE = 0.5, 1.0, 4.0
 SURROUNDINGS = 16.0
 # Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
 COMMON_GAIN = 0.5
+# The signal of a typical object, and the range of all.
 OBJECT = 50.0
 LOWEST, HIGHEST = -20.0, 150.0
 
@@ -124,4 +126,5 @@ def _typical(shine: Floats) -> float:
 
 
 def _all(parts: Sequence[Floats]) -> Floats:
+    """The pixels of all parts; of one part as they are."""
     return parts[0] if len(parts) == 1 else np.concatenate([part.ravel() for part in parts])

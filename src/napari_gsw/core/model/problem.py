@@ -28,6 +28,8 @@ from napari_gsw.core.sites.per_site import site_labels, site_majority
 class Problem:
     """A posterior over partitions of n sites: p(y | partition) * exp(sum of beta_ij within clusters) * g(sizes).
 
+    These are eq. (2), (12) and (6) of the paper; their product is eq. (14).
+
     Attributes
     ----------
     n : number of sites.
@@ -37,7 +39,7 @@ class Problem:
     prior : the partition prior.
     sites : label image 1..n the problem was made from (0 is not a site), in memory or as a mosaic of blocks; or None.
     graph : boundary lengths and contrasts of the edges, or None.
-    settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
+    settings : those it was prepared with, or None; they name the sampler that `sample` uses by default.
     signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
     block_context : how the image was read, if it was read in blocks
         (:class:`napari_gsw.core.model.block.BlockContext`), or None.
@@ -141,7 +143,9 @@ class Problem:
 
 
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:
-    """Log posterior of a partition, up to a constant of the problem.
+    """Log posterior of a partition (the logarithm of eq. 14), up to a constant of the problem.
+
+    The sum of log p(y | partition) (eq. 2), of the couplings within clusters (eq. 12) and of log g (eq. 6).
 
     Parameters
     ----------
@@ -156,6 +160,7 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
 
 
 def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:
+    """(n,) int64 labels, one whole number for each site; `name` is what the sentence that refuses others calls them."""
     z = np.asarray(labels)
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
@@ -163,6 +168,7 @@ def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.
 
 
 def _check_beta(beta: ArrayLike, m: int) -> Floats:
+    """(m,) float64 coupling of each edge, from one number or one for each."""
     values = np.asarray(beta, dtype=np.float64)
     if values.ndim and values.shape != (m,):
         raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")

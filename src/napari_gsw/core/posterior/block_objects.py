@@ -1,4 +1,4 @@
-"""Objects of an image that does not fit into memory: found block by block, those on a border put together."""
+"""Objects of an image that does not fit into memory, block by block; those on a border are put together."""
 
 from __future__ import annotations
 

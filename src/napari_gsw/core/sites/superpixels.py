@@ -161,6 +161,7 @@ def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
 
 
 def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    """Watersheds of the gradient from evenly spaced seeds; 0 where none reaches."""
     height = np.sqrt(sum(sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
     wanted = _wanted(settings, channels.shape[:-1], inside)
     # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
@@ -169,6 +170,7 @@ def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDA
 
 
 def _grid(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    """Boxes of equal sides, whatever the image shows."""
     shape = channels.shape[:-1]
     pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
     side = (pixels / _wanted(settings, shape, inside)) ** (1 / len(shape))
