@@ -104,6 +104,11 @@ def _refuse(value: Any) -> Any:
     raise ValueError(value)
 
 
+# Ranges that many settings have: a number > 0, and a share that is less than all.
+POSITIVE: Mapping[str, Any] = {"low": 0.0, "open_low": True}
+SHARE: Mapping[str, Any] = {"low": 0.0, "high": 1.0, "open_high": True}
+
+
 def setting(default: Any, section: str, help: str, **more: Any) -> Any:
     """A dataclass field with its :class:`Setting` attached; the kind follows from the default."""
     kind = more.pop("kind", type(default))

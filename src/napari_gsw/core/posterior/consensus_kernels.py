@@ -227,9 +227,9 @@ def moves(
     """Each site in turn goes to its best cluster, or to one of its own; returns how many moved.
 
     Only sites whose `margin` (n,) float64 is at most `bound` are visited. The margin of a visited site becomes what its
-    second choice would cost it, 0 if it has moved. A site stays unless the loss falls by more than `least`; of several best
-    clusters it takes the first slot, and a cluster of its own only if that is better than all of them. At most `most`
-    clusters are made.
+    second choice would cost it, 0 if it has moved. A site stays unless the loss falls by more than `least`; of several
+    best clusters it takes the first slot, and a cluster of its own only if that is better than all of them. There are
+    at most `most` clusters.
     """
     labels, sites = tables.labels, tables.sites
     slots = sites.size
