@@ -187,7 +187,7 @@ def corrupt(tmp_path, name):
 BAD = {
     "alpha": (["--alpha", "0"], "alpha must be a number > 0, not 0"),
     "alpha-set": (["--set", "alpha=-2"], "alpha must be a number > 0, not -2"),
-    "theta": (["--prior", "pitman-yor", "--theta", "1"], "theta must be a number < 1"),
+    "theta": (["--prior", "pitman-yor", "--theta", "1"], "theta must be a number in [-1e+09, 1), not"),
     "theta-alpha": (["--prior", "pitman-yor", "--theta", "-0.5", "--alpha", "0.7"], "whole number L"),
     "K": (["--K", "0", "--prior", "potts"], "K must be a whole number >= 1"),
     "min-size": (["--min-size", "100000"], "min_size must be a whole number in [0, "),

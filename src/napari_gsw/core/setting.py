@@ -11,6 +11,7 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
@@ -69,18 +70,26 @@ class Setting:
             converted = self._parse(value)
         except (TypeError, ValueError, OverflowError):
             raise InputError(f"{name} must be {self.allowed}, not {value!r}") from None
-        if self.choices:
-            if converted not in self.choices:
-                raise InputError(f"{name} must be {self.allowed}, not {value!r}")
-        elif self.kind in (int, float):
-            inside = (self.low < converted if self.open_low else self.low <= converted) and (
-                converted < self.high if self.open_high else converted <= self.high
-            )
-            if not inside:  # also for NaN, which compares false with everything
-                raise InputError(f"{name} must be {self.allowed}, not {value!r}")
+        inside = converted in self.choices if self.choices else self.kind is str or self.is_inside(converted)
+        if not inside:
+            raise InputError(f"{name} must be {self.allowed}, not {value!r}")
         return converted
 
+    def is_inside(self, value: Any) -> bool:
+        """Whether a number is in the allowed range; NaN, which compares false with everything, is not."""
+        above = self.low < value if self.open_low else self.low <= value
+        below = value < self.high if self.open_high else value <= self.high
+        return bool(above and below)
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse what is no number of the allowed range, for those who use a value without :class:`Options`."""
+        if self.optional and value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, Real) or not self.is_inside(value):
+            raise InputError(f"{name} must be {self.allowed}, not {value!r}")
+
     def _parse(self, value: Any) -> Any:
+        """A value, or the text of one, as this setting's type; ValueError if it is none."""
         if isinstance(value, bool):
             return _refuse(value)
         if self.kind is int:
@@ -93,6 +102,11 @@ class Setting:
 
 def _refuse(value: Any) -> Any:
     raise ValueError(value)
+
+
+# Ranges that many settings have: a number > 0, and a share that is less than all.
+POSITIVE: Mapping[str, Any] = {"low": 0.0, "open_low": True}
+SHARE: Mapping[str, Any] = {"low": 0.0, "high": 1.0, "open_high": True}
 
 
 def setting(default: Any, section: str, help: str, **more: Any) -> Any:

@@ -8,7 +8,22 @@ from scipy import integrate, sparse, stats
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.evidence_tables import pack_evidence
+from napari_gsw.core.evidence import evidence_tables
+from napari_gsw.core.evidence.evidence_tables import (
+    BASE,
+    FACTOR,
+    KAPPA,
+    LOG_FACTOR,
+    LOG_UNIT,
+    PIXEL_WEIGHT,
+    RATE,
+    SHAPE,
+    SHIFT,
+    SLOPE,
+    TAIL,
+    UNIT,
+    pack_evidence,
+)
 
 
 def test_dirichlet_multinomial_is_a_product_of_predictive_probabilities():
@@ -78,17 +93,49 @@ def test_a_constant_channel_is_no_error():
     assert np.isfinite(block.log_marginal(np.array([0, 0, 1, 1, 2])))
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        gsw.DirichletMultinomial(np.arange(24).reshape(6, 4), 7.0, evidence=5.0),
+        gsw.DirichletMultinomial(np.arange(24).reshape(6, 4), 1e9),
+        gsw.Gaussian.from_values(np.arange(12.0).reshape(6, 2) ** 2, evidence=3.0),
+        gsw.Gaussian.from_values(np.arange(12.0).reshape(6, 2) ** 2, shape=None),
+    ],
+)
+def test_the_columns_of_a_tail_say_what_the_table_does(block, monkeypatch):
+    """The formula that stands above the names of the columns, word by word."""
+    long = pack_evidence([block], 6)
+    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 1)
+    tail = pack_evidence([block], 6).tail
+    assert tail.shape == (len(long.table_end), TAIL)
+    for d, row in enumerate(tail):
+        m = np.arange(long.table_end[d])
+        formula = row[FACTOR] * gammaln(row[BASE] + row[UNIT] * m) + row[SHIFT]
+        formula += row[LOG_FACTOR] * np.log1p(row[LOG_UNIT] * m) + row[SLOPE] * m
+        start = int(long.table_start[d])
+        assert formula == pytest.approx(
+            long.table[start : start + len(m)], rel=1e-12, abs=1e-4 if row[BASE] > 1e6 else 1e-12
+        )
+
+
+def test_the_entries_of_the_channels_prior():
+    block = gsw.Gaussian.from_values(np.arange(12.0).reshape(6, 2), evidence=3.0, kappa=0.2, shape=4.0)
+    gauss = pack_evidence([block], 6).gauss
+    assert (gauss[KAPPA], gauss[SHAPE], gauss[PIXEL_WEIGHT]) == (0.2, 4.0, 3.0)
+    assert np.array_equal(gauss[RATE:], block.rate)
+
+
 def test_tables_hold_an_entry_for_every_count_that_can_occur():
     counts = np.array([[3, 0, 2], [1, 0, 4]])
-    made = pack_evidence([gsw.DirichletMultinomial(counts, 5.0)], 2)
-    assert len(made.table) == (4 + 1) + (6 + 1) + (10 + 1)
-    assert made.table[made.table_start.astype(int)] == pytest.approx(0.0)
+    packed = pack_evidence([gsw.DirichletMultinomial(counts, 5.0)], 2)
+    assert len(packed.table) == (4 + 1) + (6 + 1) + (10 + 1)
+    assert packed.table[packed.table_start.astype(int)] == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), phi=0.0), "phi must be a number > 0"),
+        (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), phi=0.0), r"phi must be a number in \(1e-100, 1e\+09\]"),
         (lambda: gsw.DirichletMultinomial(np.ones((2, 2)), evidence=-1.0), "evidence must be"),
         (lambda: gsw.DirichletMultinomial(-np.ones((2, 2), int)), "counts must be >= 0"),
         (lambda: gsw.DirichletMultinomial(np.full((2, 2), 0.5)), "whole numbers"),
@@ -116,6 +163,10 @@ def test_tables_hold_an_entry_for_every_count_that_can_occur():
         (
             lambda: gsw.Problem.from_counts(np.ones((3, 1), int), [(0, 1)], np.nan, gsw.Potts(2)),
             "beta must be finite",
+        ),
+        (
+            lambda: gsw.Problem.from_counts(np.ones((3, 1), int), [(0, 1)], 1e308, gsw.Potts(2)),
+            r"beta must be a number in \[-1e\+06, 1e\+06\]",
         ),
         (
             lambda: next(

@@ -134,6 +134,18 @@ def test_first_cues_against_a_loop():
             assert cues[e, 6] == pytest.approx(chi2(a[None] / a.sum(), b[None] / b.sum())[0])
 
 
+def test_cues_are_where_the_shipped_forests_look_for_them():
+    """A forest knows a cue by its column: the usual values of four of them follow the length of the boundary."""
+    words, graph, _ = described(stripes(30.0))
+    sums = SiteSums(words, graph)
+    first = first_cues(words, graph, sums)
+    second = second_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
+    assert (first.shape[1], second.shape[1]) == (34, 55)
+    for column, usual in zip((0, 3, 4, 17), (23, 25, 27, 29), strict=True):
+        assert first[:, usual] == pytest.approx(first[:, column].mean())
+    assert np.array_equal(second[:, :34], first)
+
+
 def test_second_cues_tell_which_regions_an_edge_parts():
     words, graph, sites = described(stripes())
     sums = SiteSums(words, graph)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.graph.random_walk import COUNTS, smoothed_counts, walk
+from napari_gsw.core.graph.random_walk import COUNTS, smoothed_counts, walk_matrix
 from napari_gsw.core.graph.spectral import embedding
 
 RNG = np.random.default_rng(5)
@@ -20,7 +20,7 @@ def halves():
 
 def test_a_walk_keeps_to_one_side_of_an_edge():
     problem = gsw.prepare(halves(), preset="paper", site_count=None, site_size=40)
-    steps = walk(problem.graph, 12.0)
+    steps = walk_matrix(problem.graph, 12.0)
     assert steps.sum(axis=1) == pytest.approx(np.ones(problem.n))
     bright = problem.graph.means[:, 0] > 50
     after = np.linalg.matrix_power(steps.toarray(), 20)
@@ -30,7 +30,7 @@ def test_a_walk_keeps_to_one_side_of_an_edge():
 
 def test_smoothed_counts_are_those_of_the_matrix_power():
     problem = gsw.prepare(halves(), preset="paper", site_count=None, site_size=40)
-    steps, counts = walk(problem.graph, 12.0), problem.likelihoods[0].counts
+    steps, counts = walk_matrix(problem.graph, 12.0), problem.likelihoods[0].counts
     shares = counts.toarray() / counts.sum(axis=1)[:, None]
     expected = np.linalg.matrix_power(steps.toarray(), 5) @ shares
     found = smoothed_counts(counts, steps, 5)

@@ -82,6 +82,31 @@ def test_very_many_clusters_are_no_limit(K):
     assert gsw.FiniteDirichlet(K, 2.0 / K).expected_clusters(50) == pytest.approx(process, rel=1e-6)
 
 
+@pytest.mark.parametrize("alpha", [2e-100, 1e5, 1e7, 1e9])
+def test_tables_at_the_ends_of_the_range(alpha):
+    """Log W of the finite Dirichlet, and of the Pitman-Yor process that is the same one, against sums of logarithms."""
+    exact = [math.fsum(math.log(alpha + i) for i in range(m)) for m in range(1, 41)]
+    finite = gsw.FiniteDirichlet(3, alpha)
+    assert finite.tables(40).log_w[1:] == pytest.approx(exact, rel=1e-13)
+    assert np.isfinite(finite.expected_clusters(40))
+    if alpha > 1:
+        # [1 - theta]^(m - 1) lacks the first factor, alpha = -theta, and [theta + alpha]^(k - 1) has it instead
+        process = gsw.PitmanYor(1 * alpha, -alpha)
+        assert process.tables(40).log_w[1:] == pytest.approx(np.array(exact) - math.log(alpha), rel=1e-13, abs=1e-13)
+
+
+def test_a_finite_dirichlet_of_large_alpha_is_the_potts_model():
+    potts, finite = gsw.Potts(4), gsw.FiniteDirichlet(4, 1e9)
+    assert cluster_distribution(finite, 30) == pytest.approx(cluster_distribution(potts, 30), abs=1e-6)
+
+
+def test_very_many_clusters_of_a_pitman_yor_process_are_no_limit():
+    tables = gsw.PitmanYor(1.0, -1e-20).tables(20)
+    process = gsw.DirichletProcess(1.0).tables(20)
+    assert tables.log_v == pytest.approx(process.log_v, abs=1e-12)
+    assert tables.log_w == pytest.approx(process.log_w, abs=1e-12)
+
+
 def test_limits_on_limits():
     once = gsw.TablePrior([0, 0, *[-50.0] * 10, 40.0], [0.0] * 13).truncated(1)
     assert once.truncated(1).expected_clusters(12) == pytest.approx(once.expected_clusters(12))
@@ -133,7 +158,14 @@ def test_coupling_lowers_the_number_of_clusters():
         (lambda: gsw.Potts(math.nan), "K must be a whole number >= 1"),
         (lambda: gsw.Potts("3"), "K must be a whole number >= 1"),
         (lambda: gsw.DirichletProcess("1"), "alpha must be a number > 0"),
-        (lambda: gsw.PitmanYor(1.0, 1.0), "theta must be a number < 1"),
+        (lambda: gsw.PitmanYor(1.0, 1.0), r"theta must be a number in \[-1e\+09, 1\)"),
+        (lambda: gsw.PitmanYor(1e14, 0.5), r"alpha must be a number <= 1e\+09"),
+        (lambda: gsw.PitmanYor(1.0, -1e-320), "theta must be 0 or a number <= -1e-100"),
+        (lambda: gsw.DirichletProcess(1e14), r"alpha must be a number in \(1e-100, 1e\+09\]"),
+        (lambda: gsw.FiniteDirichlet(3, 1e14), r"alpha must be a number in \(1e-100, 1e\+09\]"),
+        (lambda: gsw.FiniteDirichlet(3, 1e-320), r"alpha must be a number in \(1e-100, 1e\+09\]"),
+        (lambda: gsw.Potts(10**400), r"K must be a whole number in \[1, 1e\+100\]"),
+        (lambda: gsw.Potts(True), "K must be a whole number >= 1"),
         (lambda: gsw.PitmanYor(-0.5, 0.5), "alpha must be a number > -theta"),
         (lambda: gsw.PitmanYor(1.2, -0.5), "whole number L"),
         (lambda: gsw.DirichletProcess(1.0).truncated(min_size=-1), "min_size must be"),

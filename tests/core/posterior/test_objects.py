@@ -9,7 +9,7 @@ from skimage.measure import label
 
 import napari_gsw as gsw
 from napari_gsw.core.image.object_signal import signal_picture
-from napari_gsw.core.posterior.objects import looks, object_labels, outlined, parted
+from napari_gsw.core.posterior.objects import cluster_looks, object_labels, outlined, parted
 from napari_gsw.evaluation.partition_scores import adjusted_rand
 from pictures import cells
 
@@ -70,7 +70,10 @@ def test_outlines_are_finer_than_sites():
     image, truth = cells(noise=2.0)
     problem = gsw.prepare(image, preset="microscopy", site_size=80, superpixels="grid")
     clusters = (problem.graph.means[:, 0] > 25).astype(int)
-    coarse, fine = problem.paint(clusters) > 0, outlined(problem.sites, problem.signal, looks(problem, clusters)) > 0
+    coarse, fine = (
+        problem.paint(clusters) > 0,
+        outlined(problem.sites, problem.signal, cluster_looks(problem, clusters)) > 0,
+    )
     wrong = [(found != (truth > 0)).mean() for found in (coarse, fine)]
     assert wrong[1] < wrong[0] / 3
 

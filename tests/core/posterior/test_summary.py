@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -32,6 +33,16 @@ def test_the_consensus_is_the_result_that_the_settings_ask_for(result):
     best = gsw.segment(IMAGE, seed=1, chains=2, sweeps=80, consensus="none")
     assert gsw.log_posterior(best.problem, best.clusters) == pytest.approx(best.snapshot.best.log_posterior)
     assert best.snapshot.best.log_posterior == result.snapshot.best.log_posterior
+
+
+def test_a_result_says_whose_number_of_clusters_and_whose_log_posterior_it_has(result):
+    """What is on the screen may not be the best state: each has its own number of clusters."""
+    best, n = result.snapshot.best, result.problem.n
+    shown = dataclasses.replace(result, clusters=np.arange(n) + 1)
+    assert repr(shown) == (
+        f"<Result (120, 150): {n} clusters, {result.n_regions} regions of {n} sites; "
+        f"best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
+    )
 
 
 def test_polish_never_lowers_the_log_posterior():

@@ -18,7 +18,7 @@ from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.word_kernels import nearest
 from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.face_kernels import sums
+from napari_gsw.core.sites.face_kernels import sum_over_sites
 
 # Pixels that k-means looks at; more of them move the words by less than the words' own scatter.
 LEARNING_PIXELS = 20_000
@@ -125,7 +125,7 @@ def moved_to_means(values: Pixels, centres: Pixels) -> Pixels:
         words = nearest(values, centres)
         if np.array_equal(words, before):
             break
-        total, pixels = sums(values, words + np.int32(1), len(centres))
+        total, pixels = sum_over_sites(values, words + np.int32(1), len(centres))
         means = (total / np.maximum(pixels, 1)[:, np.newaxis]).astype(np.float32)
         centres, before = np.where(pixels[:, np.newaxis] > 0, means, centres), words
     return centres

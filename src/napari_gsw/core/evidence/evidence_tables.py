@@ -1,4 +1,10 @@
-"""All evidence of a problem as the tables and sparse rows that the sampler reads."""
+"""All evidence of a problem as the tables and sparse rows that the sampler reads.
+
+A cluster's log marginal (eq. 3 of the paper) is a sum over *words* of a function of the cluster's count of that word,
+and what the moments of the channels add. Words are those of the histograms; and, so that the sampler has one loop for
+all, the total of each histogram and the number of pixels behind the channels. The function of a word is tabulated for
+every count that can occur, as far as memory allows; beyond that it is a formula.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +20,21 @@ from scipy.special import gammaln
 from napari_gsw.core.arrays import Counts, Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.evidence.rising_factorial import log_rising
 
 # The columns of `Evidence.tail`: what a word adds to the log marginal at a count m that its table does not reach,
 #     FACTOR log Gamma(BASE + UNIT m) + SHIFT + LOG_FACTOR log(1 + LOG_UNIT m) + SLOPE m.
+# A word with a tail has FACTOR != 0; the last three are zero but for the pixels behind channels.
 FACTOR, BASE, UNIT, SHIFT, LOG_FACTOR, LOG_UNIT, SLOPE = range(7)
 TAIL = 7
 # The entries of `Evidence.gauss`: kappa_0, a_0, the weight of a pixel, and from RATE on the b_0 of each channel.
 KAPPA, SHAPE, PIXEL_WEIGHT, RATE = 0, 1, 2, 3
+
+# Entries of the table of a word, and of all tables: at most 8 and 512 megabytes. What a word needs is an entry for
+# every pixel it has, which a large picture has too many of; greater counts are so large that Stirling's series does as
+# well as a table, though not as fast.
+MOST_ENTRIES = 2**20
+ALL_ENTRIES = 2**26
 
 
 class Evidence(NamedTuple):
@@ -38,55 +52,34 @@ class Evidence(NamedTuple):
     pixels: int  # the word that counts the pixels behind the moments; -1 without channels
 
 
-# Entries of the table of a word, and of all tables: at most 8 and 512 megabytes. What a word needs is an entry for
-# every pixel it has, which a large picture has too many of; greater counts are so large that Stirling's series does as
-# well as a table, though not as fast.
-MOST_ENTRIES = 2**20
+class _Word(NamedTuple):
+    """One word before memory is shared out."""
 
-
-ALL_ENTRIES = 2**26
-
-
-def _log_gammas(base: float, weight: float, sign: float) -> Floats:
-    """sign (log Gamma(base + weight m) - log Gamma(base)), as the kernels' `beyond` reads it."""
-    return np.array([sign, base, weight, -sign * gammaln(base), 0.0, 0.0, 0.0])
-
-
-def _log_gamma_table(formula: Floats, s: float, length: int) -> Floats:
-    """What a word with counts 0, 1, ... adds to the log marginal, see :func:`_log_gammas`."""
-    table: Floats = formula[FACTOR] * (gammaln(formula[BASE] + s * np.arange(length)) - gammaln(formula[BASE]))
-    return table
+    greatest: int  # the greatest count that can occur
+    table: Callable[[int], Floats]  # its contribution for counts 0, 1, ... below the one that is given
+    tail: Floats  # (TAIL,) the same as a formula
 
 
 def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
-    """All blocks as the tables and sparse rows that the sampler reads.
+    """All blocks of n sites as the tables and sparse rows that the sampler reads.
 
     A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
     """
     rows: list[sparse.csr_array] = []
-    needs: list[int] = []  # of each word, the greatest count
-    fills: list[Callable[[int], Floats]] = []  # its table, of so many entries
-    formulas: list[Floats] = []  # and what holds beyond
+    words: list[_Word] = []
     moments, gauss, pixels = np.zeros((n, 0)), np.ones(RATE), -1
     for block in blocks:
         if block.n != n:
             raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
         if isinstance(block, DirichletMultinomial):
-            s, pi = block.weight, block.concentration
-            totals = np.asarray(block.counts.sum(axis=0)).ravel()
             rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
-            needs += [int(most) for most in (*totals, totals.sum())]
-            own = [_log_gammas(p, s, 1.0) for p in pi] + [_log_gammas(block.phi, s, -1.0)]
-            formulas += own
-            fills += [partial(_log_gamma_table, formula, s) for formula in own]
+            words += _histogram_words(block)
         elif isinstance(block, Gaussian):
             if pixels >= 0:
                 raise InputError("a problem takes one block of continuous channels; put all channels into it")
-            pixels = len(needs)
+            pixels = len(words)
             rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
-            needs.append(int(block.mass.sum()))
-            formulas.append(block.pixel_tail())
-            fills.append(block.pixel_table)
+            words.append(_Word(int(block.mass.sum()), partial(_pixel_table, block), _pixel_tail(block)))
             moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
             gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
     counts = (
@@ -94,14 +87,16 @@ def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     )
     counts.sort_indices()
     most = MOST_ENTRIES
-    while sum(min(need + 1, most) for need in needs) > ALL_ENTRIES:
+    while sum(min(word.greatest + 1, most) for word in words) > ALL_ENTRIES:
         most //= 2
-    ends = np.array([min(need + 1, most) for need in needs], np.int64)
+    ends = np.array([min(word.greatest + 1, most) for word in words], np.int64)
     start = np.cumsum(ends) - ends
     table = np.empty(int(ends.sum()))
-    for first, length, fill in zip(start, ends, fills, strict=True):
-        table[first : first + length] = fill(int(length))
-    beyond = [formula if need >= most else np.zeros(TAIL) for formula, need in zip(formulas, needs, strict=True)]
+    tail = np.zeros((len(words), TAIL))
+    for d, word in enumerate(words):
+        table[start[d] : start[d] + ends[d]] = word.table(int(ends[d]))
+        if word.greatest >= most:
+            tail[d] = word.tail
     return Evidence(
         site_start=counts.indptr.astype(np.int64),
         word=counts.indices.astype(np.uint32),
@@ -109,8 +104,49 @@ def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
         table=table,
         table_start=start.astype(np.uint64),
         table_end=ends.astype(np.uint32),
-        tail=np.array(beyond, np.float64).reshape(len(needs), TAIL),
+        tail=tail,
         moments=np.ascontiguousarray(moments),
         gauss=gauss,
         pixels=pixels,
     )
+
+
+def _histogram_words(block: DirichletMultinomial) -> list[_Word]:
+    """Each word of a histogram, log Gamma(pi_d + s m) - log Gamma(pi_d), and their total, with phi and a minus."""
+    totals, s = np.asarray(block.counts.sum(axis=0)).ravel(), block.weight
+    bases, signs = [*block.concentration, block.phi], [*np.ones(len(totals)), -1.0]
+    return [
+        _Word(int(greatest), partial(_log_gamma_table, sign, base, s), _log_gamma_tail(sign, base, s))
+        for greatest, sign, base in zip((*totals, totals.sum()), signs, bases, strict=True)
+    ]
+
+
+def _log_gamma_table(sign: float, base: float, weight: float, entries: int) -> Floats:
+    """(entries,) sign (log Gamma(base + weight m) - log Gamma(base)) for m = 0, 1, ..."""
+    return sign * log_rising(base, weight * np.arange(entries))
+
+
+def _log_gamma_tail(sign: float, base: float, weight: float) -> Floats:
+    """(TAIL,) the same by column."""
+    tail = np.zeros(TAIL)
+    tail[[FACTOR, BASE, UNIT, SHIFT]] = sign, base, weight, -sign * gammaln(base)
+    return tail
+
+
+def _pixel_table(block: Gaussian, entries: int) -> Floats:
+    """(entries,) the part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ..."""
+    half = block.weight * np.arange(entries) / 2
+    one = gammaln(block.shape + half) - gammaln(block.shape) - np.log1p(2 * half / block.kappa) / 2
+    one -= half * np.log(2 * np.pi)
+    table: Floats = len(block.rate) * one - half * np.log(block.rate).sum()
+    return table
+
+
+def _pixel_tail(block: Gaussian) -> Floats:
+    """(TAIL,) the same by column."""
+    channels, weight = len(block.rate), block.weight
+    tail = np.zeros(TAIL)
+    tail[[FACTOR, BASE, UNIT, SHIFT]] = channels, block.shape, weight / 2, -channels * gammaln(block.shape)
+    tail[[LOG_FACTOR, LOG_UNIT]] = -channels / 2, weight / block.kappa
+    tail[SLOPE] = -weight / 2 * (channels * np.log(2 * np.pi) + np.log(block.rate).sum())
+    return tail

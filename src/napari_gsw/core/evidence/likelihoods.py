@@ -1,4 +1,4 @@
-"""Conjugate families whose marginal likelihood is known analytically.
+"""Conjugate families whose marginal likelihood, eq. (3) of the paper, is known analytically.
 
 A problem has one or several blocks (colour words, texture words, channels), independent given the partition. A block
 says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`pack_evidence`
@@ -7,7 +7,6 @@ says in plain numpy what it computes (`log_marginal`, the specification and the 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -18,11 +17,16 @@ from scipy.special import gammaln
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.rising_factorial import log_rising
+from napari_gsw.core.settings import MOST, declarations
 
 MOST_COUNTS = 2**31 - 1
+# The squares of larger values might not be finite.
+MOST_VALUE = 1e100
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
-# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5.
-KNOWN = 1e9
+# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is the
+# largest that is allowed, too: beyond it, rounding grows and nothing else.
+KNOWN = MOST
 
 
 class Likelihood(ABC):
@@ -35,19 +39,29 @@ class Likelihood(ABC):
 
     @abstractmethod
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
-        """log p(y | partition) of this block, up to a constant of the data."""
+        """log p(y | partition) of this block, the logarithm of eq. (2), up to a constant of the data.
+
+        Parameters
+        ----------
+        labels : (n,) whole numbers; sites with equal numbers share a cluster.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class DirichletMultinomial(Likelihood):
-    """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar.
+    """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar (section 4.1 of the paper).
+
+    Of a cluster with counts m_d, sum m, up to a constant of the data,
+
+        log p = log Gamma(phi) - log Gamma(phi + s m) + sum_d log Gamma(pi_d + s m_d) - log Gamma(pi_d)
 
     Parameters
     ----------
-    counts : (n, words) whole numbers, dense or sparse. Words that occur nowhere are dropped.
+    counts : (n, words) whole numbers, dense or sparse; kept as int64. Words that occur nowhere are dropped.
     phi : the sum of pi.
     evidence : independent draws that the average site is worth, or None for one a pixel. Counts are scaled by one
-        global weight s = evidence / (mean pixels of a site), which keeps the model a proper one.
+        global weight s = evidence / (mean pixels of a site). Unless s = 1 that is a power likelihood with fractional
+        counts, not a generative model: its sum over all data depends on the partition.
     """
 
     counts: sparse.csr_array
@@ -55,10 +69,8 @@ class DirichletMultinomial(Likelihood):
     evidence: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.phi) and self.phi > 0):
-            raise InputError(f"phi must be a number > 0, not {self.phi!r}")
-        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
-            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+        for name in ("phi", "evidence"):
+            declarations()[name].check(name, getattr(self, name))
         object.__setattr__(self, "counts", _checked_counts(self.counts))
 
     @property
@@ -73,15 +85,14 @@ class DirichletMultinomial(Likelihood):
 
     @property
     def concentration(self) -> Floats:
-        """pi, one entry for each word that occurs; its sum is phi."""
+        """(words,) pi, one entry for each word that occurs; its sum is phi."""
         totals = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
         return self.phi * totals / totals.sum() if totals.size else totals
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, pi = self.weight, self.concentration
         m = (membership(labels) @ self.counts).tocoo()  # counts of each cluster; a word it has not adds nothing
-        word = gammaln(pi[m.col] + s * m.data) - gammaln(pi[m.col])
-        total = gammaln(self.phi + s * m.sum(axis=1)) - gammaln(self.phi)
+        word, total = log_rising(pi[m.col], s * m.data), log_rising(self.phi, s * m.sum(axis=1))
         return float(np.sum(word) - np.sum(total))
 
 
@@ -91,7 +102,10 @@ class Gaussian(Likelihood):
 
     sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the
     expected variance within a cluster is `spread` times the variance of the image. :meth:`from_pixels` takes None for
-    the shape where the variance is known.
+    the shape where the variance is known. Of a cluster of weighted mass w, with weighted sums S_1 and S_2 in a channel,
+
+        log p = log Gamma(a_n) - log Gamma(a_0) + a_0 log b_0 - a_n log b_n + log(kappa_0 / kappa_n) / 2 - w/2 log 2 pi
+        kappa_n = kappa_0 + w,   a_n = a_0 + w / 2,   b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2
 
     Attributes
     ----------
@@ -110,12 +124,8 @@ class Gaussian(Likelihood):
     spread: float = 0.05
 
     def __post_init__(self) -> None:
-        for name, low in (("kappa", 0.0), ("shape", 1.0), ("spread", 0.0)):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > low):
-                raise InputError(f"gauss_{name} must be a number > {low:g}, not {value!r}")
-        if self.evidence is not None and not (math.isfinite(self.evidence) and self.evidence > 0):
-            raise InputError(f"evidence must be a number > 0 or none, not {self.evidence!r}")
+        for name in ("evidence", "gauss_kappa", "gauss_shape", "gauss_spread"):
+            declarations()[name].check(name, getattr(self, name.removeprefix("gauss_")))
 
     @classmethod
     def from_pixels(
@@ -128,6 +138,8 @@ class Gaussian(Likelihood):
             raise InputError(f"values must have one row for each of {len(site)} pixels, not shape {x.shape}")
         if not np.isfinite(x).all():
             raise InputError("values must be finite, not NaN or infinite")
+        if np.abs(x).max(initial=0.0) > MOST_VALUE:
+            raise InputError(f"values must be numbers in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
         x = x - x.mean(axis=0)
         mass = np.bincount(site, minlength=n)
         sums: Floats = np.stack([np.bincount(site, c, n) for c in x.T], axis=1).astype(np.float64)
@@ -179,24 +191,10 @@ class Gaussian(Likelihood):
         each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(each))
 
-    def pixel_table(self, entries: int) -> Floats:
-        """The part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ... of them."""
-        half = self.weight * np.arange(entries) / 2
-        one = gammaln(self.shape + half) - gammaln(self.shape) - np.log1p(2 * half / self.kappa) / 2
-        one -= half * np.log(2 * np.pi)
-        table: Floats = len(self.rate) * one - half * np.log(self.rate).sum()
-        return table
 
-    def pixel_tail(self) -> Floats:
-        """The same for any number of pixels, as ``beyond`` of the cluster kernels reads it."""
-        c, s, a = len(self.rate), self.weight, self.shape
-        slope = -s / 2 * (c * np.log(2 * np.pi) + np.log(self.rate).sum())
-        return np.array([c, a, s / 2, -c * gammaln(a), -c / 2, s / self.kappa, slope])
-
-
-def _checked_counts(given: ArrayLike | sparse.csr_array) -> sparse.csr_array:
-    """Whole numbers >= 0 as a sparse matrix of the words that occur."""
-    raw = given if sparse.issparse(given) else np.asarray(given)
+def _checked_counts(values: ArrayLike | sparse.csr_array) -> sparse.csr_array:
+    """Whole numbers >= 0 as a sparse matrix (sites, words) int64 of the words that occur."""
+    raw = values if sparse.issparse(values) else np.asarray(values)
     if raw.dtype.kind not in "buif" or raw.ndim != 2 or raw.shape[0] < 1:
         raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
     counts = sparse.csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))

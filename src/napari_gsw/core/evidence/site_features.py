@@ -17,10 +17,11 @@ from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.per_site import means_over
 
+# A channel with a smaller share of the largest variance says nothing.
 LEAST_VARIANCE = 1e-6
 
 
-class Described(Protocol):
+class SiteFeatures(Protocol):
     """What there is to know about the n sites of an image, however large: histograms of words, channels, and place."""
 
     @property
@@ -154,11 +155,15 @@ class ImageFeatures:
 
 
 def telling(variance: Floats) -> NDArray[np.bool_]:
-    """Which channels tell something; a grey picture stored as RGB has two of rounding errors, which would count too."""
+    """(channels,) which channels tell something, by their variance (channels,).
+
+    A grey picture stored as RGB has two of rounding errors, which would count as much as the others.
+    """
     return np.asarray(variance >= LEAST_VARIANCE * variance.max())
 
 
 def _gaussian(values: Pixels, sites: NDArray[np.int32], settings: Settings) -> Gaussian:
+    """Values (pixels, channels) of pixels that lie in sites (pixels,) 1..n, with the prior of the settings."""
     return Gaussian.from_pixels(
         values,
         sites - 1,

@@ -31,13 +31,13 @@ def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pix
 
     Parameters
     ----------
-    light : (Z, Y, X).
+    light : (Z, Y, X) float32.
     deep : whether there are derivatives along the first axis; a plane image has none.
-    weights : (3, radius + 1) of the Gaussian and its first and second derivative, for offsets from 0 onwards. The
-        radius is even: offsets are taken two at a time.
+    weights : (3, radius + 1) float32, of the Gaussian and its first and second derivative, for offsets from 0 onwards.
+        The radius is even: offsets are taken two at a time.
     scale : width of the Gaussian in pixels.
-    out : (Z, Y, X, ...), of which `column` becomes log(1 + gradient), and the one after it log(1 + abs(Laplacian)) with
-        the Laplacian's sign.
+    out : (Z, Y, X, ...) float32, of which `column` becomes log(1 + gradient), and the one after it
+        log(1 + abs(Laplacian)) with the Laplacian's sign.
     """
     depth, height, width = light.shape
     radius = weights.shape[1] - 1
@@ -87,6 +87,12 @@ def _across(
     """Filter across rows of an image: those of an axis are `stride` apart from `first` on, the one wanted at `place`.
 
     Beyond its ends the axis is mirrored, edge pixels twice.
+
+    Parameters
+    ----------
+    image : (rows, X) float32; length : rows of the axis.
+    order : which of the weights (3, radius + 1).
+    out : (X,) float32, written.
     """
     odd, row = order == 1, first + place * stride
     middle = weights[order, 0]
@@ -106,7 +112,7 @@ def _across(
 
 @jit
 def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
-    """Filter along a row that has been padded at its ends."""
+    """Filter along a row (X + 2 radius,) that has been padded at its ends, into out (X,)."""
     radius, odd = weights.shape[1] - 1, order == 1
     middle, centre = weights[order, 0], row[radius:]
     for x in range(out.size):
@@ -124,7 +130,7 @@ def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
 
 @jit
 def _pad(line: Pixels, row: Pixels) -> None:
-    """The line in the middle of a longer row, mirrored at both ends."""
+    """A line (X,) into the middle of a longer row (X + 2 radius,), mirrored at both ends."""
     radius = (row.size - line.size) // 2
     row[radius : radius + line.size] = line
     for j in range(1, radius + 1):
@@ -134,13 +140,14 @@ def _pad(line: Pixels, row: Pixels) -> None:
 
 @jit
 def _mirrored(i: int, length: int) -> int:
+    """Where a place beyond the ends of an axis is mirrored to, however far it is."""
     i %= 2 * length
     return i if i < length else 2 * length - 1 - i
 
 
 @jit
 def _log1p(row: Pixels, exponent: Pixels) -> None:
-    """log(1 + x) of each x >= 0 in place, to about 1e-7, in steps that the vector unit takes.
+    """log(1 + x) of each x >= 0 of a row (X,) float32 in place, to about 1e-7, in steps that the vector unit takes.
 
     1 + x = 2^e m with m near 1, and log m = 2 artanh s for s = (m - 1) / (m + 1), at most 0.172.
     """

@@ -7,6 +7,7 @@ import numpy as np
 from napari_gsw.core.arrays import Floats32, Ints, Longs
 from napari_gsw.core.jit import jit
 
+# Up to so many channels the nearest word is looked up in a grid: of at most so many cells, one for so many pixels.
 FEW = 3
 CELLS = 4096
 PIXELS_A_CELL = 16
@@ -18,7 +19,13 @@ BLOCK = 128
 
 @jit
 def nearest(values: Floats32, centres: Floats32) -> Ints:
-    """Index of the nearest centre for each row of `values` in float32; the first one wins a tie."""
+    """(pixels,) int32 index of the nearest centre of each pixel; the first one wins a tie.
+
+    Parameters
+    ----------
+    values : (pixels, channels) float32.
+    centres : (words, channels) float32.
+    """
     result = np.empty(values.shape[0], np.int32)
     if values.shape[0] == 0:
         return result
@@ -33,7 +40,8 @@ def nearest(values: Floats32, centres: Floats32) -> Ints:
 def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Few channels: a grid over the values, and for each of its cells the centres that can be nearest in it.
 
-    The list of a cell is made when the first pixel falls into it: of 120 colours about four remain.
+    The list of a cell is made when the first pixel falls into it: of 120 colours about four remain. Arguments as of
+    :func:`nearest`; result (pixels,) int32, written.
     """
     pixels, channels = values.shape
     words = centres.shape[0]
@@ -80,6 +88,7 @@ def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
 
 @jit
 def _longer(pool: Ints) -> Ints:
+    """The same int32 entries with room for as many more."""
     longer = np.empty(2 * pool.size, np.int32)
     for t in range(pool.size):
         longer[t] = pool[t]
@@ -94,6 +103,14 @@ def _candidates(
 
     Each centre has a least and a greatest distance to the cell. One whose least is more than another's greatest is
     nobody's nearest.
+
+    Parameters
+    ----------
+    planes : (FEW, words) float32 the centres, channel by channel.
+    axes : (3, FEW) float32 of each channel the lowest value, a cell's side, and cells a unit.
+    cell, grid : number of the cell, and of cells along each axis.
+    bounds : (2, words) float32, scratch.
+    pool : (room,) int32, of which `used` entries are taken.
     """
     words = planes.shape[1]
     for k in range(words):
@@ -122,7 +139,10 @@ def _candidates(
 
 @jit
 def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None:
-    """Many channels: all distances, a block of pixels at a time and its channels three by three."""
+    """Many channels: all distances, a block of pixels at a time and its channels three by three.
+
+    Arguments as of :func:`nearest`; result (pixels,) int32, written.
+    """
     pixels, channels = values.shape
     words = centres.shape[0]
     padded = -(-channels // 3) * 3
@@ -160,8 +180,15 @@ def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None
 
 
 @jit
-def counted(words: Ints, sites: Ints, table: Ints) -> int:
-    """Add every pixel to `table` (sites, words), sites from 1 and 0 for none; returns the entries that are not zero."""
+def count_words(words: Ints, sites: Ints, table: Ints) -> int:
+    """Add every pixel to a table of how often each site has each word; returns how many entries were 0 and are not.
+
+    Parameters
+    ----------
+    words : (pixels,) int32 from 0.
+    sites : (pixels,) int32 from 1, 0 for none.
+    table : (sites, words) int32, changed.
+    """
     used = 0
     for p in range(sites.size):
         i = sites[p] - 1
@@ -174,7 +201,12 @@ def counted(words: Ints, sites: Ints, table: Ints) -> int:
 
 @jit
 def sparse_rows(table: Ints, used: int) -> tuple[Longs, Ints, Ints]:
-    """Data, indices and row starts of the CSR form of a table with `used` entries that are not zero."""
+    """The CSR form of a table (rows, columns) int32 with `used` entries that are not zero.
+
+    Returns
+    -------
+    data, indices, start : (used,) int64, (used,) int32 and (rows + 1,) int32.
+    """
     data, indices = np.empty(used, np.int64), np.empty(used, np.int32)
     start = np.zeros(table.shape[0] + 1, np.int32)
     at = 0

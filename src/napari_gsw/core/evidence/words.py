@@ -1,4 +1,8 @@
-"""Pixels -> words -> histograms of the sites: luminance, colour, texture."""
+"""Pixels -> words -> histograms of the sites: luminance, colour, texture.
+
+A word is the number of a bin or of the nearest centre of a codebook. What may be learnt (the codebook) is apart from
+what is looked up in it, because a large image learns from some of its pixels and looks up block by block.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +18,28 @@ from napari_gsw.core.arrays import Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.texture_kernels import responses
-from napari_gsw.core.evidence.word_kernels import counted, sparse_rows
+from napari_gsw.core.evidence.word_kernels import count_words, sparse_rows
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 
 # Widths in pixels of the texture filters.
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
-
-
 # Weight of value beside saturation where colours are told apart by hue.
 VALUE_WEIGHT = 0.5
-
-
 # Counts are made in a table of sites and words unless that has more entries than this for each pixel.
 DENSE = 4
 
 
 def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> sparse.csr_array:
-    """Pixels of each word in each site: (n_sites, n_words) counts; of `count` words, or as many as occur."""
+    """(n, words) int64, how many pixels of each site (\\*shape,) have each word (\\*shape,).
+
+    Of `count` words, or as many as occur. These are the y_i of the paper.
+    """
     shape = (int(sites.max()), count or int(words.max()) + 1)
     flat = np.ascontiguousarray(sites, dtype=np.int32).ravel()
     if shape[0] * shape[1] <= DENSE * flat.size:
         table = np.zeros(shape, np.int32)
-        used = counted(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
+        used = count_words(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
         return sparse.csr_array(sparse_rows(table, used), shape=shape)
     inside = sites > 0
     place = (sites[inside] - 1, words[inside])
@@ -44,12 +47,12 @@ def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) 
 
 
 def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
-    """Bin of each pixel's luminance: the histogram of Orbanz and Buhmann (2008) with 8 of them."""
+    """(\\*shape,) bin of each pixel's luminance: the histogram of Orbanz and Buhmann (2008) with 8 of them."""
     return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
 
 
 def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
-    """Colour word of each pixel; a codebook of the user's own decides in which colours."""
+    """(\\*shape,) colour word of each pixel; a codebook of the user's own decides in which colours."""
     book = colour_codebook([picture], [sites > 0], settings, codebook)
     return book.words(colours(picture, book.space))
 
@@ -71,7 +74,7 @@ def colour_codebook(
             codebook = shipped(space)
         else:
             values = [colours(part, space)[where] for part, where in zip(pictures, inside, strict=True)]
-            codebook = Codebook.learn(_joined(values), settings.words, space)
+            codebook = Codebook.learn(_one_array(values), settings.words, space)
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
     return codebook
@@ -94,7 +97,7 @@ def colours(picture: Picture, space: str) -> Pixels:
 
 
 def texture_words(picture: Picture, sites: Sites, count: int) -> NDArray[np.int32]:
-    """Texture word of each pixel: shipped words when 32 are asked for in 2D, otherwise learnt from the image."""
+    """(\\*shape,) texture word of each pixel: shipped words if 32 are asked for in 2D, otherwise learnt here."""
     values = texture(picture.luminance)
     return texture_codebook([values], [sites > 0], count).words(values)
 
@@ -104,12 +107,8 @@ def texture_codebook(values: Sequence[Pixels], inside: Sequence[NDArray[np.bool_
     words = shipped("texture")
     if count == len(words.centres) and values[0].ndim == 3:
         return words
-    return Codebook.learn(_joined([part[where] for part, where in zip(values, inside, strict=True)]), count, "texture")
-
-
-def _joined(parts: Sequence[Pixels]) -> list[Pixels]:
-    """Parts of one image as one array, so that each pixel counts the same."""
-    return [parts[0] if len(parts) == 1 else np.concatenate(parts)]
+    pixels = [part[where] for part, where in zip(values, inside, strict=True)]
+    return Codebook.learn(_one_array(pixels), count, "texture")
 
 
 def texture(light: Pixels) -> Pixels:
@@ -136,3 +135,8 @@ def derivatives(scale: float) -> Pixels:
     bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)
     bell /= 2 * bell.sum() - 1
     return np.stack((bell, x / scale**2 * bell, (x**2 / scale**4 - 1 / scale**2) * bell)).astype(np.float32)
+
+
+def _one_array(parts: Sequence[Pixels]) -> list[Pixels]:
+    """Parts of one image as one array, so that each pixel counts the same."""
+    return [parts[0] if len(parts) == 1 else np.concatenate(parts)]

@@ -7,6 +7,7 @@ import numpy as np
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.jit import jit
 
+# In place of no pixels as a divisor.
 NOTHING = 1e-9
 # In place of 0 as a divisor of 0.
 TINY = 1e-300
@@ -14,12 +15,13 @@ TINY = 1e-300
 
 @jit
 def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
-    """(m, 3) of rows i and j of the sums: distance of colour words, of texture words, of mean colours.
+    """(m, 3) float64 of rows i and j of the sums: distance of colour words, of texture words, of mean colours.
 
     Parameters
     ----------
-    sums : (rows, colour words + texture words + channels + 1), the last one the number of pixels.
-    parts : (3,) where each of the first three ends.
+    sums : (rows, colour words + texture words + channels + 1) float64, the last one the number of pixels.
+    i, j : (m,) int64 rows.
+    parts : (3,) int64, where each of the first three ends.
     """
     out = np.empty((i.size, 3))
     term = np.zeros(sums.shape[1])
@@ -30,12 +32,14 @@ def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
 
 @jit
 def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints, j: Ints, parts: Longs) -> Floats:
-    """(m, 3) differences of what is around i and not around j from what is around j and not around i.
+    """(m, 3) differences, as :func:`differences`, of what is around i and not around j from the converse.
 
     Parameters
     ----------
-    start, near : the sites around each, in ascending order.
-    sums, around : of each site, and of all that are around it.
+    start, near : (n + 1,) and (nnz,) int32, the sites around each, in ascending order.
+    sums, around : (n, columns) float64 of each site, and of all that are around it.
+    i, j : (m,) int32 sites.
+    parts : (3,) int64.
     """
     out = np.empty((i.size, 3))
     common, a, b, term = np.empty((4, sums.shape[1]))
@@ -62,7 +66,12 @@ def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints,
 
 @jit
 def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> None:
-    """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their mean colours."""
+    """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their mean colours.
+
+    Parameters
+    ----------
+    a, b : (columns,) float64. term : (columns,) scratch. out : (3,), written.
+    """
     last = a.size - 1
     left, right = np.divide(1.0, max(a[last], NOTHING)), np.divide(1.0, max(b[last], NOTHING))
     for f in range(parts[1]):
@@ -79,22 +88,27 @@ def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> N
 
 @jit
 def _sum(term: Floats, first: int, end: int) -> float:
-    """Four sums side by side: one alone waits for itself."""
-    whole = first + (end - first) // 4 * 4
+    """Sum of term[first:end], (terms,) float64, as four sums side by side: one alone waits for itself."""
+    last_four = first + (end - first) // 4 * 4
     s = t = u = v = 0.0
-    for f in range(first, whole, 4):
+    for f in range(first, last_four, 4):
         s += term[f]
         t += term[f + 1]
         u += term[f + 2]
         v += term[f + 3]
-    for f in range(whole, end):
+    for f in range(last_four, end):
         s += term[f]
     return (s + t) + (u + v)
 
 
 @jit
 def add_merges(sums: Floats, n: int, left: Longs, right: Longs) -> None:
-    """Fill in the rows from n on: row n + s is the sum of rows left[s] and right[s], which come before it."""
+    """Fill in the rows of sums (n + merges, columns) from n on: row n + s is the sum of rows left[s] and right[s].
+
+    Parameters
+    ----------
+    left, right : (merges,) int64 rows that come before.
+    """
     for s in range(left.size):
         for f in range(sums.shape[1]):
             sums[n + s, f] = sums[left[s], f] + sums[right[s], f]

@@ -1,8 +1,8 @@
 """What speaks for a boundary between two touching sites: a row of numbers for each edge of the region graph.
 
 Two rounds. :func:`first_cues` looks at the image: how the two sites differ, how their surroundings differ on the two
-sides, how the contrast compares with what is usual around here. :func:`second_cues` looks at what the first round made
-of them: where the sites lie in the slow modes of the graph, and which two regions an edge parts when the sites are
+sides, how the contrast compares with what is usual around here. :func:`second_cues` looks at the probabilities of the
+first round: where the sites lie in the slow modes of the graph, and which two regions an edge parts when the sites are
 merged into ever larger ones. A model that was learnt from human boundaries
 (:mod:`napari_gsw.core.graph.boundary_model`) turns the cues into a probability.
 """
@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
-from napari_gsw.core.evidence.site_features import Described
+from napari_gsw.core.evidence.site_features import SiteFeatures
 from napari_gsw.core.graph.boundary_cue_kernels import add_merges, differences, surroundings
 from napari_gsw.core.graph.merge_tree import merge_tree
-from napari_gsw.core.graph.random_walk import walk, walked
+from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.random_walk_kernels import step
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.graph.spectral import embedding
 
+# Of the walk over the graph: the units of Lab over which its weights fall, and after how many steps one looks.
 SCALE = 12.0
 STEPS = (3, 8, 16)
 MODES = 16
@@ -29,107 +30,137 @@ MODES = 16
 LEAST_AFFINITY = 0.02
 SHARPNESS = 3
 
+# Cues by name, (m,) float64 each, in the order in which a model takes them: a forest knows a cue by its place alone, so
+# a new one comes last, and a model is learnt anew when one goes.
+Cues = dict[str, Floats]
+# What two sites, or two regions, differ in.
+DIFFERENCES = ("colour words", "texture words", "mean colour")
+# Of these the mean around an edge and over the image is a cue too: how a boundary compares with what is usual.
+USUAL = ("contrast", "sites, colour words", "sites, texture words", "8 steps, mean colour")
+
 
 def chi2(a: Floats, b: Floats) -> Floats:
-    """Distance of histograms, row by row, in [0, 1]."""
+    """(rows,) distance of histograms (rows, bins), row by row, in [0, 1]."""
     both = a + b
     return np.asarray(np.divide(np.square(a - b), both, out=np.zeros_like(both), where=both > 0).sum(axis=1) / 2)
 
 
 class SiteSums:
-    """Sums over pixels of what describes a site: 120 colour words, 32 texture words, three channels, and how many."""
+    """Sums over the pixels of each site: 120 colour words, 32 texture words, three channels, and how many pixels.
 
-    def __init__(self, words: Described, graph: RegionGraph) -> None:
-        colour, texture = words.photo_colour.toarray(), words.photo_texture.toarray()
+    Attributes
+    ----------
+    sums : (n, 156) float64, in this order.
+    parts : (3,) int64, the column after the last of the colour words, of the texture words, of the channels.
+    """
+
+    def __init__(self, features: SiteFeatures, graph: RegionGraph) -> None:
+        colour, texture = features.photo_colour.toarray(), features.photo_texture.toarray()
         lab = np.zeros((graph.n, 3))
-        lab[:, : 3 if words.rgb else 1] = graph.means if words.rgb else graph.means.mean(1, keepdims=True)
+        lab[:, : 3 if features.rgb else 1] = graph.means if features.rgb else graph.means.mean(1, keepdims=True)
         pixels = graph.pixels[:, np.newaxis].astype(np.float64)
         self.parts = np.cumsum([colour.shape[1], texture.shape[1], 3]).astype(np.int64)
         self.sums: Floats = np.concatenate((colour, texture, lab * pixels, pixels), axis=1)
 
-    def differences(self, sums: Floats, i: NDArray[np.integer], j: NDArray[np.integer]) -> list[Floats]:
-        """Of rows i and j (m,) of sums: distance of colour words, of texture words, of mean colours."""
-        return list(differences(sums, i.astype(np.int64), j.astype(np.int64), self.parts).T)
+    def differences(self, prefix: str, sums: Floats, i: NDArray[np.integer], j: NDArray[np.integer]) -> Cues:
+        """:data:`DIFFERENCES` of rows i and j (m,) of `sums`, which has the columns of :attr:`sums`."""
+        return _named(prefix, DIFFERENCES, differences(sums, i.astype(np.int64), j.astype(np.int64), self.parts))
 
 
-def first_cues(words: Described, graph: RegionGraph, described: SiteSums) -> Floats:
-    """(m, cues) of the image itself, in the order in which they are computed.
+def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums) -> Floats:
+    """(m, 34) cues of the image itself.
 
-    Contrast along the boundary; lightness and colour between the sites; then three differences each (colour words,
-    texture words, mean colour) of the sites, of their surroundings at one and at two steps without what both have in
-    common, and after 3, 8 and 16 steps of a walk over the graph; length of the boundary; means around the edge and
-    over the image; scatter within the sites; and where in the image the edge is.
+    Contrast along the boundary; lightness and chroma between the sites; then the three :data:`DIFFERENCES` each of the
+    sites, of their surroundings at one and at two steps without what both have in common, and after 3, 8 and 16 steps
+    of a walk over the graph; length of the boundary; means around the edge and over the image; scatter within the
+    sites; and where in the image the edge is.
     """
     n, (i, j) = graph.n, graph.edges.T
     left, right = np.ascontiguousarray(i), np.ascontiguousarray(j)
-    sums, m = described.sums, len(graph.edges)
-    lab = sums[:, described.parts[1] : -1] / sums[:, -1:]
-    columns = [graph.contrast, np.abs(lab[i, 0] - lab[j, 0]), np.hypot(*(lab[i, 1:] - lab[j, 1:]).T)]
-    columns += described.differences(sums, i, j)
+    sums, m = site_sums.sums, len(graph.edges)
+    lab = sums[:, site_sums.parts[1] : -1] / sums[:, -1:]
+    cues: Cues = {
+        "contrast": graph.contrast,
+        "lightness": np.abs(lab[i, 0] - lab[j, 0]),
+        "chroma": np.hypot(*(lab[i, 1:] - lab[j, 1:]).T),
+    }
+    cues |= site_sums.differences("sites", sums, i, j)
     near = sparse.csr_array((np.ones(2 * m), (np.concatenate((i, j)), np.concatenate((j, i)))), shape=(n, n))
     near = sparse.csr_array(near + sparse.eye_array(n))
     far = sparse.csr_array(near @ near)
     far.data[:] = 1.0
-    for reach in (near, far):
+    for name, reach in (("near", near), ("far", far)):
         reach.sort_indices()
         around = np.empty_like(sums)
         step(reach.indptr, reach.indices, reach.data, sums, around)
-        columns += list(surroundings(reach.indptr, reach.indices, sums, around, left, right, described.parts).T)
-    steps, moved, done = walk(graph, SCALE), sums / sums[:, -1:], 0
+        beside = surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
+        cues |= _named(name, DIFFERENCES, beside)
+    matrix, moved, done = walk_matrix(graph, SCALE), sums / sums[:, -1:], 0
     for passes in STEPS:
-        moved, done = walked(moved, steps, passes - done), passes
-        columns += described.differences(moved, i, j)
-    columns.append(graph.length / np.sqrt(np.minimum(graph.pixels[i], graph.pixels[j])))
-    usual = [
-        columns[0],
-        columns[3],
-        columns[4],
-        columns[17],
-    ]  # contrast, both kinds of words, mean colour after 8 steps
-    for cue in usual:
-        columns += [_around(cue, i, j, n), np.full(m, cue.mean())]
-    scatter = np.sqrt(np.maximum(words.squares - np.square(graph.means), 0).sum(axis=1))
-    columns += [np.minimum(scatter[i], scatter[j]), np.maximum(scatter[i], scatter[j])]
-    middle = (words.middles[i] + words.middles[j]) / 2
-    columns += [middle[:, 0], np.minimum(middle, 1 - middle).min(axis=1)]
-    return np.stack(columns, axis=1)
+        moved, done = walk_steps(moved, matrix, passes - done), passes
+        cues |= site_sums.differences(f"{passes} steps", moved, i, j)
+    cues["length"] = graph.length / np.sqrt(np.minimum(graph.pixels[i], graph.pixels[j]))
+    for name in USUAL:
+        cues[f"{name}, around"] = _around(cues[name], i, j, n)
+        cues[f"{name}, image"] = np.full(m, cues[name].mean())
+    scatter = np.sqrt(np.maximum(features.squares - np.square(graph.means), 0).sum(axis=1))
+    cues["least scatter"] = np.minimum(scatter[i], scatter[j])
+    cues["most scatter"] = np.maximum(scatter[i], scatter[j])
+    middle = (features.middles[i] + features.middles[j]) / 2
+    cues["place along the first axis"] = middle[:, 0]
+    cues["distance from the frame"] = np.minimum(middle, 1 - middle).min(axis=1)
+    return np.stack(list(cues.values()), axis=1)
 
 
-def second_cues(graph: RegionGraph, first: Floats, apart: Floats, described: SiteSums) -> Floats:
-    """(m, cues): those of the first round, and what follows from its probabilities `apart` (m,) for the whole image."""
+def second_cues(graph: RegionGraph, first: Floats, apart: Floats, site_sums: SiteSums) -> Floats:
+    """(m, 55) cues: those of the first round (m, 34), and what follows from its probabilities for the image as a whole.
+
+    Parameters
+    ----------
+    apart : (m,) probability of a boundary by the first round.
+    """
     i, j = graph.edges.T
     m = len(graph.edges)
     usual = _mean_at(apart, i, j, graph.n)
-    columns = [apart, usual[i] + usual[j], np.minimum(usual[i], usual[j]), np.full(m, apart.mean())]
+    cues: Cues = {
+        "apart": apart,
+        "apart, both sites": usual[i] + usual[j],
+        "apart, least of the sites": np.minimum(usual[i], usual[j]),
+        "apart, image": np.full(m, apart.mean()),
+    }
     affinity = np.maximum(1 - apart, LEAST_AFFINITY) ** SHARPNESS * graph.length
     place, slowness = embedding(graph.n, graph.edges, affinity, MODES)
     gap = np.abs(place[i] - place[j])
-    columns += [np.sqrt(np.square(gap[:, :count]).sum(axis=1)) for count in (2, 4, 8, 16)]
-    columns += [*gap[:, :4].T, np.full(m, slowness[0]), np.full(m, slowness[7] / slowness[15])]
-    return np.concatenate((first, np.stack(columns, axis=1), _parted(graph, apart, described)), axis=1)
+    cues |= {f"{count} modes": np.sqrt(np.square(gap[:, :count]).sum(axis=1)) for count in (2, 4, 8, 16)}
+    cues |= {f"mode {number}": gap[:, number] for number in range(4)}
+    cues["slowest mode"] = np.full(m, slowness[0])
+    cues["half of the modes"] = np.full(m, slowness[7] / slowness[15])
+    cues |= _parted(graph, apart, site_sums)
+    return np.concatenate((first, np.stack(list(cues.values()), axis=1)), axis=1)
 
 
-def _parted(graph: RegionGraph, apart: Floats, described: SiteSums) -> Floats:
-    """(m, 7) of the two regions that an edge parts when regions are merged in the order of their boundaries.
+def _parted(graph: RegionGraph, apart: Floats, site_sums: SiteSums) -> Cues:
+    """Cues of the two regions that an edge parts when regions are merged in the order of their boundaries.
 
     Height of the merge; logarithms of the share of the smaller and of the larger of the two; their three differences;
     logarithm of the number of regions that are left.
     """
     tree = merge_tree(graph.n, graph.edges, apart, graph.length)
     merges = len(tree.height)
-    sums = np.concatenate((described.sums, np.zeros((merges, described.sums.shape[1]))))
+    sums = np.concatenate((site_sums.sums, np.zeros((merges, site_sums.sums.shape[1]))))
     add_merges(sums, graph.n, tree.left, tree.right)
     share = np.sort(np.stack((sums[tree.left, -1], sums[tree.right, -1])) / graph.pixels.sum(), axis=0)
-    table = np.stack(
-        (
-            tree.height,
-            *np.log(share),
-            *described.differences(sums, tree.left, tree.right),
-            np.log(graph.n - np.arange(merges)),
-        ),
-        axis=1,
-    )
-    return np.asarray(table[tree.merge_of(graph.edges)])
+    smaller, larger = np.log(share)
+    by_merge: Cues = {"merge, height": tree.height, "merge, smaller region": smaller, "merge, larger region": larger}
+    by_merge |= site_sums.differences("merge", sums, tree.left, tree.right)
+    by_merge["merge, regions left"] = np.log(graph.n - np.arange(merges))
+    merge = tree.merge_of(graph.edges)
+    return {name: column[merge] for name, column in by_merge.items()}
+
+
+def _named(prefix: str, names: tuple[str, ...], columns: Floats) -> Cues:
+    """Columns (m, names) as cues."""
+    return {f"{prefix}, {name}": column for name, column in zip(names, columns.T, strict=True)}
 
 
 def _mean_at(cue: Floats, i: NDArray[np.int32], j: NDArray[np.int32], n: int) -> Floats:

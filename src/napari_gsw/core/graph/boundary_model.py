@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.site_features import Described
+from napari_gsw.core.evidence.site_features import SiteFeatures
 from napari_gsw.core.graph.boundary_cues import SiteSums, first_cues, second_cues
 from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.region_graph import RegionGraph
@@ -33,17 +33,17 @@ class BoundaryModel:
     first: DecisionForest
     second: DecisionForest
 
-    def log_odds(self, words: Described, graph: RegionGraph) -> Floats:
+    def log_odds(self, features: SiteFeatures, graph: RegionGraph) -> Floats:
         """(m,) log odds that the two sites of an edge belong to different segments."""
-        if words.ndim != 2:
+        if features.ndim != 2:
             raise InputError("coupling learnt is for two-dimensional images; choose contrast for a volume")
         if (graph.order != 1).any():
             raise InputError("coupling learnt is for sites that touch; set neighbourhood to 1")
         if not len(graph.edges):
             return np.zeros(0)
-        described = SiteSums(words, graph)
-        cues = first_cues(words, graph, described)
-        return self.second.scores(second_cues(graph, cues, expit(self.first.scores(cues)), described))
+        site_sums = SiteSums(features, graph)
+        cues = first_cues(features, graph, site_sums)
+        return self.second.scores(second_cues(graph, cues, expit(self.first.scores(cues)), site_sums))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as JSON."""

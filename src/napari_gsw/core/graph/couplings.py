@@ -6,16 +6,16 @@ import numpy as np
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.site_features import Described
+from napari_gsw.core.evidence.site_features import SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi2
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
-from napari_gsw.core.graph.random_walk import walk, walked
+from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.settings import Settings
 
 
-def couplings(graph: RegionGraph, settings: Settings, words: Described) -> Floats:
-    """beta_ij on every edge, as ``settings.coupling`` says.
+def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) -> Floats:
+    """(m,) beta_ij of eq. 12 on every edge, as ``settings.coupling`` says.
 
     constant: beta. length: beta times the boundary's length over the mean length. contrast: beta times exp(-d), with d
     the sum of :func:`dissimilarity`. learnt: beta times (log odds that the two belong together - offset), which is
@@ -25,17 +25,17 @@ def couplings(graph: RegionGraph, settings: Settings, words: Described) -> Float
     if settings.coupling == "learnt":
         shipped = settings.boundaries == "shipped"
         model = photo_model() if shipped else BoundaryModel.load(settings.boundaries)
-        beta = -settings.beta * (model.log_odds(words, graph) + settings.offset)
+        beta = -settings.beta * (model.log_odds(features, graph) + settings.offset)
         return np.where(beta < 0, settings.repulsion * beta, beta)
     beta = np.full(len(graph.edges), settings.beta)
     if settings.coupling == "length" and len(beta):
         beta = settings.beta * graph.length / graph.length.mean()
     elif settings.coupling == "contrast":
-        beta = settings.beta * np.exp(-dissimilarity(graph, settings, words))
+        beta = settings.beta * np.exp(-dissimilarity(graph, settings, features))
     return np.where(graph.order == 2, settings.second_weight * beta, beta)
 
 
-def dissimilarity(graph: RegionGraph, settings: Settings, words: Described) -> Floats:
+def dissimilarity(graph: RegionGraph, settings: Settings, features: SiteFeatures) -> Floats:
     """(m,) contrast along the boundary, difference of mean colour and of texture, each in units of its scale.
 
     Colour and texture are smoothed over the graph as often as the histograms are: what differs is then not one site
@@ -45,14 +45,14 @@ def dissimilarity(graph: RegionGraph, settings: Settings, words: Described) -> F
     if settings.colour_scale is None and settings.texture_scale is None:
         return total
     i, j = graph.edges.T
-    steps = walk(graph, settings.graph_scale)
+    matrix = walk_matrix(graph, settings.graph_scale)
     if settings.colour_scale is not None:
-        colour = walked(graph.means, steps, settings.graph_passes)
+        colour = walk_steps(graph.means, matrix, settings.graph_passes)
         total = total + np.linalg.norm(colour[i] - colour[j], axis=1) / settings.colour_scale
     if settings.texture_scale is not None:
         if settings.texture_words == 0:
             raise InputError("texture_scale needs texture_words, such as 32; none leaves texture out of the couplings")
-        counts = words.texture.toarray()
-        texture = walked(counts / counts.sum(axis=1, keepdims=True), steps, settings.graph_passes)
+        counts = features.texture.toarray()
+        texture = walk_steps(counts / counts.sum(axis=1, keepdims=True), matrix, settings.graph_passes)
         total = total + chi2(texture[i], texture[j]) / settings.texture_scale
     return np.asarray(total)

@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.decision_forest_kernels import summed
+from napari_gsw.core.graph.decision_forest_kernels import leaf_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class DecisionForest:
         """(rows,) sum of the leaves that each row (rows, features) ends in."""
         if rows.shape[1] <= self.feature.max(initial=-1):
             raise InputError(f"the forest looks at {self.feature.max() + 1} features, not {rows.shape[1]}")
-        return summed(self.root, self.feature, self.threshold, self.left, self.right, np.ascontiguousarray(rows))
+        return leaf_sums(self.root, self.feature, self.threshold, self.left, self.right, np.ascontiguousarray(rows))
 
     def to_dict(self) -> dict[str, list[float]]:
         """Plain lists, ready for JSON; numbers to seven digits."""
@@ -47,17 +47,17 @@ class DecisionForest:
     def from_dict(cls, content: Mapping[str, Any]) -> DecisionForest:
         """The forest that :meth:`to_dict` wrote; every index is checked, because the compiled code checks none."""
         try:
-            whole = {name: np.array(content[name], dtype=np.int32) for name in ("root", "feature", "left", "right")}
-            made = cls(threshold=np.array(content["threshold"], dtype=np.float64), **whole)
+            places = {name: np.array(content[name], dtype=np.int32) for name in ("root", "feature", "left", "right")}
+            forest = cls(threshold=np.array(content["threshold"], dtype=np.float64), **places)
         except (KeyError, TypeError, ValueError) as reason:
             raise InputError(f"this is not a forest: {reason}") from None
-        nodes = len(made.feature)
-        inner = made.feature >= 0
-        same = all(a.shape == (nodes,) for a in (made.threshold, made.left, made.right))
+        nodes = len(forest.feature)
+        inner = forest.feature >= 0
+        same = all(a.shape == (nodes,) for a in (forest.threshold, forest.left, forest.right))
         # Children come after their parent, so that no walk goes round in circles.
         down = same and all(
-            ((a[inner] > np.flatnonzero(inner)) & (a[inner] < nodes)).all() for a in (made.left, made.right)
+            ((a[inner] > np.flatnonzero(inner)) & (a[inner] < nodes)).all() for a in (forest.left, forest.right)
         )
-        if not (down and ((made.root >= 0) & (made.root < nodes)).all() and np.isfinite(made.threshold).all()):
+        if not (down and ((forest.root >= 0) & (forest.root < nodes)).all() and np.isfinite(forest.threshold).all()):
             raise InputError("this is not a forest: nodes must lead to later nodes, and thresholds must be finite")
-        return made
+        return forest

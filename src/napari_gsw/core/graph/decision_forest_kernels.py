@@ -9,8 +9,16 @@ from napari_gsw.core.jit import jit
 
 
 @jit
-def summed(root: Ints, feature: Ints, threshold: Floats, left: Ints, right: Ints, rows: Floats) -> Floats:
-    """Sum over the trees of the leaf that each row ends in."""
+def leaf_sums(root: Ints, feature: Ints, threshold: Floats, left: Ints, right: Ints, rows: Floats) -> Floats:
+    """(rows,) float64 sum over the trees of the leaf that each row ends in.
+
+    Parameters
+    ----------
+    root : (trees,) int32 first node of each tree.
+    feature, threshold, left, right : (nodes,) int32, float64, int32 and int32, see
+        :class:`~napari_gsw.core.graph.decision_forest.DecisionForest`.
+    rows : (rows, features) float64.
+    """
     result = np.zeros(rows.shape[0])
     for r in range(rows.shape[0]):
         for t in range(root.size):

@@ -93,6 +93,7 @@ class MergeTree:
         return kernels.meeting(self.n, self.left, self.right, check_edges(edges, self.n, loops=True))
 
     def _merges(self, count: int) -> int:
+        """How many merges leave `count` regions, or as near to it as there is."""
         if count < 1:
             raise InputError(f"there is at least 1 region, so ask for 1 or more, not {count}")
         return min(max(self.n - int(count), 0), len(self.height))
@@ -117,7 +118,7 @@ def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | N
 
     Examples
     --------
-    >>> tree = hierarchy(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
+    >>> tree = merge_tree(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
     >>> tree.height.round(3).tolist()
     [0.1, 0.2, 0.8]
     >>> tree.labels(0.5).tolist(), tree.labels_with(3).tolist()
@@ -138,6 +139,7 @@ def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | N
 
 
 def _per_edge(values: ArrayLike, m: int, name: str) -> Floats:
+    """(m,) float64, one number for each edge."""
     row = np.asarray(values, dtype=np.float64)
     if row.shape != (m,):
         raise InputError(f"{name} must be one number for each of {m} edges, not shape {row.shape}")

@@ -25,13 +25,14 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
 
     Parameters
     ----------
-    edges : (m, 2) sites; two of one pair are taken as one boundary.
-    total, length : (m,) length of each boundary, and that times its value; overwritten.
+    edges : (m, 2) int32 sites; two of one pair are taken as one boundary.
+    total, length : (m,) float64 length of each boundary times its value, and its length; overwritten.
 
     Returns
     -------
-    left, right : (merges,) the nodes that merge, left < right; nodes below n are sites, node n + s is made by merge s.
-    height : (merges,) mean of the boundary between them, and never less than the one before.
+    left, right : (merges,) int64 the nodes that merge, left < right; nodes below n are sites, node n + s is what merge
+        s makes.
+    height : (merges,) float64 mean of the boundary between them, and never less than the one before.
 
     Of equal means, the boundary that has the edge with the smallest number comes first.
     """
@@ -110,7 +111,12 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
 
 @jit
 def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
-    """Labels of the sites, numbered in the order of their first site, after the first `merges` merges."""
+    """(n,) int32 labels of the sites, numbered in the order of their first site, after the first `merges` merges.
+
+    Parameters
+    ----------
+    left, right : int64, as of :func:`agglomerate`.
+    """
     top = np.arange(n + merges)  # the last node that each belongs to
     for s in range(merges - 1, -1, -1):
         top[left[s]] = top[n + s]
@@ -128,7 +134,7 @@ def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
 
 @jit
 def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
-    """Number of the merge by which the two ends of each edge become one, (m,).
+    """(m,) int64 number of the merge by which the two ends of each edge (m, 2) int32 become one.
 
     As many as there are merges if they never do, -1 for a site and itself.
 
@@ -138,7 +144,7 @@ def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
     """
     merges = left.size
     parent = np.arange(n)
-    joined = np.full(n, merges)  # the merge that hung a site under its parent
+    hung = np.full(n, merges)  # the merge that hung a site under its parent
     name = np.empty(n + merges, np.int64)
     size = np.ones(n, np.int64)
     name[:n] = np.arange(n)
@@ -148,7 +154,7 @@ def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
         if size[a] > size[b]:
             a, b = b, a
         parent[a] = b
-        joined[a] = s
+        hung[a] = s
         size[b] += size[a]
         name[n + s] = b
     result = np.empty(edges.shape[0], np.int64)
@@ -157,9 +163,9 @@ def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
         b = as_int64(edges[e, 1])
         last = -1
         while a != b and last < merges:
-            if joined[a] > joined[b]:
+            if hung[a] > hung[b]:
                 a, b = b, a
-            last = joined[a]
+            last = hung[a]
             a = parent[a]
         result[e] = last
     return result

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.word_kernels import sparse_rows
-from napari_gsw.core.graph.random_walk_kernels import rounded, step
+from napari_gsw.core.graph.random_walk_kernels import step, write_rounded
 from napari_gsw.core.graph.region_graph import RegionGraph
 
 CONTRAST_WEIGHT = 1.5
@@ -23,7 +23,7 @@ COUNTS = 100
 WORDS_AT_ONCE = 32
 
 
-def walk(graph: RegionGraph, scale: float) -> sparse.csr_array:
+def walk_matrix(graph: RegionGraph, scale: float) -> sparse.csr_array:
     """(n, n) weights with which a site takes over from its neighbours and keeps its own; rows sum to 1.
 
     Parameters
@@ -39,22 +39,22 @@ def walk(graph: RegionGraph, scale: float) -> sparse.csr_array:
     return sparse.csr_array(sparse.diags_array(1 / both.sum(axis=1)) @ both)
 
 
-def smoothed_counts(counts: sparse.csr_array, steps: sparse.csr_array, passes: int) -> sparse.csr_array:
+def smoothed_counts(counts: sparse.csr_array, matrix: sparse.csr_array, passes: int) -> sparse.csr_array:
     """Histograms (n, words) after `passes` steps of the walk, as whole numbers that sum to about 100 a site."""
     n, words = counts.shape
     table, used = np.empty((n, words), np.int32), 0
     shares = sparse.csc_array(sparse.diags_array(1 / np.maximum(counts.sum(axis=1), 1)) @ counts)
     for first in range(0, words, WORDS_AT_ONCE):
-        block = walked(shares[:, first : first + WORDS_AT_ONCE].toarray(), steps, passes)
-        used += rounded(block, float(COUNTS), table, first)
+        block = walk_steps(shares[:, first : first + WORDS_AT_ONCE].toarray(), matrix, passes)
+        used += write_rounded(block, float(COUNTS), table, first)
     return sparse.csr_array(sparse_rows(table, used), shape=(n, words))
 
 
-def walked(values: Floats, steps: sparse.csr_array, passes: int) -> Floats:
+def walk_steps(values: Floats, matrix: sparse.csr_array, passes: int) -> Floats:
     """Values (n, columns) after `passes` steps of the walk."""
     here, there = np.ascontiguousarray(values, dtype=np.float64), np.empty(values.shape)
     for number in range(passes):
-        step(steps.indptr, steps.indices, steps.data, here, there)
-        # The first time, what was given stays as it is.
+        step(matrix.indptr, matrix.indices, matrix.data, here, there)
+        # The first time, the caller's own array stays as it is.
         here, there = there, (np.empty(values.shape) if number == 0 and passes > 1 else here)
     return here

@@ -10,7 +10,13 @@ from napari_gsw.core.jit import jit
 
 @jit
 def step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -> None:
-    """out = W @ values for W in rows (start, near, weight) and values (n, columns), a row of sums at a time."""
+    """out = W @ values, a row of sums at a time.
+
+    Parameters
+    ----------
+    start, near, weight : (n + 1,) int32, (nnz,) int32 and (nnz,) float64, the matrix W in CSR form.
+    values, out : (n, columns) float64; out is written.
+    """
     for i in range(values.shape[0]):
         for c in range(values.shape[1]):
             out[i, c] = 0.0
@@ -21,8 +27,14 @@ def step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -
 
 
 @jit
-def rounded(values: Floats, scale: float, table: Ints, first: int) -> int:
-    """Whole numbers nearest to scale * values into columns of a table from `first` on; how many are not zero."""
+def write_rounded(values: Floats, scale: float, table: Ints, first: int) -> int:
+    """Whole numbers nearest to scale * values into columns of a table from `first` on; how many are not zero.
+
+    Parameters
+    ----------
+    values : (n, columns) float64.
+    table : (n, ...) int32, of which columns are written.
+    """
     used = 0
     for i in range(values.shape[0]):
         for c in range(values.shape[1]):

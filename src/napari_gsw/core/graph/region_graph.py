@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
-from napari_gsw.core.sites.face_kernels import touching
+from napari_gsw.core.sites.face_kernels import touching_pairs
 from napari_gsw.core.sites.per_site import means_and_pixels
 
 
@@ -48,15 +48,29 @@ class RegionGraph:
         return np.asarray(np.linalg.norm(self.means[i] - self.means[j], axis=1))
 
 
-def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
-    """The graph of sites 1..n of a label image (0 is not a site), in two or three dimensions.
+class Adjacency(NamedTuple):
+    """Neighbours of each site in CSR form, and the edges themselves."""
 
-    The faces between pixels are looked at one by one, in a kernel.
+    start: Longs  # (n + 1,) where a site's neighbours begin
+    neighbour: Ints  # (2 m,)
+    edge: Ints  # (2 m,) the edge that leads to each
+    left: Ints  # (m,) the two ends of each edge
+    right: Ints  # (m,)
+    beta: Floats  # (m,) coupling of each edge, beta_ij of eq. (12)
+
+
+def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
+    """The graph of the sites of an image, in two or three dimensions.
+
+    Parameters
+    ----------
+    sites : (\\*shape,) 1..n, 0 where there is none.
+    neighbourhood : 1 for sites that touch, 2 also for neighbours of neighbours.
     """
     n = int(sites.max())
     numbers = np.ascontiguousarray(sites, dtype=np.int32)
     channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
-    edges, length, total = touching(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
+    edges, length, total = touching_pairs(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
     means, pixels = means_and_pixels(channels, numbers.ravel(), n)
     first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return first if neighbourhood == 1 else with_second_order(first)
@@ -91,6 +105,26 @@ def with_second_order(graph: RegionGraph) -> RegionGraph:
     )  # fmt: skip
 
 
+def merged_graph(
+    n: int, ends: NDArray[np.int64], length: Floats, steps: Floats, mass: NDArray[np.int64], means: Floats
+) -> RegionGraph:
+    """The graph of n sites from pairs of sites that touch somewhere, in any order and repeated.
+
+    Parameters
+    ----------
+    ends : (e, 2) sites; two that are one site count for nothing.
+    length, steps : (e,) faces of each contact, and the sum of the colour differences across them.
+    mass, means : (n,) pixels of each site, and (n, C) mean of its channels.
+    """
+    apart = ends[:, 0] != ends[:, 1]
+    a, b = ends[apart].T
+    key, index = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
+    faces = np.bincount(index, length[apart], len(key)).astype(np.float64)
+    contrast = np.bincount(index, steps[apart], len(key)) / np.maximum(faces, 1)
+    pairs = np.stack((key // n, key % n), axis=1).astype(np.int32)
+    return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)
+
+
 def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Adjacency:
     """Edges (m, 2) -> the CSR form that the sampler reads; neighbours of a site in the order of the edges."""
     m = len(edges)
@@ -123,31 +157,7 @@ def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int
     return np.array(pairs, dtype=np.int32, order="C")
 
 
-class Adjacency(NamedTuple):
-    """Neighbours of each site in CSR form, and the edges themselves."""
-
-    start: Longs  # (n + 1,)
-    neighbour: Ints  # (2 m,)
-    edge: Ints  # (2 m,)
-    left: Ints  # (m,)
-    right: Ints  # (m,)
-    beta: Floats  # (m,)
-
-
-def merged_graph(
-    n: int, ends: NDArray[np.int64], length: Floats, steps: Floats, mass: NDArray[np.int64], means: Floats
-) -> RegionGraph:
-    """The graph of n sites from pairs of sites (e, 2) that touch somewhere, in any order and repeated."""
-    apart = ends[:, 0] != ends[:, 1]
-    a, b = ends[apart].T
-    key, index = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
-    faces = np.bincount(index, length[apart], len(key)).astype(np.float64)
-    contrast = np.bincount(index, steps[apart], len(key)) / np.maximum(faces, 1)
-    pairs = np.stack((key // n, key % n), axis=1).astype(np.int32)
-    return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)
-
-
-def joined(n: int, pairs: NDArray[np.integer]) -> Ints:
-    """(n,) which of n things hang together through pairs (m, 2)."""
+def connected_pairs(n: int, pairs: NDArray[np.integer]) -> Ints:
+    """(n,) int32 the group of each of n things, of those that hang together through pairs (m, 2)."""
     graph = sparse.coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int32)

@@ -13,7 +13,9 @@ from scipy.sparse.linalg import eigsh
 
 from napari_gsw.core.arrays import Floats
 
+# Of the eigenvalues, relative; what is made of them is a cue among many.
 ACCURACY = 1e-4
+# Of a site without affinity to any other.
 LEAST_DEGREE = 1e-9
 
 
@@ -47,8 +49,8 @@ def embedding(n: int, edges: NDArray[np.int32], affinity: Floats, modes: int) ->
         root @ both @ root, k=wanted, which="LA", v0=np.sqrt(degree), tol=ACCURACY, rng=np.random.default_rng(0)
     )
     order = np.argsort(-values)[1:]  # without the constant one
-    found = len(order)
-    slowness[:found] = np.maximum(1 - values[order], 1e-6)
-    scale = np.sqrt(degree.sum() / degree)[:, np.newaxis] * np.sqrt(slowness[0] / slowness[:found])
-    place[:, :found] = vectors[:, order] * scale
+    count = len(order)
+    slowness[:count] = np.maximum(1 - values[order], 1e-6)
+    scale = np.sqrt(degree.sum() / degree)[:, np.newaxis] * np.sqrt(slowness[0] / slowness[:count])
+    place[:, :count] = vectors[:, order] * scale
     return place, slowness

@@ -7,6 +7,7 @@ import numpy as np
 from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.jit import jit
 
+# Of the curve from light to lightness: below the knee it is a line.
 KNEE, SLOPE, FOOT = np.float32((6 / 29) ** 3), np.float32(29**2 / (3 * 6**2)), np.float32(4 / 29)
 # First guesses of cube roots, at so many places from 0 to 1.
 PLACES = 4096
@@ -18,10 +19,10 @@ def lab_of(light: Pixels, matrix: Pixels, guesses: Pixels, out: Pixels) -> None:
 
     Parameters
     ----------
-    light : (pixels, 3) in 0..1.
-    matrix : (3, 3) from linear RGB to X, Y, Z in units of those of white.
-    guesses : (4097,) cube roots of 0, 1/4096, ... 1; one step of Halley's makes float32 of them.
-    out : (pixels, 3), written.
+    light : (pixels, 3) float32 in 0..1.
+    matrix : (3, 3) float32 from linear RGB to X, Y, Z in units of those of white.
+    guesses : (4097,) float32 cube roots of 0, 1/4096, ... 1; one step of Halley's makes float32 of them.
+    out : (pixels, 3) float32, written.
     """
     top = np.float32(PLACES)
     for p in range(light.shape[0]):
@@ -36,7 +37,7 @@ def lab_of(light: Pixels, matrix: Pixels, guesses: Pixels, out: Pixels) -> None:
 
 @jit
 def _curve(t: np.float32, guesses: Pixels, top: np.float32) -> np.float32:
-    """Cube root, or a line where t is small."""
+    """Cube root of t in 0..1, or a line where t is small; guesses (4097,) float32, `top` their number less one."""
     if t <= KNEE:
         return SLOPE * t + FOOT
     root = guesses[min(np.uint32(t * top + np.float32(0.5)), np.uint32(PLACES))]

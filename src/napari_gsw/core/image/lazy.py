@@ -30,10 +30,12 @@ def is_lazy(image: Any) -> bool:
 
 
 def _is_array(image: Any) -> bool:
+    """Whether it is like a dask or a zarr array."""
     return all(hasattr(image, name) for name in ("shape", "dtype", "chunks", "ndim", "__getitem__"))
 
 
 def _is_group(image: Any) -> bool:
+    """Whether it is like a zarr group."""
     return hasattr(image, "attrs") and hasattr(image, "__getitem__") and hasattr(image, "group_keys")
 
 
@@ -46,8 +48,7 @@ def levels(image: Any) -> list[Any]:
         return list(image)
     if _is_array(image):
         return [image]
-    told = dict(image.attrs)
-    images = told.get("ome", told).get("multiscales")
+    images = _multiscales(image)
     if not images:
         raise InputError("the zarr group holds no multiscale image; give one of its arrays")
     return [image[level["path"]] for level in images[0]["datasets"]]
@@ -55,23 +56,28 @@ def levels(image: Any) -> list[Any]:
 
 def stacked(arrays: Sequence[LazyArray]) -> LazyArray:
     """Lazy arrays of one shape as channels, the last axis."""
-    return _array().stack(arrays, axis=-1)
+    return dask_array().stack(arrays, axis=-1)
 
 
 def pyramid(image: Any) -> Any:
     """The levels of an image as dask arrays, as a viewer takes them: a list, or the one array."""
-    found = [level if hasattr(level, "compute") else _array().from_array(level) for level in levels(image)]
-    return found if len(found) > 1 else found[0]
+    arrays = [level if hasattr(level, "compute") else dask_array().from_array(level) for level in levels(image)]
+    return arrays if len(arrays) > 1 else arrays[0]
 
 
 def group_axes(image: Any) -> str | None:
     """The axes that an OME-Zarr group tells, as letters; None for anything else."""
     if isinstance(image, (list, tuple)) or not _is_group(image) or _is_array(image):
         return None
-    told = dict(image.attrs)
-    axes = told.get("ome", told).get("multiscales", [{}])[0].get("axes", ())
+    axes = (_multiscales(image) or [{}])[0].get("axes", ())
     letters = "".join(axis["name"] if isinstance(axis, dict) else axis for axis in axes).upper()
     return letters if letters and set(letters) <= set("TCZYX") else None
+
+
+def _multiscales(group: Any) -> list[Any]:
+    """What a zarr group says of its images, in the words of either version of OME-Zarr; empty if it says nothing."""
+    attributes = dict(group.attrs)
+    return list(attributes.get("ome", attributes).get("multiscales") or ())
 
 
 def chunk_lengths(image: Any) -> tuple[int, ...]:
@@ -83,11 +89,11 @@ def chunk_lengths(image: Any) -> tuple[int, ...]:
 
 def read(image: Any, part: Slices) -> NDArray[Any]:
     """Some pixels of a lazy array, in memory."""
-    found = image[part]
-    if hasattr(found, "compute"):
+    pixels = image[part]
+    if hasattr(pixels, "compute"):
         # In this thread: the blocks are what runs in parallel.
-        found = found.compute(scheduler="synchronous")
-    return np.asarray(found)
+        pixels = pixels.compute(scheduler="synchronous")
+    return np.asarray(pixels)
 
 
 @contextmanager
@@ -107,6 +113,7 @@ def workers() -> Iterator[tuple[Executor, int]]:
 
 
 def _client() -> Any:
+    """The client of dask's cluster that this program is connected to, or None."""
     import sys
 
     distributed = sys.modules.get("distributed")  # who has a client has imported it
@@ -125,7 +132,7 @@ def mapped(work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], done: Callab
     ----------
     done : called in this thread with the number of finished jobs.
     """
-    found: list[Any] = [None] * len(jobs)
+    results: list[Any] = [None] * len(jobs)
     waiting: dict[Future[T], int] = {}
     queue = iter(enumerate(jobs))
     finished = 0
@@ -134,13 +141,14 @@ def mapped(work: Callable[..., T], jobs: Sequence[tuple[Any, ...]], done: Callab
             while len(waiting) < most and (entry := next(queue, None)) is not None:
                 waiting[pool.submit(work, *entry[1])] = entry[0]
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                found[waiting.pop(future)] = future.result()
+                results[waiting.pop(future)] = future.result()
                 finished += 1
             done(finished)
-    return found
+    return results
 
 
-def _array() -> Any:
+def dask_array() -> Any:
+    """The module dask.array, imported when it is first needed; a sentence where it is missing."""
     try:
         import dask.array
     except ImportError:

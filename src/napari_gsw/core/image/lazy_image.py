@@ -40,6 +40,7 @@ class LazyImage(NamedTuple):
         return lazy.read(self.array, tuple(slice(None) if a in "ZYXCS" else 0 for a in self.letters))  # type: ignore[misc]
 
     def chunks(self) -> tuple[int, ...]:
+        """Length of a chunk along each axis of space."""
         lengths = lazy.chunk_lengths(self.array)
         return tuple(lengths[self.letters.index(a)] for a in "ZYX" if a in self.letters)
 
@@ -59,11 +60,11 @@ class LazyImage(NamedTuple):
 def open_lazy(image: Any, axes: str = "auto") -> LazyImage:
     """The finest level of a lazy image, and what its axes are."""
     array = lazy.levels(image)[0]
-    told = lazy.group_axes(image)
+    stored = lazy.group_axes(image)
     if axes != "auto":
         letters = axes.upper()
-    elif told is not None and len(told) == array.ndim:
-        letters = told
+    elif stored is not None and len(stored) == array.ndim:
+        letters = stored
     else:
         letters = guess_axes(array)
     if len(letters) != array.ndim or len(set(letters)) != len(letters) or not set("YX") <= set(letters):

@@ -19,15 +19,17 @@ from skimage.filters import threshold_otsu
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
 
+# Widths in pixels of Gaussians: against noise; of the difference that deepens valleys; and of what is around a place.
 NOISE, FINE, COARSE = 0.5, 1.0, 4.0
 SURROUNDINGS = 16.0
 # Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
 COMMON_GAIN = 0.5
+# The signal of a typical object, and the range of all.
 OBJECT = 50.0
 LOWEST, HIGHEST = -20.0, 150.0
 
 
-class Levels(NamedTuple):
+class SignalLevels(NamedTuple):
     """What of a signal is the same all over an image.
 
     Attributes
@@ -53,14 +55,15 @@ def signal_picture(image: ArrayLike, axes: str = "auto") -> Picture:
     picture(image, axes)  # checks it
     array = np.asarray(image)
     values, rgb = samples(array, guess_axes(array) if axes == "auto" else axes.upper())
-    return as_picture(signal(values.astype(np.float64), levels_of([values], rgb)))
+    return as_picture(signal(values.astype(np.float64), signal_levels([values], rgb)))
 
 
-def as_picture(found: Floats) -> Picture:
-    return Picture(found.astype(np.float32)[..., np.newaxis], False)
+def as_picture(light: Floats) -> Picture:
+    """A signal (\\*shape,) as a picture of one channel."""
+    return Picture(light.astype(np.float32)[..., np.newaxis], False)
 
 
-def levels_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Levels | None:
+def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool) -> SignalLevels | None:
     """The levels of an image, from parts (\\*shape, C) that stand for the whole; None if nothing differs.
 
     The minority of Otsu's two classes are the objects.
@@ -80,12 +83,12 @@ def levels_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Levels | None:
         return None
     background = float(np.median(every[every <= threshold_otsu(every)]))
     brightness = _typical(np.maximum(every - background, 0))
-    made = Levels(dark, red, top, background, brightness, 1.0)
-    shine = [np.maximum(_above(light, made), 0) for light in smooth]
-    return made._replace(unit=max(_typical(_all(shine)), 1e-12))
+    levels = SignalLevels(dark, red, top, background, brightness, 1.0)
+    shine = [np.maximum(_above(light, levels), 0) for light in smooth]
+    return levels._replace(unit=max(_typical(_all(shine)), 1e-12))
 
 
-def signal(values: Floats, levels: Levels | None) -> Floats:
+def signal(values: Floats, levels: SignalLevels | None) -> Floats:
     """(\\*shape,) signal of an image, or of a part of one, (\\*shape, C) without alpha.
 
     Bright objects shine, each place with its own gain: their brightness differs by staining and depth. Dark ones
@@ -104,7 +107,7 @@ def signal(values: Floats, levels: Levels | None) -> Floats:
     return bent
 
 
-def _above(smooth: Floats, levels: Levels) -> Floats:
+def _above(smooth: Floats, levels: SignalLevels) -> Floats:
     """How far light is above the background, where objects shine in units of what is usual around them."""
     above: Floats = smooth - levels.background
     if levels.dark:
@@ -123,4 +126,5 @@ def _typical(shine: Floats) -> float:
 
 
 def _all(parts: Sequence[Floats]) -> Floats:
+    """The pixels of all parts; of one part as they are."""
     return parts[0] if len(parts) == 1 else np.concatenate([part.ravel() for part in parts])

@@ -117,6 +117,7 @@ def guess_axes(array: NDArray[np.generic]) -> str:
 
 
 def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
+    """The letters of an image's axes in capitals; a sentence for those that cannot be."""
     letters = axes.upper()
     known = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
     if not known or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):

@@ -16,17 +16,18 @@ from napari_gsw.core.evidence.words import colours, histogram, luminance_words, 
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
-from napari_gsw.core.image.object_signal import Levels, as_picture, signal
+from napari_gsw.core.image.object_signal import SignalLevels, as_picture, signal
 from napari_gsw.core.image.picture import Picture, Span, picture, samples
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.core.sites.superpixels import connected, superpixels
 
+# The two ends of a block along an axis.
 HIGH, LOW = 1, 0
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class BlockContext:
     """What the work on every block needs: the image, and what is the same all over it.
 
     Attributes
@@ -37,7 +38,7 @@ class Frame:
         two blocks are compared.
     sites, mask : lazy or not, of the image's space, or None.
     site_size : pixels of a site.
-    span, levels : of the whole image; `levels` where objects are looked at.
+    span, levels : of the image as a whole; `levels` where objects are looked at.
     counts : the histograms to make, of ``luminance``, ``colour``, ``texture``, ``photo_colour``, ``photo_texture``.
     books : their codebooks; luminance has none.
     """
@@ -52,7 +53,7 @@ class Frame:
     sites: Any = None
     mask: Any = None
     span: Span | None = None
-    levels: Levels | None = None
+    levels: SignalLevels | None = None
     counts: tuple[str, ...] = ()
     books: dict[str, Codebook] = field(default_factory=dict)
 
@@ -64,7 +65,7 @@ class Frame:
         kept = "".join(a for a in self.letters if a in "ZYXCS")
         return samples(lazy.read(self.image, tuple(index)), kept)[0]  # type: ignore[arg-type]
 
-    def seen(self, values: NDArray[Any]) -> Picture:
+    def picture_of(self, values: NDArray[Any]) -> Picture:
         """Values (\\*part, C) as the model sees them."""
         if self.settings.signal == "objects":
             return as_picture(signal(values.astype(np.float64), self.levels))
@@ -99,7 +100,7 @@ class Block:
     Attributes
     ----------
     pieces : numbers 1..p of its pixels.
-    whole : (p + 1,) the number that each piece had before sites were cut at the border.
+    uncut : (p + 1,) the number that each piece had before sites were cut at the border.
     mass : (p,) pixels.
     sums, squares : (p, C + axes) of the channels and of the position from 0 to 1.
     edges, length, steps : (e, 2) pieces from 0 that touch, the faces between them, and the sum of differences there.
@@ -108,7 +109,7 @@ class Block:
     """
 
     pieces: PackedArray
-    whole: Ints
+    uncut: Ints
     mass: NDArray[np.int64]
     sums: Floats
     squares: Floats
@@ -119,46 +120,62 @@ class Block:
     sides: dict[tuple[int, int], Side]
 
 
-def block_of(frame: Frame, index: Index) -> Block:
+def block_of(context: BlockContext, index: Index) -> Block:
     """Read a block with its surroundings and describe it."""
-    around, inside = frame.grid.around(index, frame.halo), frame.grid.inside(index)
+    around, inside = context.grid.around(index, context.halo), context.grid.inside(index)
     core = crop(around, inside)
-    seen = frame.seen(frame.pixels(around))
-    sites = _sites(frame, seen, around)
-    cut = np.ascontiguousarray(sites[core])
-    pieces = connected(cut, None) if cut.any() else np.zeros(cut.shape, np.int32)
-    whole = np.zeros(int(pieces.max()) + 1, np.int32)
-    whole[pieces.ravel()] = cut.ravel()
-    here = Picture(np.ascontiguousarray(seen.channels[core]), seen.rgb)
+    shown = context.picture_of(context.pixels(around))
+    sites = _sites(context, shown, around)
+    cut = sites[core]
+    pieces, uncut = pieces_of(cut)
+    here = Picture(np.ascontiguousarray(shown.channels[core]), shown.rgb)
     graph = region_graph(here, pieces)
-    sums, squares = _moments(here, pieces, inside, frame.grid.shape)
+    sums, squares = _moments(here, pieces, inside, context.grid.shape)
     return Block(
         pieces=PackedArray.of(pieces),
-        whole=whole,
+        uncut=uncut,
         mass=graph.pixels,
         sums=sums,
         squares=squares,
         edges=graph.edges,
         length=graph.length,
         steps=graph.contrast * graph.length,
-        words={name: _counts(name, frame, seen, here, pieces, core) for name in frame.counts},
-        sides=sides_of(frame, index, sites, pieces, here, around, inside),
+        words={name: _counts(name, context, shown, here, pieces, core) for name in context.counts},
+        sides=sides_of(context, index, sites, pieces, here, around, inside),
     )
 
 
-def _sites(frame: Frame, seen: Picture, around: Slices) -> Sites:
+def pieces_of(cut: Sites) -> tuple[Sites, Ints]:
+    """Connected pieces of the sites of a block, and the site of each.
+
+    Parameters
+    ----------
+    cut : (\\*block,) int32 numbers of sites, 0 for none, as they are around the block but without what is outside.
+
+    Returns
+    -------
+    pieces : (\\*block,) int32 1..p in the order of their first pixel, 0 for none.
+    uncut : (p + 1,) int32 the number in `cut` of each piece; entry 0 is 0.
+    """
+    pieces = connected(np.ascontiguousarray(cut), None) if cut.any() else np.zeros(cut.shape, np.int32)
+    uncut = np.zeros(int(pieces.max()) + 1, np.int32)
+    uncut[pieces.ravel()] = cut.ravel()
+    return pieces, uncut
+
+
+def _sites(context: BlockContext, shown: Picture, around: Slices) -> Sites:
     """Superpixels around a block, or the user's own; 0 where there is none."""
-    mask = None if frame.mask is None else lazy.read(frame.mask, around) != 0
+    mask = None if context.mask is None else lazy.read(context.mask, around) != 0
     if mask is not None and not mask.any():
-        return np.zeros(seen.shape, np.int32)
-    if frame.sites is not None:
-        given = lazy.read(frame.sites, around)
-        if given.dtype.kind not in "bui" or not 0 <= given.min() <= given.max() < 2**31:
+        return np.zeros(shown.shape, np.int32)
+    if context.sites is not None:
+        own = lazy.read(context.sites, around)
+        if own.dtype.kind not in "bui" or not 0 <= own.min() <= own.max() < 2**31:
             raise InputError("the label image must hold whole numbers in [0, 2147483647]")
-        return (given if mask is None else np.where(mask, given, 0)).astype(np.int32)
-    pixels = int(np.prod(seen.shape)) if mask is None else int(mask.sum())
-    wanted = max(1, min(pixels, round(pixels / frame.site_size)))
-    return superpixels(seen, frame.settings.replace(site_count=wanted), mask)
+        return (own if mask is None else np.where(mask, own, 0)).astype(np.int32)
+    pixels = int(np.prod(shown.shape)) if mask is None else int(mask.sum())
+    wanted = max(1, min(pixels, round(pixels / context.site_size)))
+    return superpixels(shown, context.settings.replace(site_count=wanted), mask)
 
 
 def _moments(here: Picture, pieces: Sites, inside: Slices, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -178,13 +195,15 @@ def _moments(here: Picture, pieces: Sites, inside: Slices, shape: tuple[int, ...
     return sums, squares
 
 
-def _counts(name: str, frame: Frame, seen: Picture, here: Picture, pieces: Sites, core: Slices) -> sparse.csr_array:
+def _counts(
+    name: str, context: BlockContext, shown: Picture, here: Picture, pieces: Sites, core: Slices
+) -> sparse.csr_array:
     """(p, words) histogram of the words of one codebook; what is behind a filter needs the block's surroundings."""
     if name == "luminance":
-        return _histogram(luminance_words(here, frame.settings.bins), pieces, frame.settings.bins)
-    book = frame.books[name]
+        return _histogram(luminance_words(here, context.settings.bins), pieces, context.settings.bins)
+    book = context.books[name]
     if name in ("texture", "photo_texture"):
-        words = book.words(texture(seen.luminance)[core])
+        words = book.words(texture(shown.luminance)[core])
     elif name == "photo_colour" and not here.rgb:
         grey = np.zeros((*here.shape, 3), np.float32)
         grey[..., 0] = here.luminance
@@ -202,24 +221,24 @@ def _histogram(words: Ints, pieces: Sites, count: int) -> sparse.csr_array:
 
 
 def sides_of(
-    frame: Frame, index: Index, sites: Sites, pieces: Sites, here: Picture, around: Slices, inside: Slices
+    context: BlockContext, index: Index, sites: Sites, pieces: Sites, here: Picture, around: Slices, inside: Slices
 ) -> dict[tuple[int, int], Side]:
     """What a block knows at its borders: `sites` around it, and its own `pieces` and channels."""
-    made = {}
+    sides = {}
     for axis in range(pieces.ndim):
         for end in (LOW, HIGH):
-            last = index[axis] + 1 == frame.grid.counts[axis]
+            last = index[axis] + 1 == context.grid.counts[axis]
             if (end == LOW and index[axis] == 0) or (end == HIGH and last):
                 continue
             before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
-            reach = frame.reach(before, axis)
+            reach = context.reach(before, axis)
             border = inside[axis].stop if end == HIGH else inside[axis].start
             strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
             plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
-            made[axis, end] = Side(
+            sides[axis, end] = Side(
                 PackedArray.of(pieces[plane]), here.channels[plane].copy(), PackedArray.of(sites[crop(around, strip)])
             )
-    return made
+    return sides
 
 
 def photo_books() -> dict[str, Codebook]:

@@ -2,7 +2,7 @@
 
     lazy image --sample--> span, words                    the same for every block
         \\--blocks, each with a halo--> Block             in parallel; pixels are forgotten here
-            \\--stitched across borders--> Mosaic, RegionGraph, BlockWords
+            \\--stitched across borders--> Mosaic, RegionGraph, BlockFeatures
 
 What comes out is one problem for the whole image, which the chain samples as any other: nothing of the model is cut at
 a border. In memory are at any time a block for each worker, and a few hundred bytes for each site.
@@ -29,13 +29,14 @@ from napari_gsw.core.graph.region_graph import RegionGraph, merged_graph, with_s
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, tiles
 from napari_gsw.core.image.lazy_image import LazyImage
-from napari_gsw.core.image.object_signal import levels_of
+from napari_gsw.core.image.object_signal import signal_levels
 from napari_gsw.core.image.picture import span_of
-from napari_gsw.core.model.block import Block, Frame, block_of, photo_books
+from napari_gsw.core.model.block import Block, BlockContext, block_of, photo_books
 from napari_gsw.core.model.stitching import offsets, stitched
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic
 
+# Parts of an image from which its span and its words are learnt: how many, and pixels of each.
 SAMPLES, SAMPLE_PIXELS = 64, 2**16
 # Pixels that filters reach, and what a signal's gain reaches.
 LEAST_HALO, SIGNAL_HALO = 16, 64
@@ -45,7 +46,18 @@ MOST_LEARNT = 100_000
 
 @dataclass(frozen=True, eq=False)
 class BlockFeatures:
-    """What is known about the sites of a large image; see :class:`napari_gsw.core.evidence.site_features.Described`."""
+    """What is known about the n sites of a large image.
+
+    See :class:`napari_gsw.core.evidence.site_features.SiteFeatures` for what it offers.
+
+    Attributes
+    ----------
+    rgb, ndim : whether the channels are Lab, and the axes of the image's space.
+    mass : (n,) pixels of each site.
+    sums, totals : (n, C + ndim) sums over its pixels of each channel and of the position from 0 to 1, and of their
+        squares.
+    words : histograms (n, words) by the codebook's name.
+    """
 
     settings: Settings
     rgb: bool
@@ -100,16 +112,16 @@ class BlockFeatures:
         )  # fmt: skip
 
 
-class Described(NamedTuple):
+class AssembledImage(NamedTuple):
     """A large image as the model sees it."""
 
     sites: Mosaic
     graph: RegionGraph
-    words: BlockFeatures
-    frame: Frame
+    features: BlockFeatures
+    context: BlockContext
 
 
-def described(
+def assemble(
     image: LazyImage,
     grid: Grid,
     settings: Settings,
@@ -117,7 +129,7 @@ def described(
     mask: Any = None,
     codebook: Codebook | None = None,
     done: Callable[[int], None] = lambda blocks: None,
-) -> Described:
+) -> AssembledImage:
     """Go over the blocks and put together what they say.
 
     Parameters
@@ -128,79 +140,79 @@ def described(
     for name, array in (("sites", sites), ("mask", mask)):
         if array is not None and tuple(array.shape) != image.shape:
             raise InputError(f"{name} must have the image's shape {image.shape}, not {tuple(array.shape)}")
-    frame = with_words(framed(image, grid, settings, sites, mask), codebook)
-    blocks = lazy.mapped(block_of, [(frame, index) for index in grid], done)
-    return put_together(frame, blocks)
+    context = with_codebooks(block_context(image, grid, settings, sites, mask), codebook)
+    blocks = lazy.mapped(block_of, [(context, index) for index in grid], done)
+    return assemble_blocks(context, blocks)
 
 
-def framed(image: LazyImage, grid: Grid, settings: Settings, sites: Any, mask: Any) -> Frame:
-    """The frame of an image, without what has to be looked for in its pixels."""
+def block_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, mask: Any) -> BlockContext:
+    """The context of an image's blocks, without what has to be looked for in its pixels."""
     pixels = int(np.prod(image.shape))
     # The mask's pixels are not counted, which would mean to read it all: sites are then as large as without one.
     size = pixels / settings.wanted_sites(pixels)
     across = int(np.ceil(size ** (1 / len(image.shape))))
     halo = max(LEAST_HALO, 2 * across, SIGNAL_HALO if settings.signal == "objects" else 0)
-    return Frame(image.array, image.letters, settings, grid, halo, max(2, across), size, sites, mask)
+    return BlockContext(image.array, image.letters, settings, grid, halo, max(2, across), size, sites, mask)
 
 
-def with_words(frame: Frame, codebook: Codebook | None) -> Frame:
-    """The frame with the span of the image and its words, found in parts that are spread over it."""
-    settings = frame.settings
-    side = max(8, round(SAMPLE_PIXELS ** (1 / len(frame.grid.shape))))
-    where = tiles(frame.grid.shape, SAMPLES, side)
-    parts = [frame.pixels(part) for part in where]
-    rgb = "S" in frame.letters and parts[0].shape[-1] == 3
+def with_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockContext:
+    """The context with the span of the image and its codebooks, learnt from parts that are spread over it."""
+    settings = context.settings
+    side = max(8, round(SAMPLE_PIXELS ** (1 / len(context.grid.shape))))
+    where = tiles(context.grid.shape, SAMPLES, side)
+    parts = [context.pixels(part) for part in where]
+    rgb = "S" in context.letters and parts[0].shape[-1] == 3
     if settings.signal == "objects":
-        frame = replace(frame, levels=levels_of(parts, rgb))
+        context = replace(context, levels=signal_levels(parts, rgb))
     else:
-        frame = replace(frame, span=span_of(parts, rgb))
-    seen = [frame.seen(part) for part in parts]
+        context = replace(context, span=span_of(parts, rgb))
+    pictures = [context.picture_of(part) for part in parts]
     inside = [
-        np.ones(p.shape, bool) if frame.mask is None else lazy.read(frame.mask, w) != 0
-        for p, w in zip(seen, where, strict=True)
+        np.ones(p.shape, bool) if context.mask is None else lazy.read(context.mask, w) != 0
+        for p, w in zip(pictures, where, strict=True)
     ]
     if not any(part.any() for part in inside):
-        inside = [np.ones(p.shape, bool) for p in seen]
+        inside = [np.ones(p.shape, bool) for p in pictures]
     books, counts = {}, []
     if settings.likelihood == "luminance":
         counts.append("luminance")
     elif settings.likelihood == "words":
-        books["colour"] = colour_codebook(seen, inside, settings, codebook)
+        books["colour"] = colour_codebook(pictures, inside, settings, codebook)
     if settings.texture_words > 0:
-        books["texture"] = texture_codebook([texture(p.luminance) for p in seen], inside, settings.texture_words)
+        books["texture"] = texture_codebook([texture(p.luminance) for p in pictures], inside, settings.texture_words)
     if settings.coupling == "learnt":
         books |= photo_books()
-    return replace(frame, books=books, counts=(*counts, *books))
+    return replace(context, books=books, counts=(*counts, *books))
 
 
-def put_together(frame: Frame, blocks: Sequence[Block]) -> Described:
+def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> AssembledImage:
     """Sites, graph and features of the whole image."""
-    site, touching = stitched(frame, blocks)
+    site, touching = stitched(context, blocks)
     if not len(site):
         raise InputError("there is no site: every pixel is masked or 0 (background)")
     n, first = int(site.max()) + 1, offsets(blocks)
     numbers = [np.concatenate(([0], site[first[b] : first[b + 1]] + 1)).astype(np.int32) for b in range(len(blocks))]
-    mosaic = Mosaic(frame.grid, [block.pieces for block in blocks], numbers)
+    mosaic = Mosaic(context.grid, [block.pieces for block in blocks], numbers)
     together = sparse.csr_array((np.ones(len(site), np.int32), (site, np.arange(len(site)))), shape=(n, len(site)))
     mass = np.bincount(site, np.concatenate([b.mass for b in blocks]), n).astype(np.int64)
     sums = together @ np.concatenate([b.sums for b in blocks])
     totals = together @ np.concatenate([b.squares for b in blocks])
     words = {}
-    for name in frame.counts:
+    for name in context.counts:
         words[name] = sparse.csr_array(together @ sparse.vstack([b.words.pop(name) for b in blocks], format="csr"))
         words[name].sort_indices()
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
     length = np.concatenate([b.length for b in blocks] + [touching.length])
     steps = np.concatenate([b.steps for b in blocks] + [touching.steps])
-    ndim = len(frame.grid.shape)
+    ndim = len(context.grid.shape)
     means = sums[:, :-ndim] / mass[:, np.newaxis]
     graph = merged_graph(n, site[edges].astype(np.int64), length, steps, mass, means)
-    if frame.settings.neighbourhood == 2:
+    if context.settings.neighbourhood == 2:
         graph = with_second_order(graph)
-    if frame.settings.coupling == "learnt" and n > MOST_LEARNT:
+    if context.settings.coupling == "learnt" and n > MOST_LEARNT:
         raise InputError(
             f"coupling learnt is for at most {MOST_LEARNT:,} sites, not {n:,}; choose coupling contrast (preset "
             f"general), or larger sites (most_sites {MOST_LEARNT})"
         )
-    rgb = "S" in frame.letters and frame.settings.signal != "objects" and means.shape[1] == 3
-    return Described(mosaic, graph, BlockFeatures(frame.settings, rgb, ndim, mass, sums, totals, words), frame)
+    rgb = "S" in context.letters and context.settings.signal != "objects" and means.shape[1] == 3
+    return AssembledImage(mosaic, graph, BlockFeatures(context.settings, rgb, ndim, mass, sums, totals, words), context)

@@ -1,16 +1,23 @@
-"""Canonical numbers of a partition, compiled."""
+"""Compiled loops over partitions: canonical numbers, and the recursion over the number of clusters."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from napari_gsw.core.arrays import Ints
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.jit import jit
 
 
 @jit
 def renumber(labels: Ints, result: Ints) -> None:
-    """Labels become 0, 1, ... in the order of their first site: equal partitions become equal arrays."""
+    """Labels become 0, 1, ... in the order of their first site: equal partitions become equal arrays.
+
+    Parameters
+    ----------
+    labels, result : (n,) int32 >= 0; result is written, and may be labels itself.
+    """
     most = 0
     for i in range(labels.size):
         most = max(most, labels[i])
@@ -25,7 +32,28 @@ def renumber(labels: Ints, result: Ints) -> None:
 
 @jit
 def canonical(labels: Ints) -> Ints:
-    """The same partition, renumbered."""
+    """The same partition (n,) int32, renumbered."""
     result = np.empty(labels.size, np.int32)
     renumber(labels, result)
     return result
+
+
+@jit
+def log_convolution(weight: Floats, row: Floats) -> Floats:
+    """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j.
+
+    Parameters
+    ----------
+    weight, row : (n + 1,) float64, minus infinity for what cannot be.
+    """
+    out = np.full(row.size, -math.inf)
+    for j in range(1, row.size):
+        top = -math.inf
+        for m in range(1, j + 1):
+            top = max(top, weight[m] + row[j - m])
+        if top > -math.inf:
+            total = 0.0
+            for m in range(1, j + 1):
+                total += math.exp(weight[m] + row[j - m] - top)
+            out[j] = top + math.log(total) - math.log(j)
+    return out

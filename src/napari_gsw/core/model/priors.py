@@ -7,16 +7,20 @@ Every exchangeable partition function of the paper has the form
 so a prior is ``log_v[k]`` and ``log_w[m]`` for k, m = 0..n. The sampler has no branch per prior; a limit on the
 number of clusters is minus infinity in ``log_v``, a limit on their sizes minus infinity in ``log_w``.
 
-=====================  =====================================  ===============================
-prior                  log V(k)                               log W(m)
-=====================  =====================================  ===============================
-Potts(K)               log K! - log (K-k)!                    0
-FiniteDirichlet        the same                               lgamma(alpha+m) - lgamma(alpha)
-DirichletProcess       k log alpha                            lgamma(m)
-PitmanYor              sum_{i=1}^{k-1} log(alpha + i theta)   lgamma(m-theta) - lgamma(1-theta)
-=====================  =====================================  ===============================
+=====================  ====  =====================================  ================================================
+prior                  eq.   log V(k)                               log W(m)
+=====================  ====  =====================================  ================================================
+Potts(K)               7     log K! - log (K-k)!                    0
+FiniteDirichlet        8     the same                               log Gamma(alpha+m) - log Gamma(alpha)
+DirichletProcess       9     k log alpha                            log Gamma(m)
+PitmanYor              10    sum_{i=1}^{k-1} log(alpha + i theta)   log Gamma(m-theta) - log Gamma(1-theta)
+Truncated              11    that of the prior                      minus infinity for m < T_min or m > T_max
+=====================  ====  =====================================  ================================================
 
-The paper leaves Gamma(alpha)^-k out of the finite Dirichlet, which changes the number of clusters; it is in here.
+Numbers are those of the paper's equations: (6) the exchangeable function g, (7) partitionpartPotts, (8)
+partitionfiniteDirichlet, (9) partitionDirichlet, (10) partitionPitmanYor, (11) partitiontruncatedPitmanYor. In (8) the
+paper leaves out Gamma(alpha)^-k, which changes the number of clusters; it is in here. In (7) it writes K for K!, which
+changes nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +38,19 @@ from scipy.special import gammaln, logsumexp
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.jit import jit
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.evidence.rising_factorial import LARGE, log_rising
+from napari_gsw.core.model.partition_kernels import log_convolution
+from napari_gsw.core.settings import LEAST, MOST, Settings, declarations
+
+# A limit on the number of clusters that is none; as a floating-point number it is far from infinity.
+MOST_K = 10**100
+
+
+class PriorTables(NamedTuple):
+    """A prior on partitions of n sites, V(k) times the product of W(m_j): eq. (6). Entry 0 of each is not used."""
+
+    log_v: Floats  # (n + 1,) by the number of clusters
+    log_w: Floats  # (n + 1,) by the number of sites in a cluster
 
 
 class PartitionPrior(ABC):
@@ -61,7 +76,7 @@ class PartitionPrior(ABC):
 
 @dataclass(frozen=True)
 class Potts(PartitionPrior):
-    """At most K clusters, of any sizes: every labelling with K labels is equally probable.
+    """At most K clusters, of any sizes (eq. 7): every labelling with K labels is equally probable.
 
     >>> round(Potts(3).expected_clusters(2), 4)
     1.6667
@@ -81,7 +96,7 @@ class Potts(PartitionPrior):
 
 @dataclass(frozen=True)
 class FiniteDirichlet(PartitionPrior):
-    """At most K clusters with symmetric Dirichlet(alpha) proportions."""
+    """At most K clusters with symmetric Dirichlet(alpha) proportions (eq. 8)."""
 
     K: int
     alpha: float
@@ -91,8 +106,7 @@ class FiniteDirichlet(PartitionPrior):
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> PriorTables:
-        log_w: Floats = gammaln(self.alpha + np.arange(n + 1)) - gammaln(self.alpha)
-        return PriorTables(_log_falling(self.K, n), log_w)
+        return PriorTables(_log_falling(self.K, n), log_rising(self.alpha, np.arange(n + 1)))
 
     def expected_clusters(self, n: int) -> float:
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
@@ -104,7 +118,7 @@ class FiniteDirichlet(PartitionPrior):
 
 @dataclass(frozen=True)
 class DirichletProcess(PartitionPrior):
-    """The Chinese restaurant process with concentration alpha.
+    """The Chinese restaurant process with concentration alpha (eq. 9).
 
     >>> round(DirichletProcess(3.0).expected_clusters(1099), 2)
     18.24
@@ -125,7 +139,7 @@ class DirichletProcess(PartitionPrior):
 
 @dataclass(frozen=True)
 class PitmanYor(PartitionPrior):
-    """The two-parameter process: theta is the discount, alpha the concentration.
+    """The two-parameter process (eq. 10): theta is the discount, alpha the concentration.
 
     Either 0 <= theta < 1 and alpha > -theta, or theta < 0 and alpha = -L theta with a whole number L, the largest
     number of clusters.
@@ -136,8 +150,10 @@ class PitmanYor(PartitionPrior):
 
     def __post_init__(self) -> None:
         alpha, theta = self.alpha, self.theta
-        if not (_finite(alpha) and _finite(theta) and theta < 1):
-            raise InputError(f"theta must be a number < 1, not {theta!r} (with alpha {alpha!r})")
+        for name in ("alpha", "theta"):
+            declarations()[name].check(name, getattr(self, name))
+        if -LEAST < theta < 0:
+            raise InputError(f"theta must be 0 or a number <= {-LEAST:g} or > 0, not {theta!r}")
         if theta >= 0:
             if not alpha > -theta:
                 raise InputError(f"alpha must be a number > -theta = {-theta:g} for this theta, not {alpha:g}")
@@ -153,19 +169,22 @@ class PitmanYor(PartitionPrior):
         if self.theta >= 0:
             return None
         ratio = -self.alpha / self.theta
-        whole = round(ratio)
-        return whole if whole >= 1 and math.isclose(ratio, whole, rel_tol=1e-9) else None
+        nearest = round(ratio)
+        return nearest if nearest >= 1 and math.isclose(ratio, nearest, rel_tol=1e-9) else None
 
     def tables(self, n: int) -> PriorTables:
         i = np.arange(1, max(n, 1))
         if self.limit is None:
             rising = self.alpha + i * self.theta
         else:  # (L - i) * -theta: exactly zero at i = L, where alpha + i theta would be rounded
-            rising = np.maximum(self.limit - i, 0) * -self.theta
+            rising = np.maximum(float(self.limit) - i, 0.0) * -self.theta
         with np.errstate(divide="ignore"):
             log_v = np.concatenate(([0.0, 0.0], np.cumsum(np.log(rising))))[: n + 1]
         m = np.maximum(np.arange(n + 1), 1)
-        return PriorTables(log_v, gammaln(m - self.theta) - gammaln(1 - self.theta))
+        # m - theta, not (1 - theta) + (m - 1), which has one rounding more; of a large -theta neither would do
+        large = 1 - self.theta >= LARGE
+        log_w = log_rising(1 - self.theta, m - 1) if large else gammaln(m - self.theta) - gammaln(1 - self.theta)
+        return PriorTables(log_v, log_w)
 
     def expected_clusters(self, n: int) -> float:
         alpha, theta = self.alpha, self.theta
@@ -212,7 +231,7 @@ class TablePrior(PartitionPrior):
 
 @dataclass(frozen=True)
 class Truncated(PartitionPrior):
-    """Another prior, restricted to partitions whose clusters all have min_size to max_size sites."""
+    """Another prior, restricted to partitions whose clusters all have min_size to max_size sites (eq. 11)."""
 
     prior: PartitionPrior
     min_size: int = 1
@@ -253,7 +272,7 @@ def from_settings(settings: Settings) -> PartitionPrior:
 
 @lru_cache(maxsize=64)
 def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
-    """Probability of k = 0..n clusters among n uncoupled sites, for any prior.
+    """(n + 1,) float64 probability of k = 0..n clusters among n uncoupled sites, for any prior; not to be written to.
 
     Z(n, k) = sum_m C(n-1, m-1) W(m) Z(n-m, k-1), in logarithms: the cluster that holds site 1 has m sites. Rows are
     added until they no longer count.
@@ -269,7 +288,7 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
     while isinstance(own, Truncated):
         own = own.prior
     for k in range(1, n + 1):
-        row = _log_convolution(weight, row)
+        row = log_convolution(weight, row)
         log_p[k] = log_v[k] + row[n]
         # All priors but a user's own have one peak in k: past it, what no longer counts will not count again.
         if not isinstance(own, TablePrior) and -np.inf < log_p[k] < log_p.max() - 40:
@@ -281,46 +300,27 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
     return probability
 
 
-@jit
-def _log_convolution(weight: Floats, row: Floats) -> Floats:
-    """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j."""
-    out = np.full(row.size, -math.inf)
-    for j in range(1, row.size):
-        top = -math.inf
-        for m in range(1, j + 1):
-            top = max(top, weight[m] + row[j - m])
-        if top > -math.inf:
-            total = 0.0
-            for m in range(1, j + 1):
-                total += math.exp(weight[m] + row[j - m] - top)
-            out[j] = top + math.log(total) - math.log(j)
-    return out
-
-
 def _log_falling(K: int, n: int) -> Floats:
-    """log K! - log (K - k)! for k = 0..n, minus infinity beyond K; as a sum, for K may be huge."""
+    """(n + 1,) log K! - log (K - k)! for k = 0..n, minus infinity beyond K; as a sum, for K may be huge."""
     with np.errstate(divide="ignore"):
         factors = np.log(np.maximum(float(K) - np.arange(n), 0.0))
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
-
-
 def _check_positive(name: str, value: float) -> None:
-    if not (_finite(value) and value > 0):
+    if not (_is_number(value) and value > 0):
         raise InputError(f"{name} must be a number > 0, not {value!r}")
+    if not LEAST < value <= MOST:
+        raise InputError(f"{name} must be a number in ({LEAST:g}, {MOST:g}], not {value!r}")
 
 
 def _checked_whole(name: str, value: int, low: int = 1) -> int:
-    if not (_finite(value) and int(value) == value and value >= low):
+    if not (_is_number(value) and low <= value < math.inf and int(value) == value):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
+    if value > MOST_K:
+        raise InputError(f"{name} must be a whole number in [{low}, {MOST_K:g}]")
     return int(value)
 
 
-class PriorTables(NamedTuple):
-    """A prior on partitions of n sites, V(k) times the product of W(m_j); entry 0 of each is not used."""
-
-    log_v: Floats  # (n + 1,)
-    log_w: Floats  # (n + 1,)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

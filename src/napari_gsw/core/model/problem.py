@@ -19,7 +19,7 @@ from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
 from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior, PriorTables
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
 from napari_gsw.core.sites.per_site import site_labels, site_majority
 
@@ -27,6 +27,8 @@ from napari_gsw.core.sites.per_site import site_labels, site_majority
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A posterior over partitions of n sites: p(y | partition) * exp(sum of beta_ij within clusters) * g(sizes).
+
+    These are eq. (2), (12) and (6) of the paper; their product is eq. (14).
 
     Attributes
     ----------
@@ -37,9 +39,10 @@ class Problem:
     prior : the partition prior.
     sites : label image 1..n the problem was made from (0 is not a site), in memory or as a mosaic of blocks; or None.
     graph : boundary lengths and contrasts of the edges, or None.
-    settings : those it was prepared with, or None; they name the sampler that `sample` uses unless told otherwise.
+    settings : those it was prepared with, or None; they name the sampler that `sample` uses by default.
     signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
-    frame : how the image was read, if it was read in blocks, or None.
+    block_context : how the image was read, if it was read in blocks
+        (:class:`napari_gsw.core.model.block.BlockContext`), or None.
     """
 
     n: int
@@ -51,7 +54,7 @@ class Problem:
     graph: RegionGraph | None = None
     settings: Settings | None = None
     signal: NDArray[np.float32] | None = None
-    frame: Any = None
+    block_context: Any = None
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -90,8 +93,8 @@ class Problem:
         for c in blocks:
             if np.ndim(c) != 2:
                 raise InputError(f"counts must have shape (sites, words), not {np.shape(c)}")
-        made = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
-        return cls(made[0].n, made, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
+        data = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
+        return cls(data[0].n, data, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
 
     @cached_property
     def tables(self) -> PriorTables:
@@ -140,7 +143,9 @@ class Problem:
 
 
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:
-    """Log posterior of a partition, up to a constant of the problem.
+    """Log posterior of a partition (the logarithm of eq. 14), up to a constant of the problem.
+
+    The sum of log p(y | partition) (eq. 2), of the couplings within clusters (eq. 12) and of log g (eq. 6).
 
     Parameters
     ----------
@@ -155,6 +160,7 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
 
 
 def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:
+    """(n,) int64 labels, one whole number for each site; `name` is what the sentence that refuses others calls them."""
     z = np.asarray(labels)
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
@@ -162,9 +168,12 @@ def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.
 
 
 def _check_beta(beta: ArrayLike, m: int) -> Floats:
+    """(m,) float64 coupling of each edge, from one number or one for each."""
     values = np.asarray(beta, dtype=np.float64)
     if values.ndim and values.shape != (m,):
         raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")
     if not np.isfinite(values).all():
         raise InputError("beta must be finite, not NaN or infinite")
+    if np.abs(values).max(initial=0.0) > MOST_BETA:
+        raise InputError(f"beta must be a number in [{-MOST_BETA:g}, {MOST_BETA:g}] on every edge")
     return np.array(np.broadcast_to(values, (m,)))

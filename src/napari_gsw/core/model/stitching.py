@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.graph.region_graph import joined
-from napari_gsw.core.model.block import HIGH, LOW, Block, Frame
+from napari_gsw.core.graph.region_graph import connected_pairs
+from napari_gsw.core.model.block import HIGH, LOW, Block, BlockContext
 from napari_gsw.core.model.partition_kernels import canonical
 
+# Superpixels of two blocks that share more than this of their pixels near the border are one.
 SAME = 0.5
 # Pieces at a border with less than this share of the pixels of a site do not stand alone.
 LEAST = 0.25
@@ -39,42 +40,42 @@ class Contacts(NamedTuple):
     same: NDArray[np.bool_]
 
 
-def stitched(frame: Frame, blocks: Sequence[Block]) -> tuple[Ints, Contacts]:
+def stitched(context: BlockContext, blocks: Sequence[Block]) -> tuple[Ints, Contacts]:
     """(pieces,) the site 0, 1, ... of each piece of all blocks in a row, numbered by first piece; and all contacts."""
     mass = np.concatenate([block.mass for block in blocks])
-    found = contacts(frame, blocks)
-    site = joined(len(mass), found.pairs[found.same])
-    if frame.sites is None:
-        least = LEAST * frame.site_size
+    touching = contacts(context, blocks)
+    site = connected_pairs(len(mass), touching.pairs[touching.same])
+    if context.sites is None:
+        least = LEAST * context.site_size
         pixels = np.bincount(site, mass)
-        ends = site[found.pairs]
+        ends = site[touching.pairs]
         across = np.concatenate((ends, ends[:, ::-1]))
-        length = np.tile(found.length, 2)
+        length = np.tile(touching.length, 2)
         small = (across[:, 0] != across[:, 1]) & (pixels[across[:, 0]] < least)
         across, length = across[small], length[small]
         # The longest contact of each comes last and stays.
         order = np.lexsort((across[:, 1], length))
         target = np.arange(len(pixels))
         target[across[order, 0]] = across[order, 1]
-        site = joined(len(pixels), np.stack((np.arange(len(pixels)), target), axis=1))[site]
-    return canonical(site), found
+        site = connected_pairs(len(pixels), np.stack((np.arange(len(pixels)), target), axis=1))[site]
+    return canonical(site), touching
 
 
-def contacts(frame: Frame, blocks: Sequence[Block]) -> Contacts:
+def contacts(context: BlockContext, blocks: Sequence[Block]) -> Contacts:
     """Everything that touches across borders."""
     first = offsets(blocks)
-    found = []
-    for index in frame.grid:
+    borders = []
+    for index in context.grid:
         for axis in range(len(index)):
-            after = frame.grid.after(index, axis)
+            after = context.grid.after(index, axis)
             if after is None:
                 continue
-            a, b = frame.grid.place(index), frame.grid.place(after)
-            one = _contact(blocks[a], blocks[b], axis, frame.sites is not None)
-            found.append(one._replace(pairs=one.pairs + np.array([first[a], first[b]])))
-    if not found:
+            a, b = context.grid.place(index), context.grid.place(after)
+            one = _contact(blocks[a], blocks[b], axis, context.sites is not None)
+            borders.append(one._replace(pairs=one.pairs + np.array([first[a], first[b]])))
+    if not borders:
         return Contacts(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool))
-    return Contacts(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    return Contacts(*(np.concatenate(column) for column in zip(*borders, strict=True)))
 
 
 def offsets(blocks: Sequence[Block]) -> Longs:
@@ -82,17 +83,20 @@ def offsets(blocks: Sequence[Block]) -> Longs:
     return np.concatenate(([0], np.cumsum([len(block.mass) for block in blocks]))).astype(np.int64)
 
 
-def _contact(a: Block, b: Block, axis: int, given: bool) -> Contacts:
-    """What touches across the border between two blocks, pieces numbered from 0 in each."""
+def _contact(a: Block, b: Block, axis: int, own_sites: bool) -> Contacts:
+    """What touches across the border between two blocks, pieces numbered from 0 in each.
+
+    Sites of the user's own are the same if their numbers are, superpixels if the two looks at the border agree.
+    """
     here, there = a.sides[axis, HIGH], b.sides[axis, LOW]
     p, q = here.pieces.array().astype(np.int64), there.pieces.array().astype(np.int64)
     both = (p > 0) & (q > 0)
     step = np.linalg.norm((here.channels[both] - there.channels[both]).astype(np.float64), axis=-1)
-    wide = len(b.whole)
+    wide = len(b.uncut)
     key, index, length = np.unique(p[both] * wide + q[both], return_inverse=True, return_counts=True)
     pairs = np.stack((key // wide, key % wide), axis=1)
-    left, right = a.whole[pairs[:, 0]].astype(np.int64), b.whole[pairs[:, 1]].astype(np.int64)
-    same = left == right if given else _shared(here.band.array(), there.band.array(), left, right) > SAME
+    left, right = a.uncut[pairs[:, 0]].astype(np.int64), b.uncut[pairs[:, 1]].astype(np.int64)
+    same = left == right if own_sites else _shared(here.band.array(), there.band.array(), left, right) > SAME
     steps = np.bincount(index, step, len(key)).astype(np.float64)
     return Contacts(pairs - 1, length.astype(np.float64), steps, same)
 

@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
-from napari_gsw.core.evidence.site_features import Described, ImageFeatures
+from napari_gsw.core.evidence.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import couplings
-from napari_gsw.core.graph.random_walk import smoothed_counts, walk
+from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
 from napari_gsw.core.image.object_signal import signal_picture
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.model import priors
-from napari_gsw.core.model.block_assembly import described
+from napari_gsw.core.model.block_assembly import assemble
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
@@ -118,19 +118,20 @@ def _prepare_lazy(
         if blocks == len(grid):
             tell(Stage("assembly"), None)
 
-    found = described(image, grid, settings, sites, mask, codebook, done)
-    blocks = likelihoods(found.words, found.graph)
-    strengths = couplings(found.graph, settings, found.words) if beta is None else np.asarray(beta, dtype=np.float64)
+    assembled = assemble(image, grid, settings, sites, mask, codebook, done)
+    graph, features = assembled.graph, assembled.features
+    blocks = likelihoods(features, graph)
+    strengths = couplings(graph, settings, features) if beta is None else np.asarray(beta, dtype=np.float64)
     return Problem(
-        found.graph.n,
+        graph.n,
         blocks,
-        found.graph.edges,
+        graph.edges,
         strengths,
         prior,
-        found.sites,
-        found.graph,
+        assembled.sites,
+        graph,
         settings,
-        frame=found.frame,
+        block_context=assembled.context,
     )
 
 
@@ -139,7 +140,7 @@ def named_codebook(settings: Settings) -> Codebook | None:
     return None if settings.codebook in ("auto", "shipped", "image") else Codebook.load(settings.codebook)
 
 
-def likelihoods(words: Described, graph: RegionGraph) -> tuple[Likelihood, ...]:
+def likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ...]:
     """The blocks of the likelihood that the settings ask for, with one row for each site."""
     settings = words.settings
     histograms, blocks = [], []
@@ -152,6 +153,6 @@ def likelihoods(words: Described, graph: RegionGraph) -> tuple[Likelihood, ...]:
     if settings.texture_words > 0:
         histograms.append((words.texture, settings.texture_phi, settings.texture_evidence))
     if settings.graph_passes > 0:
-        steps = walk(graph, settings.graph_scale)
+        steps = walk_matrix(graph, settings.graph_scale)
         histograms = [(smoothed_counts(h, steps, settings.graph_passes), phi, s) for h, phi, s in histograms]
     return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *blocks)

@@ -147,13 +147,13 @@ def consensus(
     few = rows[_spread(len(rows), CANDIDATES)]
     judged = np.array([_distances(row, few, loss, points).mean() for row in few])
     starts = few[np.argsort(judged, kind="stable")[:STARTS]]
-    found = [row for row in starts if row.max() < most]
-    found.extend(_searched(starts, rows, loss, points, most))
-    if not found:  # no room for a search, and no start is small enough: the one partition that always is
-        found.append(np.zeros(rows.shape[1], np.int32))
-    expected = [float(_distances(labels, rows, loss, points).mean()) for labels in found]
+    candidates = [row for row in starts if row.max() < most]
+    candidates.extend(_searched(starts, rows, loss, points, most))
+    if not candidates:  # no room for a search, and no start is small enough: the one partition that always is
+        candidates.append(np.zeros(rows.shape[1], np.int32))
+    expected = [float(_distances(labels, rows, loss, points).mean()) for labels in candidates]
     best = int(np.argmin(expected))
-    return Consensus(found[best].copy(), loss, expected[best])
+    return Consensus(candidates[best].copy(), loss, expected[best])
 
 
 def credible_ball(
@@ -223,6 +223,7 @@ def _descents(starts: Ints, draws: Ints, slots: int, loss: Loss, points: Floats,
 
 
 def _distances(labels: Ints, rows: Ints, loss: Loss, points: Floats) -> Floats:
+    """(d,) from a partition (n,) to each of the rows (d, n), all of canonical labels."""
     return kernels.losses(labels, rows, points, loss == "binder") / _whole_loss(points, loss)
 
 
@@ -241,6 +242,7 @@ def _spread(available: int, wanted: int) -> NDArray[np.intp]:
 
 
 def _farthest(away: Floats, among: NDArray[np.bool_]) -> int:
+    """Index of the first of the farthest draws among some, both (d,)."""
     return int(np.argmax(np.where(among, away, -1.0)))
 
 
@@ -259,6 +261,7 @@ def _partitions(draws: ArrayLike) -> Ints:
 
 
 def _partition(labels: ArrayLike, n: int) -> Ints:
+    """One partition as canonical labels, (n,) int32."""
     row = np.asarray(labels)
     if row.shape != (n,):
         raise InputError(f"a partition of {n} sites must have {n} labels, not shape {row.shape}")

@@ -46,7 +46,7 @@ class EstimateTables(NamedTuple):
 
 @jit
 def canonical_rows(draws: Ints) -> Ints:
-    """Renumber the labels of each row 0, 1, ... in the order of their first site."""
+    """(d, n) int32 labels >= 0 of each row renumbered 0, 1, ... in the order of their first site."""
     most = draws.max()
     result = np.empty(draws.shape, np.int32)
     number = np.zeros(most + 1, np.int32)
@@ -65,6 +65,7 @@ def canonical_rows(draws: Ints) -> Ints:
 
 @jit
 def f(x: float, binder: bool) -> float:
+    """f of the losses above: x^2 or x log2 x."""
     if binder:
         return x * x
     return x * math.log2(x) if x > 0.0 else 0.0
@@ -72,9 +73,14 @@ def f(x: float, binder: bool) -> float:
 
 @jit
 def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
-    """Loss between a partition and each draw, (d,), not yet divided; all labels canonical.
+    """(d,) float64 loss between a partition and each draw, not yet divided; all labels canonical.
 
     The sites are visited cluster by cluster of `labels`, so that one row of the contingency table is enough.
+
+    Parameters
+    ----------
+    labels, draws : (n,) and (d, n) int32.
+    weight : (n,) float64 points of each site.
     """
     d, n = draws.shape
     start = np.zeros(labels.max() + 2, np.int64)
@@ -120,7 +126,7 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
 
 @jit
 def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int, value: float, binder: bool) -> None:
-    """Set what row r shares with slot k, and keep its list."""
+    """Set what row r shares with slot k, and keep its list; the arrays are those of :class:`EstimateTables`."""
     if value > 0.0 and shared[r, k] == 0.0:
         met[r, meets[r]] = k
         meets[r] += 1
@@ -136,7 +142,7 @@ def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int
 
 @jit
 def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
-    """Site i, which has no cluster, joins slot k."""
+    """Site i of weight w, which has no cluster, joins slot k; columns (n, draws) int32."""
     labels, sites, size, shared, worth, met, meets = tables
     labels[i] = k
     sites[k] += 1
@@ -148,7 +154,7 @@ def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder:
 
 @jit
 def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
-    """Site i leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
+    """Site i of weight w leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
     labels, sites, size, shared, worth, met, meets = tables
     k = as_int64(labels[i])
     labels[i] = -1
@@ -162,7 +168,8 @@ def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float
 
 @jit
 def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> EstimateTables:
-    made = EstimateTables(
+    """The tables of an estimate with room for so many slots; arguments as of :func:`descent`."""
+    tables = EstimateTables(
         np.full(labels.size, -1, np.int32),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.float64),
@@ -173,8 +180,8 @@ def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats
     )
     for i in range(labels.size):
         if labels[i] >= 0:
-            put(made, columns, as_int64(i), as_int64(labels[i]), weight[i], binder)
-    return made
+            put(tables, columns, as_int64(i), as_int64(labels[i]), weight[i], binder)
+    return tables
 
 
 @jit
@@ -183,6 +190,11 @@ def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int
 
     Joining changes f(size) by f(size + w) - f(size), and every shared weight likewise; f(w) of a cluster of its own is
     taken off throughout, so that an entry of 0 contributes nothing. The site's own slot is looked at as if it had left.
+
+    Parameters
+    ----------
+    columns : (n, draws) int32.
+    cost : (slots,) float64, written below `top`.
     """
     labels, _, size, shared, worth, met, meets = tables
     old = labels[i]
@@ -214,10 +226,10 @@ def moves(
 ) -> int:
     """Each site in turn goes to its best cluster, or to one of its own; returns how many moved.
 
-    Only sites whose `margin` is at most `bound` are visited. The margin (n,) of a visited site becomes what its second
-    choice would cost it, 0 if it has moved. A site stays unless the loss falls by more than `least`; of several best
-    clusters it takes the first slot, and a cluster of its own only if that is better than all of them. At most `most`
-    clusters are made.
+    Only sites whose `margin` (n,) float64 is at most `bound` are visited. The margin of a visited site becomes what its
+    second choice would cost it, 0 if it has moved. A site stays unless the loss falls by more than `least`; of several
+    best clusters it takes the first slot, and a cluster of its own only if that is better than all of them. There are
+    at most `most` clusters.
     """
     labels, sites = tables.labels, tables.sites
     slots = sites.size
@@ -342,8 +354,11 @@ def descent(
 
     Parameters
     ----------
-    labels : (n,) slots in [0, slots), or -1.
-    columns : (n, draws) the row of the tables that site i belongs to in each draw.
+    labels : (n,) int32 slots in [0, slots), or -1.
+    columns : (n, draws) int32 the row of the tables that site i belongs to in each draw.
+    rows : rows of the tables, one for each cluster of each draw.
+    slots : most clusters that the search may have at a time.
+    weight : (n,) float64 points of each site.
     most : most clusters of the result.
     least : a change must lower the summed loss by more than this; it keeps rounding from going round in circles.
     """

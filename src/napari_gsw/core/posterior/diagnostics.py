@@ -115,7 +115,7 @@ def diagnose(
     # The log posterior is kept by adding up changes: chains in one state differ by rounding errors, in ranks a lot.
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
     mixing = {name: _mixing(values[:, :, c]) for c, name in enumerate(QUANTITIES)}
-    doubts = [text for name, found in mixing.items() if (text := _doubt(name, found, r_hat, ess))]
+    doubts = [text for name, quality in mixing.items() if (text := _doubt(name, quality, r_hat, ess))]
     if deviation > EDGES_MAY_DIFFER:
         doubts.append(f"edges differ by {deviation:.2f}")
     sentence = _sentence(len(rows), mixing, deviation, doubts)
@@ -147,6 +147,7 @@ def _halves(values: Floats) -> Floats:
 
 
 def _edge_deviation(together: ArrayLike | None, counted: ArrayLike | None, chains: int) -> float:
+    """:attr:`Diagnosis.edge_deviation`, of the rows that can be compared."""
     if together is None:
         return math.nan
     share = np.asarray(together, dtype=np.float64)
@@ -167,22 +168,23 @@ def _edge_deviation(together: ArrayLike | None, counted: ArrayLike | None, chain
     return float(share[:, ~settled].std(axis=0, ddof=1).mean())
 
 
-def _doubt(name: str, found: Mixing, r_hat: float, ess: float) -> str:
+def _doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
     """What speaks against convergence of one quantity, or nothing."""
-    if math.isinf(found.r_hat):
+    if math.isinf(quality.r_hat):
         return f"{name}: stuck at different values"
-    if not found.r_hat <= r_hat:
-        return f"{name}: R-hat {found.r_hat:.2f}"
-    if not found.ess >= ess:
-        return f"{name}: {found.ess:.0f} effective samples"
+    if not quality.r_hat <= r_hat:
+        return f"{name}: R-hat {quality.r_hat:.2f}"
+    if not quality.ess >= ess:
+        return f"{name}: {quality.ess:.0f} effective samples"
     return ""
 
 
 def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, doubts: list[str]) -> str:
+    """:attr:`Diagnosis.sentence`."""
     if doubts:
         return f"{'one chain, ' if chains == 1 else ''}not yet: run on ({'; '.join(doubts)})"
-    worst = max(found.r_hat for found in mixing.values())
-    least = min(found.ess for found in mixing.values())
+    worst = max(quality.r_hat for quality in mixing.values())
+    least = min(quality.ess for quality in mixing.values())
     figures = f"R-hat {worst:.2f}, {least:.0f} effective samples"
     if chains == 1:
         return f"one chain: its halves agree ({figures}); run several chains to be sure"
@@ -191,6 +193,7 @@ def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, doubts: 
 
 
 def _checked_traces(traces: Sequence[ArrayLike]) -> list[Floats]:
+    """Traces (sweeps, 3) as float64, all finite."""
     rows = [np.asarray(trace, dtype=np.float64) for trace in traces]
     if not rows:
         raise InputError("there is no chain to diagnose: run at least one")

@@ -34,7 +34,7 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
         leaves what touches together.
     """
     numbers = np.unique(clusters, return_inverse=True)[1]
-    image = outlined(problem.site_image, problem.signal, looks(problem, numbers))
+    image = outlined(problem.site_image, problem.signal, cluster_looks(problem, numbers))
     inside = image >= 0
     background = np.bincount(image[inside]).argmax()
     parts = label(inside & (image != background), connectivity=1)
@@ -43,14 +43,14 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck)
     # Numbers in the order of the first pixel, whatever the peaks were called.
-    found, first, index = np.unique(parts, return_index=True, return_inverse=True)
-    number = np.zeros(len(found), np.int32)
-    objects = np.flatnonzero(found > 0)
+    names, first, index = np.unique(parts, return_index=True, return_inverse=True)
+    number = np.zeros(len(names), np.int32)
+    objects = np.flatnonzero(names > 0)
     number[objects[np.argsort(first[objects])]] = np.arange(len(objects)) + 1
     return number[index].reshape(parts.shape)
 
 
-class Looks(NamedTuple):
+class ClusterLook(NamedTuple):
     """What a pixel is compared with to find its cluster.
 
     Attributes
@@ -65,7 +65,7 @@ class Looks(NamedTuple):
     mean: Floats
 
 
-def looks(problem: Problem, clusters: NDArray[np.integer]) -> Looks:
+def cluster_looks(problem: Problem, clusters: NDArray[np.integer]) -> ClusterLook:
     """What the clusters, numbered from 0 without gaps, look like."""
     k, n = int(clusters.max()) + 1, problem.n
     near = np.zeros((n, k), bool)
@@ -73,24 +73,24 @@ def looks(problem: Problem, clusters: NDArray[np.integer]) -> Looks:
     i, j = problem.edges.T
     near[i, clusters[j]] = near[j, clusters[i]] = True
     if problem.graph is None:
-        return Looks(clusters, near, np.zeros(k))
+        return ClusterLook(clusters, near, np.zeros(k))
     pixels = problem.graph.pixels
     light = np.bincount(clusters, problem.graph.means[:, 0] * pixels, k)
-    return Looks(clusters, near, np.asarray(light / np.bincount(clusters, pixels, k)))
+    return ClusterLook(clusters, near, np.asarray(light / np.bincount(clusters, pixels, k)))
 
 
-def outlined(sites: Ints, light: NDArray[np.float32] | None, looks: Looks) -> NDArray[np.int64]:
+def outlined(sites: Ints, light: NDArray[np.float32] | None, look: ClusterLook) -> NDArray[np.int64]:
     """(\\*shape,) cluster of each pixel of an image or of a part of it, -1 where there is no site.
 
     A pixel of a site that touches another cluster goes to the one of these clusters whose mean signal is nearest: sites
     are coarser than the borders of objects.
     """
-    image = np.concatenate(([-1], looks.clusters))[sites]
+    image = np.concatenate(([-1], look.clusters))[sites]
     if light is None:
         return image
-    border = np.concatenate(([False], looks.near.sum(axis=1) > 1))[sites]
-    gap = np.abs(light[border][:, np.newaxis] - looks.mean)
-    gap[~looks.near[sites[border] - 1]] = np.inf
+    border = np.concatenate(([False], look.near.sum(axis=1) > 1))[sites]
+    gap = np.abs(light[border][:, np.newaxis] - look.mean)
+    gap[~look.near[sites[border] - 1]] = np.inf
     image[border] = gap.argmin(axis=1)
     return image
 

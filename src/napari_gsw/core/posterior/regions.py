@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints
-from napari_gsw.core.graph.region_graph import joined
+from napari_gsw.core.graph.region_graph import connected_pairs
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 
@@ -38,7 +38,7 @@ def regions_of(
     if held is not None:
         pixels = np.where(held, np.inf, pixels)
     same = clusters[edges[:, 0]] == clusters[edges[:, 1]]
-    region = joined(problem.n, edges[same])
+    region = connected_pairs(problem.n, edges[same])
     known = together is not None and not np.isnan(together).any()
     tie = np.asarray(together)[touching] if known else None
     means = None if problem.graph is None or known else problem.graph.means
@@ -88,4 +88,4 @@ def _without_smallest(
     if not len(first):
         return None
     chosen = order[first]
-    return joined(k, np.stack((here[chosen], there[chosen]), axis=1))[region]
+    return connected_pairs(k, np.stack((here[chosen], there[chosen]), axis=1))[region]

@@ -70,14 +70,17 @@ class Result:
 
     @property
     def trace(self) -> Trace:
+        """That of the first chain."""
         return self.traces[0]
 
     @property
     def n_clusters(self) -> int:
+        """Clusters of the partition on the screen; the best state has a number of its own."""
         return len(np.unique(self.clusters))
 
     @property
     def n_regions(self) -> int:
+        """Regions of the partition on the screen, or objects if that is the view."""
         return self.summary.largest if self.objects else len(np.unique(self.regions))
 
     @property
@@ -115,13 +118,16 @@ class Result:
         return self.summary.ball(level, loss)
 
     def __repr__(self) -> str:
-        best = f"best log posterior {self.snapshot.best.log_posterior:,.1f}"
         parts = f"{self.n_regions} {'objects' if self.objects else 'regions'}"
-        return f"<Result {self.labels.shape}, {self.n_clusters} clusters, {parts} of {self.problem.n} sites, {best}>"
+        best = self.snapshot.best
+        return (
+            f"<Result {self.labels.shape}: {self.n_clusters} clusters, {parts} of {self.problem.n:,} sites; "
+            f"best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
+        )
 
 
-def result(summary: Summary, made: Mapping[str, Any]) -> Result:
-    """Paint what a summary says of the sites; `made` is the provenance."""
+def result(summary: Summary, provenance: Mapping[str, Any]) -> Result:
+    """Paint what a summary says of the sites."""
     problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
     dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
     unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
@@ -132,18 +138,18 @@ def result(summary: Summary, made: Mapping[str, Any]) -> Result:
         traces=tuple(trace_of(rows, snapshot.sweep) for rows in summary.traces),
         uncertainty=unsure,  # type: ignore[arg-type]
         boundary=boundary_probability(problem, snapshot.together),
-        provenance=made,
+        provenance=provenance,
         summary=summary,
     )
 
 
 def trace_of(rows: Floats, last: int) -> Trace:
-    """Rows of a chain's trace up to sweep `last`, as columns."""
+    """Rows (sweeps, 3) of a chain's trace up to sweep `last`, as columns."""
     return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
 
 
 class Outcome(NamedTuple):
-    """What a method has found.
+    """The segmentation of any method.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class Summary:
         return np.concatenate(rows) if rows else np.empty((0, self.problem.n), np.int32)
 
     def consensus(self, loss: Loss = "vi") -> Consensus:
-        """The partition of least expected loss."""
+        """The partition of least expected loss over the draws."""
         if loss not in self._consensus:
             self._consensus[loss] = consensus(self.draws, loss, site_pixels(self.problem))
         return self._consensus[loss]
@@ -85,10 +85,10 @@ class Summary:
             return polished(self.problem, self.snapshot.best.labels, self.seeds).labels
         if self.settings.consensus == "none" or not len(self.draws):
             return self.snapshot.best.labels
-        found = self.consensus(cast(Loss, self.settings.consensus)).labels
-        held = np.unique(np.stack((found, self.seeds)), axis=1)
+        estimate = self.consensus(cast(Loss, self.settings.consensus)).labels
+        held = np.unique(np.stack((estimate, self.seeds)), axis=1)
         held = held[:, held[1] >= 0]
-        return found if len(np.unique(held[0])) == held.shape[1] else self.snapshot.best.labels
+        return estimate if len(np.unique(held[0])) == held.shape[1] else self.snapshot.best.labels
 
     def ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
         """The draws nearest to the partition that is the result."""
@@ -129,8 +129,8 @@ class Summary:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects":
             return None
-        find = object_labels if self.problem.frame is None else object_mosaic
-        return find(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+        objects_of = object_labels if self.problem.block_context is None else object_mosaic
+        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
@@ -160,11 +160,17 @@ class Summary:
 
 
 def numbered(labels: NDArray[np.integer], seeds: Ints) -> Longs:
-    """Numbers 1, 2, ... for clusters; a cluster with a seed has the seed's number, the others take those left."""
+    """(n,) numbers 1, 2, ... of clusters; one with a seed has the seed's number, the others take those left.
+
+    Parameters
+    ----------
+    labels : (n,) clusters 0, 1, ...
+    seeds : (n,) number of a clamped site, -1 for a free one.
+    """
     own = np.zeros(int(labels.max()) + 1, np.int64)
     own[labels[seeds >= 0]] = seeds[seeds >= 0]
     free = np.flatnonzero(own == 0)
     left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
     own[free] = left[: len(free)]
-    found: Longs = own[labels]
-    return found
+    numbers: Longs = own[labels]
+    return numbers

@@ -11,7 +11,7 @@ from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.merge_tree import MergeTree, merge_tree
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sites.mosaic import Mosaic, beside
+from napari_gsw.core.sites.mosaic import Mosaic, map_with_border
 from napari_gsw.core.sites.pixel_kernels import raise_faces
 
 
@@ -68,7 +68,7 @@ class Faces(NamedTuple):
 
 
 def site_faces(problem: Problem) -> Faces:
-    """The faces between the sites of a problem's image; found once, they make boundary images quickly."""
+    """The faces between the sites of a problem's image; collected once, they make boundary images quickly."""
     return _faces(problem, problem.site_image)
 
 
@@ -81,14 +81,14 @@ def _faces(problem: Problem, sites: NDArray[np.int32]) -> Faces:
     ends = problem.edges[touching].astype(np.int64)
     key = ends[:, 0] * n + ends[:, 1]  # sorted, as region_graph leaves it
     numbers = np.arange(sites.size, dtype=np.int64).reshape(sites.shape)
-    found = []
+    faces = []
     for axis in range(sites.ndim):
         s, p = np.moveaxis(sites, axis, 0), np.moveaxis(numbers, axis, 0)
         border = (s[:-1] != s[1:]) & (s[:-1] > 0) & (s[1:] > 0)
         a, b = s[:-1][border].astype(np.int64) - 1, s[1:][border].astype(np.int64) - 1
         edge = touching[np.searchsorted(key, np.minimum(a, b) * n + np.maximum(a, b))]
-        found.append((p[:-1][border], p[1:][border], edge.astype(np.int32)))
-    return Faces(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        faces.append((p[:-1][border], p[1:][border], edge.astype(np.int32)))
+    return Faces(*(np.concatenate(column) for column in zip(*faces, strict=True)))
 
 
 def boundary_probability(problem: Problem, together: Floats, faces: Faces | None = None) -> NDArray[np.float32]:
@@ -106,6 +106,6 @@ def boundary_probability(problem: Problem, together: Floats, faces: Faces | None
         return image
 
     if isinstance(problem.sites, Mosaic):
-        lazily: NDArray[np.float32] = beside(problem.sites, image_of, np.float32)
+        lazily: NDArray[np.float32] = map_with_border(problem.sites, image_of, np.float32)
         return lazily
     return image_of(problem.site_image, faces)

@@ -13,16 +13,22 @@ from napari_gsw.core.sites.pixel_kernels import root_of
 
 
 @jit
-def touching(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats, Floats]:
-    """Pairs of sites that share faces: (m, 2) from 0 and sorted, number of faces, sum of the differences across them.
+def touching_pairs(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats, Floats]:
+    """Pairs of sites that share faces, and what is at the faces.
 
     Faces are first sorted into the smaller site of each pair, by counting. The sites of the others are then gathered in
     a row as long as a site has neighbours, so that no face is compared with more than these.
 
     Parameters
     ----------
-    sites : (Z, Y, X) numbered 1..n, 0 for none.
-    channels : (Z * Y * X, C); the difference is the Euclidean distance.
+    sites : (Z, Y, X) int32 numbered 1..n, 0 for none.
+    channels : (Z * Y * X, C) float32; the difference of two pixels is the Euclidean distance.
+
+    Returns
+    -------
+    edges : (m, 2) int32 sites from 0, the smaller one first, sorted.
+    length : (m,) float64 number of faces.
+    total : (m,) float64 sum of the differences across them.
     """
     start = np.zeros(n + 1, np.int64)
     _faces(sites, channels, start, np.empty(0, np.int32), np.empty(0, np.float64))
@@ -35,24 +41,24 @@ def touching(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats, Float
         most = max(most, start[i + 1] - start[i])
     edges = np.empty((start[n], 2), np.int32)
     length, total = np.zeros(start[n], np.float64), np.zeros(start[n], np.float64)
-    seen, slot = np.full(n, -1, np.int32), np.empty(n, np.int64)
-    found = np.empty(most, np.int32)
+    met, slot = np.full(n, -1, np.int32), np.empty(n, np.int64)  # the last site that each was met at; its edge there
+    row = np.empty(most, np.int32)
     m = 0
     for i in range(n):
         count = 0
         for f in range(start[i], start[i + 1]):
             j = partner[f]
-            if seen[j] != i:
-                seen[j] = i
+            if met[j] != i:
+                met[j] = i
                 at = count
-                while at > 0 and found[at - 1] > j:
-                    found[at] = found[at - 1]
+                while at > 0 and row[at - 1] > j:
+                    row[at] = row[at - 1]
                     at -= 1
-                found[at] = j
+                row[at] = j
                 count += 1
         for k in range(count):
-            slot[found[k]] = m + k
-            edges[m + k, 0], edges[m + k, 1] = i, found[k]
+            slot[row[k]] = m + k
+            edges[m + k, 0], edges[m + k, 1] = i, row[k]
         for f in range(start[i], start[i + 1]):
             e = slot[partner[f]]
             length[e] += 1
@@ -63,7 +69,13 @@ def touching(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats, Float
 
 @jit
 def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Floats) -> None:
-    """Without room for partners, where the faces of each smaller site begin; with it, their larger sites and steps."""
+    """Without room for partners, where the faces of each smaller site begin; with it, their larger sites and steps.
+
+    Parameters
+    ----------
+    start : (n + 1,) int64; zeros become the first face of each site, or these move on face by face.
+    partner, step : (0,) or (faces,) int32 and float64, written.
+    """
     depth, height, width = sites.shape
     flat = sites.ravel()
     counting = partner.size == 0
@@ -92,10 +104,11 @@ def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Flo
 
 
 @jit
-def parts(labels: Ints) -> tuple[Ints, int]:
-    """Face-connected parts of equal labels, numbered 1.. by their first pixel; 0 is no part. Also how many there are.
+def connected_parts(labels: Ints) -> tuple[Ints, int]:
+    """Face-connected parts of equal labels (Z, Y, X) int32, and how many there are.
 
-    A pixel's parent is always one before it, so that the root of a part is its first pixel.
+    The parts have the same shape and are numbered 1.. by their first pixel; 0 stays 0 and is no part. A pixel's parent
+    is always one before it, so that the root of a part is its first pixel.
     """
     depth, height, width = labels.shape
     flat = labels.ravel()
@@ -130,6 +143,7 @@ def parts(labels: Ints) -> tuple[Ints, int]:
 
 @jit
 def _join(parent: Ints, p: int, q: int) -> None:
+    """Make one tree of the two that pixels p and q are in, in a union-find forest (pixels,)."""
     a, b = root_of(parent, p), root_of(parent, q)
     if a < b:
         parent[b] = a
@@ -138,8 +152,14 @@ def _join(parent: Ints, p: int, q: int) -> None:
 
 
 @jit
-def sums(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
-    """Sum of each channel over the pixels of each site, (n, C), and the number of pixels; sites from 1, 0 for none."""
+def sum_over_sites(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
+    """Sum of each channel over the pixels of each site, (n, C) float64, and the number of pixels, (n,) int64.
+
+    Parameters
+    ----------
+    values : (pixels, C) float32 or float64.
+    sites : (pixels,) int32 from 1, 0 for none.
+    """
     total, pixels = np.zeros((n, values.shape[1])), np.zeros(n, np.int64)
     for p in range(sites.size):
         i = sites[p] - 1
@@ -151,17 +171,19 @@ def sums(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
 
 
 @jit
-def joined(edges: Ints, total: Floats, pixels: Longs, order: Longs, smallest: int) -> Ints:
+def absorb_small_parts(edges: Ints, total: Floats, pixels: Longs, order: Longs, smallest: int) -> Ints:
     """Parts of fewer pixels than `smallest` join the neighbour of nearest mean colour, one after the other.
 
     Parameters
     ----------
-    edges : (m, 2) parts that touch. total : (n, C) sums of channels; changed. pixels : (n,) of each part; changed.
-    order : (n,) the parts from small to large.
+    edges : (m, 2) int32 parts that touch.
+    total : (n, C) float64 sums of channels; changed.
+    pixels : (n,) int64 of each part; changed.
+    order : (n,) int64 the parts from small to large.
 
     Returns
     -------
-    (n,) number of what each part has become, from 1 in the order of the first parts.
+    (n,) int32 number of what each part has become, from 1 in the order of the first parts.
     """
     n = pixels.size
     parent = np.arange(n).astype(np.int32)

@@ -1,7 +1,8 @@
 """A label image of sites that is too large for memory, kept block by block in a few bits a pixel.
 
 Each block has numbers of its own, 1, 2, ... in scan order, compressed; a short table says which site of the whole image
-each of them is a piece of. Sites are runs of equal numbers, so that a pixel takes a fifth of a byte or so.
+each of them is a piece of. Sites are runs of equal numbers, so that a pixel takes a fifth of a byte or so. Pictures of
+values that sites have are as lazy as the image.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Ints
+from napari_gsw.core.arrays import Ints, Longs
 from napari_gsw.core.image.block_grid import Grid, Index, Slices
-from napari_gsw.core.image.lazy import LazyArray, _array
+from napari_gsw.core.image.lazy import LazyArray, dask_array
 
 
 @dataclass(frozen=True)
 class PackedArray:
     """A small array of numbers >= 0, compressed.
 
-    >>> Packed.of(np.arange(6).reshape(2, 3)).array()
+    >>> PackedArray.of(np.arange(6).reshape(2, 3)).array()
     array([[0, 1, 2],
            [3, 4, 5]], dtype=uint16)
     """
@@ -36,11 +37,13 @@ class PackedArray:
 
     @classmethod
     def of(cls, array: NDArray[np.integer]) -> PackedArray:
+        """Compress an array of any shape, in 16 bits a number if that is enough and 32 otherwise."""
         wide = array.size > 0 and array.max() > np.iinfo(np.uint16).max
         narrow = np.ascontiguousarray(array, dtype=np.uint32 if wide else np.uint16)
         return cls(zlib.compress(narrow.data, 1), array.shape, narrow.dtype.str)
 
     def array(self) -> NDArray[np.unsignedinteger[Any]]:
+        """The numbers, uint16 or uint32."""
         return np.frombuffer(zlib.decompress(self.data), self.dtype).reshape(self.shape)
 
 
@@ -120,6 +123,7 @@ class Mosaic:
         return Mosaic(grid, pieces, numbers)
 
 
+# Sites in memory, or too large for it.
 SiteImage = NDArray[np.int32] | Mosaic
 
 
@@ -130,37 +134,69 @@ def tiles_of(sites: SiteImage) -> Iterator[tuple[Slices, Ints]]:
     return iter([(tuple(slice(0, n) for n in sites.shape), sites)])
 
 
-def counted(sites: SiteImage, n: int, values: Callable[[Slices], NDArray[np.integer]]) -> tuple[NDArray[np.int64], ...]:
-    """Pairs of site (from 0) and value that occur in the pixels of both, and how often: three arrays.
+def site_value_counts(
+    sites: SiteImage, n: int, values: Callable[[Slices], NDArray[np.integer]]
+) -> tuple[Longs, Longs, Longs]:
+    """How often each value lies on each site.
 
     Parameters
     ----------
-    values : whole numbers >= 0 of a part of the image; 0 counts for nothing.
+    values : gives the whole numbers >= 0 of a part of the image; 0 counts for nothing.
+
+    Returns
+    -------
+    site, value, count : (pairs,) of every pair of a site (from 0) and a value that occurs.
     """
     pairs, times = [], []
     for where, here in tiles_of(sites):
         value = values(where)
         both = (here > 0) & (value > 0)
-        found, count = np.unique(
-            (here[both].astype(np.int64) - 1) + n * value[both].astype(np.int64), return_counts=True
-        )
-        pairs.append(found)
+        key, count = np.unique((here[both].astype(np.int64) - 1) + n * value[both].astype(np.int64), return_counts=True)
+        pairs.append(key)
         times.append(count)
     pair, index = np.unique(np.concatenate(pairs), return_inverse=True)
     return pair % n, pair // n, np.bincount(index, np.concatenate(times), len(pair)).astype(np.int64)
 
 
+def painted(sites: Mosaic, values: NDArray[Any]) -> LazyArray:
+    """Lazy image of ``values[site]``, in blocks; entry 0 is for pixels without a site."""
+    return _lazy_sites(sites).map_blocks(
+        lambda block: values[block], dtype=values.dtype, meta=np.empty((0,) * sites.ndim, values.dtype)
+    )
+
+
+def map_with_border(sites: Mosaic, work: Callable[[NDArray[np.int32]], NDArray[Any]], dtype: Any) -> LazyArray:
+    """Lazy image of what `work` makes of blocks of sites, each read with one more pixel on every side that has any."""
+    return dask_array().map_overlap(
+        work, _lazy_sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
+    )
+
+
+def lazy_copy(image: NDArray[Any], chunks: Any) -> LazyArray:
+    """An image in memory as a lazy one."""
+    return dask_array().from_array(image, chunks=chunks, name=f"napari-gsw-{uuid4().hex}")
+
+
+def _lazy_sites(sites: Mosaic) -> LazyArray:
+    """A mosaic as a lazy array, a chunk a block."""
+    # A name of its own: hashing would read everything.
+    name = f"napari-gsw-{uuid4().hex}"
+    return dask_array().from_array(
+        sites, chunks=sites.grid.chunks, name=name, meta=np.empty((0,) * sites.ndim, np.int32)
+    )
+
+
 def _slices(key: Any, shape: tuple[int, ...]) -> tuple[list[slice], list[bool]]:
     """An index of whole numbers and slices with positive steps -> slices alone, and which axes were single."""
-    given = list(key) if isinstance(key, tuple) else [key]
-    if Ellipsis in given:
-        at = given.index(Ellipsis)
-        given[at : at + 1] = [slice(None)] * (len(shape) - len(given) + 1)
-    if len(given) > len(shape):
+    entries = list(key) if isinstance(key, tuple) else [key]
+    if Ellipsis in entries:
+        at = entries.index(Ellipsis)
+        entries[at : at + 1] = [slice(None)] * (len(shape) - len(entries) + 1)
+    if len(entries) > len(shape):
         raise IndexError(f"too many indices for an image of shape {shape}")
-    given += [slice(None)] * (len(shape) - len(given))
+    entries += [slice(None)] * (len(shape) - len(entries))
     parts, single = [], []
-    for part, length in zip(given, shape, strict=True):
+    for part, length in zip(entries, shape, strict=True):
         single.append(not isinstance(part, slice))
         if isinstance(part, slice):
             start, stop, step = part.indices(length)
@@ -180,28 +216,3 @@ def _overlap(part: slice, block: slice) -> tuple[slice, slice]:
     stop = min(part.stop, block.stop)
     count = len(range(start, stop, part.step))
     return slice(first, first + count), slice(start - block.start, max(start, stop) - block.start, part.step)
-
-
-def painted(sites: Mosaic, values: NDArray[Any]) -> LazyArray:
-    """Lazy image of ``values[site]``, in blocks; entry 0 is for pixels without a site."""
-    return _sites(sites).map_blocks(
-        lambda block: values[block], dtype=values.dtype, meta=np.empty((0,) * sites.ndim, values.dtype)
-    )
-
-
-def beside(sites: Mosaic, work: Callable[[NDArray[np.int32]], NDArray[Any]], dtype: Any) -> LazyArray:
-    """Lazy image of what `work` makes of blocks of sites, each read with one more pixel on every side that has any."""
-    return _array().map_overlap(
-        work, _sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
-    )
-
-
-def lazy_copy(image: NDArray[Any], chunks: Any) -> LazyArray:
-    """An image in memory as a lazy one."""
-    return _array().from_array(image, chunks=chunks, name=f"napari-gsw-{uuid4().hex}")
-
-
-def _sites(sites: Mosaic) -> LazyArray:
-    # A name of its own: hashing would read everything.
-    name = f"napari-gsw-{uuid4().hex}"
-    return _array().from_array(sites, chunks=sites.grid.chunks, name=name, meta=np.empty((0,) * sites.ndim, np.int32))

@@ -11,8 +11,8 @@ from napari_gsw.core.arrays import Floats, Floats32, Ints, LabelImage, Longs, Si
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.picture import channels_last
-from napari_gsw.core.sites.face_kernels import sums
-from napari_gsw.core.sites.mosaic import SiteImage, counted
+from napari_gsw.core.sites.face_kernels import sum_over_sites
+from napari_gsw.core.sites.mosaic import SiteImage, site_value_counts
 
 
 def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
@@ -24,7 +24,7 @@ def means_over(values: NDArray[np.generic], sites: Sites) -> Floats:
 
 def means_and_pixels(values: Floats32 | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
     """(n, C) means of values (pixels, C) over sites (pixels,) numbered 1..n, and (n,) how many pixels each has."""
-    total, pixels = sums(values, sites, n)
+    total, pixels = sum_over_sites(values, sites, n)
     return total / np.maximum(pixels, 1)[:, np.newaxis], pixels
 
 
@@ -57,7 +57,7 @@ def site_labels(sites: SiteImage, n: int, image: ArrayLike, name: str) -> Ints:
         any_painted |= bool(here.any())
         return here
 
-    site, label, count = counted(sites, n, part)
+    site, label, count = site_value_counts(sites, n, part)
     if not len(site) and any_painted:
         raise InputError(f"{name} touch no site: every labelled pixel lies outside the mask or the given sites")
     return majority(n, site, label, count).astype(np.int32)
@@ -65,7 +65,7 @@ def site_labels(sites: SiteImage, n: int, image: ArrayLike, name: str) -> Ints:
 
 def site_majority(sites: SiteImage, n: int, image: LabelImage) -> Longs:
     """(n,) the commonest number of a label image under each site; 0, the background, is as good as any."""
-    site, number, count = counted(sites, n, lambda where: np.asarray(image[where]) + 1)
+    site, number, count = site_value_counts(sites, n, lambda where: np.asarray(image[where]) + 1)
     return np.maximum(majority(n, site, number, count) - 1, 0)
 
 

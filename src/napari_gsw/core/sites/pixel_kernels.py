@@ -11,6 +11,7 @@ from napari_gsw.core.jit import jit
 
 @jit
 def root_of(parent: Ints, i: int) -> int:
+    """The root of i in a union-find forest (n,) int32, whose paths are halved on the way."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]
@@ -18,12 +19,16 @@ def root_of(parent: Ints, i: int) -> int:
 
 
 @jit
-def merged(left: Ints, right: Ints, weight: Floats32, pixels: int, scale: float, smallest: int) -> Ints:
-    """Felzenszwalb and Huttenlocher's merging along edges that are sorted by weight.
+def felzenszwalb_roots(left: Ints, right: Ints, weight: Floats32, pixels: int, scale: float, smallest: int) -> Ints:
+    """Felzenszwalb and Huttenlocher's merging along edges: (pixels,) int32, the root of the component of each pixel.
 
     Two components merge across an edge that is no heavier than scale / size plus the heaviest edge inside either of
-    them; afterwards, components under `smallest` pixels merge across their lightest edge. Returns the root of each
-    pixel.
+    them; afterwards, components under `smallest` pixels merge across their lightest edge.
+
+    Parameters
+    ----------
+    left, right : (m,) int32 the two pixels of each edge.
+    weight : (m,) float32 in ascending order.
     """
     parent = np.arange(pixels).astype(np.int32)
     size = np.ones(pixels, np.int32)
@@ -48,14 +53,28 @@ def merged(left: Ints, right: Ints, weight: Floats32, pixels: int, scale: float,
 
 @jit
 def paint_into(sites: Ints, values: NDArray[np.generic], image: NDArray[np.generic]) -> None:
-    """image[p] = values[sites[p]] for flat arrays; values[0] is the background. Unlike numpy, without the GIL."""
+    """image[p] = values[sites[p]] for flat arrays; values[0] is the background. Unlike numpy, without the GIL.
+
+    Parameters
+    ----------
+    sites : (pixels,) int32 from 1, 0 for none.
+    values : (n + 1,) of any type; image (pixels,) of the same, written.
+    """
     for p in range(sites.size):
         image[p] = values[sites[p]]
 
 
 @jit
 def raise_faces(first: Longs, second: Longs, edge: Ints, apart: Floats32, image: Floats32) -> None:
-    """Give the two pixels of every face between sites at least the value of the sites' edge."""
+    """Give the two pixels of every face between sites at least the value of the sites' edge.
+
+    Parameters
+    ----------
+    first, second : (faces,) int64 the two pixels of each face.
+    edge : (faces,) int32 the edge between their sites.
+    apart : (m,) float32 value of each edge; NaN counts as the highest.
+    image : (pixels,) float32, changed.
+    """
     for f in range(first.size):
         value = apart[edge[f]]
         if not image[first[f]] >= value:

@@ -5,22 +5,32 @@ Images are three-dimensional here, a plane one with a first axis of length 1.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
 from napari_gsw.core.jit import jit
 
+# Pixels of a row that are looked at together: enough to fill the vector unit, few enough for its cache.
 BLOCK = 128
 # Channels are compared three at a time, as many as the coordinates.
 AT_ONCE = 3
 
 
+class Rivals(NamedTuple):
+    """The clusters that may win the pixels of a block of a row: the nearest 9 cells in a plane, 27 in a volume."""
+
+    centre: Pixels  # (27, features, BLOCK) float32
+    number: Ints  # (27, BLOCK) int32 from 1
+
+
 @jit
-def clustered(
+def slic_clusters(
     channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int, int], scale: float, rounds: int
 ) -> Ints:
-    """Number of the cluster of each pixel, from 1; 0 outside.
+    """(Z, Y, X) int32 number of the cluster of each pixel, from 1; 0 outside.
 
     The grid cuts the image into cells, and each cell begins as a cluster. In a round every pixel goes to the nearest
     cluster of those that began in its own cell or in one beside it (9 in a plane, 27 in a volume), then every cluster
@@ -28,8 +38,8 @@ def clustered(
 
     Parameters
     ----------
-    channels : (Z, Y, X, C).
-    inside : (Z, Y, X), or (0, 0, 0) for everywhere.
+    channels : (Z, Y, X, C) float32.
+    inside : (Z, Y, X) bool, or (0, 0, 0) for everywhere.
     grid : cells along each axis.
     scale : what a step of one pixel weighs, in units of the channels.
     """
@@ -48,20 +58,26 @@ def clustered(
     # A cluster without pixels is infinitely far from all.
     centres = np.full((cells, features), np.inf, np.float32)
     total, pixels = np.empty((cells, AT_ONCE + count), np.float64), np.empty(cells, np.int64)
-    table = np.zeros((27, features, BLOCK), np.float32)
-    number = np.zeros((27, BLOCK), np.int32)
+    rivals = Rivals(np.zeros((27, features, BLOCK), np.float32), np.zeros((27, BLOCK), np.int32))
     for turn in range(rounds):
         _move(channels, labels, np.float32(scale), centres, total, pixels)
         if turn == 0:
             _purify(channels, labels, grid, centres)
-        if not _assign(channels, labels, grid, column, np.float32(scale), centres, table, number):
+        if not _assign(channels, labels, grid, column, np.float32(scale), centres, rivals):
             break
     return labels
 
 
 @jit
 def _move(channels: Pixels, labels: Ints, scale: np.float32, centres: Pixels, total: Floats, pixels: Longs) -> None:
-    """Every cluster to the mean of its pixels: (cells, features), of which the first three are the coordinates."""
+    """Every cluster to the mean of its pixels.
+
+    Parameters
+    ----------
+    channels, labels : (Z, Y, X, C) float32 and (Z, Y, X) int32.
+    centres : (cells, features) float32, written; the first three are the coordinates times `scale`.
+    total, pixels : (cells, 3 + C) float64 and (cells,) int64, scratch.
+    """
     depth, height, width, count = channels.shape
     total[:], pixels[:] = 0, 0
     for z in range(depth):
@@ -86,7 +102,7 @@ def _move(channels: Pixels, labels: Ints, scale: np.float32, centres: Pixels, to
 
 @jit
 def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres: Pixels) -> None:
-    """Give every cell the colour of its middle pixel, where that is inside.
+    """Give every cell of centres (cells, features) the colour of its middle pixel, where that is inside.
 
     The mean of a cell that an edge crosses is a colour that no pixel has, and nothing would ever be nearest to it.
     """
@@ -108,9 +124,19 @@ def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres:
 @jit
 def _assign(
     channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: np.float32, centres: Pixels,
-    table: Pixels, number: Ints,
+    rivals: Rivals,
 ) -> int:  # fmt: skip
-    """Every pixel to its nearest cluster; how many have changed. The first of the nearest wins."""
+    """Every pixel to its nearest cluster; how many have changed. The first of the nearest wins.
+
+    Parameters
+    ----------
+    channels : (Z, Y, X, C) float32.
+    labels : (Z, Y, X) int32, changed.
+    column : (X,) int32 cell of each pixel along a row.
+    centres : (cells, features) float32.
+    rivals : scratch.
+    """
+    table, number = rivals.centre, rivals.number
     depth, height, width, count = channels.shape
     features = centres.shape[1]
     planes = np.zeros((features, BLOCK), np.float32)
@@ -121,7 +147,7 @@ def _assign(
         i, j = block // grid[1], block % grid[1]
         for first in range(0, width, BLOCK):
             size = min(BLOCK, width - first)
-            rivals = _expand(centres, grid, i, j, column, first, size, table, number)
+            count_of_rivals = _expand(centres, grid, i, j, column, first, size, rivals)
             for x in range(size):
                 planes[2, x] = scale * np.float32(first + x)
             for z in range(-(-i * depth // grid[0]), -(-(i + 1) * depth // grid[0])):
@@ -132,7 +158,7 @@ def _assign(
                             planes[AT_ONCE + c, x] = channels[z, y, first + x, c]
                     for x in range(BLOCK):
                         best[x] = np.float32(np.inf)
-                    for k in range(rivals):
+                    for k in range(count_of_rivals):
                         for x in range(BLOCK):
                             r, s, t = here - table[k, 0, x], there - table[k, 1, x], planes[2, x] - table[k, 2, x]
                             distance[x] = r * r + s * s + t * t
@@ -159,14 +185,16 @@ def _assign(
 
 @jit
 def _expand(
-    centres: Pixels, grid: tuple[int, int, int], i: int, j: int, column: Ints, first: int, size: int,
-    table: Pixels, number: Ints,
+    centres: Pixels, grid: tuple[int, int, int], i: int, j: int, column: Ints, first: int, size: int, rivals: Rivals,
 ) -> int:  # fmt: skip
-    """Features and numbers of the rivals for each pixel of a block: of the cells around it, those that there are.
+    """Write the rivals for each pixel of a block, `size` pixels from `first` on, and return how many each has.
+
+    They are the clusters of the cells around row i, j of cells, of those that there are.
 
     Along the row, a cell beyond the end is replaced by the last one, which then competes twice.
     """
-    rivals = 0
+    table, number = rivals.centre, rivals.number
+    count = 0
     for a in range(max(i - 1, 0), min(i + 2, grid[0])):
         for b in range(max(j - 1, 0), min(j + 2, grid[1])):
             for side in range(-1, 2):
@@ -177,11 +205,11 @@ def _expand(
                         end += 1
                     c = (a * grid[1] + b) * grid[2] + min(max(cell + side, 0), grid[2] - 1)
                     for t in range(x, end):
-                        number[rivals, t] = c + 1
+                        number[count, t] = c + 1
                     for f in range(centres.shape[1]):
                         value = centres[c, f]
                         for t in range(x, end):
-                            table[rivals, f, t] = value
+                            table[count, f, t] = value
                     x = end
-                rivals += 1
-    return rivals
+                count += 1
+    return count

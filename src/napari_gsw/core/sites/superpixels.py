@@ -12,12 +12,14 @@ from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.face_kernels import joined, parts, sums, touching
-from napari_gsw.core.sites.pixel_kernels import merged, paint_into
-from napari_gsw.core.sites.slic_kernels import clustered
+from napari_gsw.core.sites.face_kernels import absorb_small_parts, connected_parts, sum_over_sites, touching_pairs
+from napari_gsw.core.sites.pixel_kernels import felzenszwalb_roots, paint_into
+from napari_gsw.core.sites.slic_kernels import slic_clusters
 
+# Of the sites that are asked for, SLIC makes at least this share, or its compactness is doubled, at most so often.
 LEAST_SHARE = 0.75
 MOST_DOUBLINGS = 8
+# Rounds of SLIC: later ones hardly move a pixel.
 ROUNDS = 5
 
 
@@ -42,10 +44,10 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
         channels = ndimage.gaussian_filter(channels, widths)
     if settings.superpixels == "slic":
         return _slic(np.ascontiguousarray(channels), settings, inside)
-    make = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
-    made = make[settings.superpixels](channels, settings, inside)
+    methods = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
+    groups = methods[settings.superpixels](channels, settings, inside)
     # A part of the mask that got no seed of its own is a site too.
-    return connected(np.where(made == 0, made.max() + 1, made), inside)
+    return connected(np.where(groups == 0, groups.max() + 1, groups), inside)
 
 
 def given_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | None = None) -> Sites:
@@ -64,7 +66,13 @@ def given_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | Non
 
 
 def connected(labels: NDArray[np.generic], inside: Mask | None) -> Sites:
-    """Number the face-connected parts of equal non-zero labels 1..n by their first pixel in scan order."""
+    """(\\*shape,) int32 face-connected parts of equal non-zero labels, 1..n by their first pixel in scan order.
+
+    Parameters
+    ----------
+    labels : (\\*shape,) of any type of whole numbers.
+    inside : (\\*shape,) where they count; None for everywhere.
+    """
     if inside is not None:
         labels = np.where(inside, labels, 0)
     if labels.dtype.kind == "b" or (labels.min() >= 0 and labels.max() <= np.iinfo(np.int32).max):
@@ -73,7 +81,7 @@ def connected(labels: NDArray[np.generic], inside: Mask | None) -> Sites:
         numbers = np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
         numbers += 1
         numbers[labels == 0] = 0
-    return parts(np.ascontiguousarray(numbers).reshape(_deep(labels.shape)))[0].reshape(labels.shape)
+    return connected_parts(np.ascontiguousarray(numbers).reshape(_deep(labels.shape)))[0].reshape(labels.shape)
 
 
 def _deep(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -82,6 +90,7 @@ def _deep(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
+    """(\\*shape,) where a mask is not 0; None if that is everywhere."""
     if mask is None:
         return None
     inside = np.asarray(mask) != 0
@@ -108,24 +117,24 @@ def _slic(channels: Pixels, settings: Settings, inside: Mask | None) -> Sites:
     wanted = settings.wanted_sites(pixels)
     if wanted == 1:
         return connected(np.ones(shape, np.int32), inside)
-    cells, side = grid_of(shape, wanted, pixels)
+    cells, side = cell_grid(shape, wanted, pixels)
     space = channels.reshape(*_deep(shape), channels.shape[-1])
     mask = np.zeros((0, 0, 0), bool) if inside is None else inside.reshape(_deep(shape))
     compactness = settings.compactness
     for _ in range(MOST_DOUBLINGS):
-        sites = _tidy(clustered(space, mask, cells, compactness / side, ROUNDS), space, pixels // (2 * wanted))
+        sites = _tidy(slic_clusters(space, mask, cells, compactness / side, ROUNDS), space, pixels // (2 * wanted))
         if int(sites.max()) >= LEAST_SHARE * wanted:
             break
         compactness *= 2
     return sites.reshape(shape)
 
 
-def grid_of(shape: tuple[int, ...], wanted: int, pixels: int) -> tuple[tuple[int, int, int], float]:
+def cell_grid(shape: tuple[int, ...], wanted: int, pixels: int) -> tuple[tuple[int, int, int], float]:
     """Cells along three axes that cut a shape of so many pixels into about as many cubes as are wanted; their side.
 
-    >>> grid_of((30, 40), 12, 1200)
+    >>> cell_grid((30, 40), 12, 1200)
     ((1, 3, 4), 10.0)
-    >>> grid_of((2, 50), 10, 100)  # too thin to be cut along the first axis
+    >>> cell_grid((2, 50), 10, 100)  # too thin to be cut along the first axis
     ((1, 1, 10), 5.0)
     """
     rest, side = float(pixels), 1.0
@@ -141,17 +150,18 @@ def grid_of(shape: tuple[int, ...], wanted: int, pixels: int) -> tuple[tuple[int
 
 def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
     """(Z, Y, X) sites from clusters: their connected parts, of which the small ones join the neighbour most alike."""
-    found, count = parts(clusters)
-    flat = channels.reshape(found.size, -1)
-    edges, _, _ = touching(found, np.empty((found.size, 0), np.float32), count)
-    total, pixels = sums(flat, found.ravel(), count)
-    numbers = joined(edges, total, pixels, np.argsort(pixels, kind="stable"), smallest)
-    sites = np.empty_like(found)
-    paint_into(found.ravel(), np.concatenate((np.zeros(1, np.int32), numbers)), sites.ravel())
+    parts, count = connected_parts(clusters)
+    flat = channels.reshape(parts.size, -1)
+    edges, _, _ = touching_pairs(parts, np.empty((parts.size, 0), np.float32), count)
+    total, pixels = sum_over_sites(flat, parts.ravel(), count)
+    numbers = absorb_small_parts(edges, total, pixels, np.argsort(pixels, kind="stable"), smallest)
+    sites = np.empty_like(parts)
+    paint_into(parts.ravel(), np.concatenate((np.zeros(1, np.int32), numbers)), sites.ravel())
     return sites
 
 
 def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    """Watersheds of the gradient from evenly spaced seeds; 0 where none reaches."""
     height = np.sqrt(sum(sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
     wanted = _wanted(settings, channels.shape[:-1], inside)
     # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
@@ -160,14 +170,15 @@ def _watershed(channels: Pixels, settings: Settings, inside: Mask | None) -> NDA
 
 
 def _grid(channels: Pixels, settings: Settings, inside: Mask | None) -> NDArray[np.generic]:
+    """Boxes of equal sides, whatever the image shows."""
     shape = channels.shape[:-1]
     pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
     side = (pixels / _wanted(settings, shape, inside)) ** (1 / len(shape))
     blocks = np.zeros(shape, np.int64)
     for axis, length in enumerate(shape):
-        parts = max(1, round(length / side))
-        index = np.arange(length) * parts // length
-        blocks = blocks * parts + index.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+        cells = max(1, round(length / side))
+        index = np.arange(length) * cells // length
+        blocks = blocks * cells + index.reshape([-1 if a == axis else 1 for a in range(len(shape))])
     return blocks + 1
 
 
@@ -199,11 +210,11 @@ def _felzenszwalb(channels: Pixels, settings: Settings, inside: Mask | None) -> 
     low, high = 1e-3, 1e5
     for _ in range(12):
         middle = geometric_mean(low, high)
-        roots = merged(*edges, numbers.size, middle, smallest)
-        found = int((roots == numbers.ravel()).sum()) - outside
-        if abs(found - wanted) <= 0.02 * wanted:
+        roots = felzenszwalb_roots(*edges, numbers.size, middle, smallest)
+        count = int((roots == numbers.ravel()).sum()) - outside
+        if abs(count - wanted) <= 0.02 * wanted:
             break
-        low, high = (middle, high) if found > wanted else (low, middle)
+        low, high = (middle, high) if count > wanted else (low, middle)
     return roots.reshape(shape) + 1
 
 

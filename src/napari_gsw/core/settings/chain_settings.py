@@ -1,0 +1,211 @@
+"""Settings of the chain, and of what is made of its states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from napari_gsw.core.setting import POSITIVE, SHARE, Options, setting
+
+
+@dataclass(frozen=True)
+class SamplerSettings(Options):
+    """Bonds (eq. 18 and 24), moves, start and end of the chains."""
+
+    sampler: str = setting(
+        "gsw",
+        "sampler",
+        "How sites are bonded in a sweep: by lambda (gsw), lambda 1 (swendsen-wang), not at all (gibbs), lambda "
+        "falling with the distance of the sites (data-driven), by a bond probability (bond), or by one drawn for "
+        "each sweep (bond-drawn).",
+        choices=("gsw", "swendsen-wang", "gibbs", "data-driven", "bond", "bond-drawn"),
+    )
+    lam: float = setting(
+        10.0,
+        "sampler",
+        "Bond strength relative to the coupling.",
+        low=0.0,
+        symbol="lambda",
+        when=("sampler", ("gsw", "data-driven")),
+        title="Bond strength",
+    )
+    tau: float = setting(
+        1.0,
+        "sampler",
+        "How fast lambda falls with distance (data-driven).",
+        low=0.0,
+        symbol="tau",
+        when=("sampler", ("data-driven",)),
+        title="Fall with distance",
+    )
+    distance: str = setting(
+        "hellinger",
+        "sampler",
+        "Distance between two sites' features (data-driven): hellinger, chi2 or total-variation between histograms, "
+        "euclidean between channel means.",
+        choices=("hellinger", "chi2", "total-variation", "euclidean"),
+        when=("sampler", ("data-driven",)),
+    )
+    bond: float = setting(
+        0.2,
+        "sampler",
+        "Probability that an edge of mean coupling inside a cluster is bonded (bond), or the largest such "
+        "probability drawn (bond-drawn).",
+        **SHARE,
+        when=("sampler", ("bond", "bond-drawn")),
+        title="Bond probability",
+    )
+    bond_low: float = setting(
+        0.0,
+        "sampler",
+        "Smallest bond probability drawn (bond-drawn).",
+        **SHARE,
+        when=("sampler", ("bond-drawn",)),
+        title="Least probability",
+    )
+    bond_cap: float | None = setting(
+        None,
+        "sampler",
+        "Upper limit of beta times delta on an edge, or none; keeps spin clusters from percolating.",
+        kind=float,
+        optional=True,
+        low=0.0,
+        when=("sampler", ("gsw", "swendsen-wang", "data-driven")),
+        title="Bond limit",
+    )
+    regroups: int | None = setting(
+        None,
+        "sampler",
+        "Whole-cluster moves (merge, split, exchange) for each sweep; none makes one where cluster sizes are limited.",
+        kind=int,
+        optional=True,
+        low=0,
+        title="Whole-cluster moves",
+    )
+    splits: int = setting(
+        0,
+        "sampler",
+        "Moves for each sweep that split a cluster or merge two, informed by the marginal likelihood.",
+        low=0,
+        title="Split-merge moves",
+    )
+    full_scans: float = setting(
+        1.0,
+        "sampler",
+        "Share of the sweeps in which a site weighs every cluster; in the others only those of its neighbours and a "
+        "new one, which is faster where there are many clusters.",
+        **POSITIVE,
+        high=1.0,
+        title="Full scans",
+    )
+    hot: float = setting(
+        1.0,
+        "sampler",
+        "Temperature of the first sweep, which falls to 1 over the burn-in (annealing); 1 for none.",
+        low=1.0,
+        title="First temperature",
+    )
+    replicas: int = setting(
+        1,
+        "sampler",
+        "Copies of each chain at rising temperatures that exchange their states (parallel tempering); 1 for none.",
+        low=1,
+        high=64,
+        title="Tempering replicas",
+    )
+    hottest: float = setting(
+        4.0,
+        "sampler",
+        "Temperature of the hottest copy.",
+        low=1.0,
+        open_low=True,
+        when=("replicas", tuple(range(2, 65))),
+        title="Hottest replica",
+    )
+    start: str = setting(
+        "one",
+        "sampler",
+        "First state of the chain: one cluster (of several chains, the others from random clusters), every site its "
+        "own, or random clusters.",
+        choices=("one", "singletons", "random"),
+    )
+    start_clusters: int = setting(
+        20,
+        "sampler",
+        "Number of clusters of a random start.",
+        low=1,
+        when=("start", ("one", "random")),
+        title="Clusters at start",
+    )
+    chains: int = setting(
+        1,
+        "sampler",
+        "Number of independent chains; the result is the best state of all, the uncertainty is averaged over them.",
+        low=1,
+        high=64,
+    )
+    sweeps: int = setting(300, "sampler", "Number of sweeps of the chain.", low=0)
+    stop: str = setting(
+        "sweeps",
+        "sampler",
+        "When a run ends: after its sweeps, or as soon as the chains agree after the burn-in (agreement).",
+        choices=("sweeps", "agreement"),
+        title="Ends",
+    )
+    burn_in: float = setting(
+        0.5,
+        "sampler",
+        "Fraction of the sweeps left out of the uncertainty.",
+        **SHARE,
+        title="Burn-in",
+    )
+
+
+@dataclass(frozen=True)
+class ResultSettings(Options):
+    """Which partition is the result, and how it is shown."""
+
+    consensus: str = setting(
+        "none",
+        "result",
+        "Which partition is the result: the best state (none), or the one with the least expected variation of "
+        "information (vi) or Binder loss (binder) over the states seen after the burn-in.",
+        choices=("none", "vi", "binder"),
+    )
+    polish: str = setting(
+        "no",
+        "result",
+        "Whether the best state is improved site by site and merge by merge until nothing raises the log posterior.",
+        choices=("no", "yes"),
+        when=("consensus", ("none",)),
+    )
+    view: str = setting(
+        "clusters",
+        "result",
+        "What labels stand for: clusters (what looks alike), regions (the connected parts of clusters), or objects "
+        "on a background (the largest cluster, 0).",
+        choices=("clusters", "regions", "objects"),
+    )
+    neck: float = setting(
+        0.0,
+        "result",
+        "Objects are parted where they are thinner than this share of the smaller part; 0 leaves them together.",
+        **SHARE,
+        when=("view", ("objects",)),
+        title="Part at necks",
+    )
+    min_region: int = setting(
+        0,
+        "result",
+        "Regions with fewer pixels than this join a neighbour (objects: the background); 0 keeps all.",
+        low=0,
+        title="Smallest region",
+    )
+    merge: str = setting(
+        "posterior",
+        "result",
+        "Which neighbour a small region joins: the one with which it is most probably one (posterior), or the one of "
+        "nearest mean colour.",
+        choices=("posterior", "colour"),
+        when=("min_region", ()),
+        title="Joins by",
+    )

@@ -1,0 +1,84 @@
+"""Settings of the way from an image to its sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from napari_gsw.core.setting import POSITIVE, Options, setting
+
+
+@dataclass(frozen=True)
+class ImageSettings(Options):
+    """How the image is read."""
+
+    axes: str = setting(
+        "auto",
+        "image",
+        "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
+    )
+    block_pixels: int = setting(
+        2**21,
+        "image",
+        "Lazy images (zarr, dask) of more than eight times as many pixels are worked on in blocks of about so many.",
+        low=2**12,
+        title="Pixels of a block",
+    )
+
+
+@dataclass(frozen=True)
+class SuperpixelSettings(Options):
+    """What is looked at, and how pixels are grouped into sites."""
+
+    signal: str = setting(
+        "colour",
+        "superpixels",
+        "What is looked at: perceptual colour, or how far a pixel stands out from the background (objects: "
+        "fluorescence, stains).",
+        choices=("colour", "objects"),
+        title="Look at",
+    )
+    superpixels: str = setting(
+        "slic",
+        "superpixels",
+        "How pixels are grouped into sites.",
+        choices=("slic", "felzenszwalb", "watershed", "grid"),
+        title="Method",
+    )
+    site_size: int = setting(
+        60,
+        "superpixels",
+        "Mean number of pixels in a site.",
+        low=1,
+        when=("site_count", (None,)),
+        title="Site size",
+    )
+    site_count: int | None = setting(
+        None,
+        "superpixels",
+        "Number of sites, whatever the size of the image; none goes by the site size.",
+        kind=int,
+        optional=True,
+        low=1,
+        title="Number of sites",
+    )
+    most_sites: int | None = setting(
+        500_000,
+        "superpixels",
+        "Sites of an image at most, where they go by the site size: in a very large image they are larger than that; "
+        "none for no limit.",
+        kind=int,
+        optional=True,
+        low=1,
+        when=("site_count", (None,)),
+        title="Most sites",
+    )
+    compactness: float = setting(
+        10.0,
+        "superpixels",
+        "Large values make sites round and equal, small ones let them follow colour (slic, watershed).",
+        **POSITIVE,
+        when=("superpixels", ("slic", "watershed")),
+    )
+    smoothing: float = setting(
+        0.0, "superpixels", "Width in pixels of the Gaussian blur before sites are made.", low=0.0, high=100.0
+    )

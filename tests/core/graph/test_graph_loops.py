@@ -1,0 +1,47 @@
+"""The compiled loops over the region graph against slow, obvious code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from napari_gsw.core.graph.boundary_cue_kernels import differences, surroundings
+from napari_gsw.core.graph.boundary_cues import chi2
+from napari_gsw.core.graph.random_walk import walk_steps
+
+RNG = np.random.default_rng(11)
+
+
+def test_a_walk_is_a_power_of_its_matrix_and_leaves_what_it_is_given():
+    steps = sparse.csr_array(RNG.random((9, 9)) * (RNG.random((9, 9)) < 0.4))
+    values = RNG.random((9, 5))
+    before = values.copy()
+    for passes in range(4):
+        assert walk_steps(values, steps, passes) == pytest.approx(
+            np.linalg.matrix_power(steps.toarray(), passes) @ values
+        )
+    assert np.array_equal(values, before)
+
+
+def test_differences_of_groups_of_sites():
+    n, parts_ = 8, np.array([5, 9, 12])
+    sums = np.concatenate((RNG.integers(0, 4, (n, 9)), RNG.random((n, 3)), RNG.integers(5, 9, (n, 1))), axis=1)
+    sums[0, :9] = 0
+    i, j = np.array([0, 0, 2, 5]), np.array([1, 3, 7, 6])
+
+    def expected(a, b):
+        a, b = a[:-1] / max(a[-1], 1e-9), b[:-1] / max(b[-1], 1e-9)
+        kinds = [chi2(a[None, s], b[None, s])[0] for s in (slice(5), slice(5, 9))]
+        return [*kinds, np.linalg.norm(a[9:] - b[9:])]
+
+    assert differences(sums, i, j, parts_) == pytest.approx(
+        np.array([expected(sums[a], sums[b]) for a, b in zip(i, j, strict=True)])
+    )
+    reach = RNG.random((n, n)) < 0.5
+    csr = sparse.csr_array(reach.astype(float))
+    around = reach @ sums
+    found = surroundings(csr.indptr, csr.indices, sums, around, i.astype(np.int32), j.astype(np.int32), parts_)
+    for row, a, b in zip(found, i, j, strict=True):
+        only = [(reach[x] & ~reach[y]) @ sums for x, y in ((a, b), (b, a))]
+        assert row == pytest.approx(expected(*only))
