@@ -16,7 +16,7 @@ from napari_gsw.bench.clock import fastest
 from napari_gsw.bench.oracle import Oracle
 from napari_gsw.bench.pictures import photograph
 from napari_gsw.bench.problems import blocks, planted, triangulated
-from napari_gsw.bench.report import BenchReport, Ratio, Section
+from napari_gsw.bench.report import BenchReport, BenchSection, Ratio
 from napari_gsw.cli import main
 from napari_gsw.cli.benchmark import SECTION_NAMES
 from napari_gsw.core.model.partition_kernels import canonical
@@ -390,7 +390,7 @@ def test_bench_prints_writes_and_records(tiny, tmp_path, capsys):
 
 def test_exit_code_4_names_what_has_become_worse(tiny, tmp_path, monkeypatch, capsys):
     file = tmp_path / "recorded.json"
-    fixed_section = Section("t", ["", "x"], [["a", 1.0]], {"growth": Ratio(2.0, "low", 0.3)})
+    fixed_section = BenchSection("t", ["", "x"], [["a", 1.0]], {"growth": Ratio(2.0, "low", 0.3)})
     monkeypatch.setattr(plan, "measure", lambda names, scale: BenchReport({}, dict.fromkeys(names, fixed_section)))
     assert run("--only", "sites", "--record", file) == 0
     assert run("--only", "sites", "--compare", file) == 0

@@ -15,7 +15,7 @@ from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.partition_scores import rand_index
 from napari_gsw.methods import crp, crp_kernels
-from napari_gsw.methods.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of
+from napari_gsw.methods.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of_links
 from problems import planar
 
 GRAPHS = {
@@ -51,7 +51,7 @@ def obvious_log_joint(m, links, regions):
     for i in range(n):
         value += math.log(weight[i, links[i]] / sum(w for (a, _), w in weight.items() if a == i))
     if m.gamma is not None:  # tables come in one after the other
-        table = tables_of(np.array(links))
+        table = tables_of_links(np.array(links))
         seated = []
         for t in range(table.max() + 1):
             region = regions[int(np.flatnonzero(table == t)[0])]
@@ -70,7 +70,7 @@ def states(m):
         targets[b].append(a)
     links, regions, values = [], [], []
     for c in itertools.product(*targets):
-        table = tables_of(np.array(c))
+        table = tables_of_links(np.array(c))
         deals = partitions(table.max() + 1) if m.gamma is not None else [np.arange(table.max() + 1)]
         for deal in deals:
             z = np.unique(deal[table], return_inverse=True)[1]

@@ -22,7 +22,7 @@ from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
 from napari_gsw.methods.mean_shift import FINEST, MeanShift, _levels, mean_shift
 from napari_gsw.methods.merging import fused, pixels, without_small
 from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
-from napari_gsw.methods.photographs import numbered
+from napari_gsw.methods.photographs import numbered_regions
 
 # Each with options for small pictures, and which pixels count as neighbours of each other in its regions.
 METHODS = {
@@ -212,11 +212,11 @@ def test_merging_is_that_of_slow_code(seed):
     regions = pixels(colours)
     regions = regions.joined(regions.distance < link)
     slow = slow_round(np.arange(colours.shape[0] * colours.shape[1]).reshape(shape), colours, near(link))
-    assert np.array_equal(numbered(regions.labels.reshape(shape)), numbered(slow))
+    assert np.array_equal(numbered_regions(regions.labels.reshape(shape)), numbered_regions(slow))
     regions, slow = fused(regions, reach), slow_rounds(slow, colours, near(reach))
-    assert np.array_equal(numbered(regions.labels.reshape(shape)), numbered(slow))
+    assert np.array_equal(numbered_regions(regions.labels.reshape(shape)), numbered_regions(slow))
     regions, slow = without_small(regions, smallest), slow_rounds(slow, colours, of_small(smallest))
-    assert np.array_equal(numbered(regions.labels.reshape(shape)), numbered(slow))
+    assert np.array_equal(numbered_regions(regions.labels.reshape(shape)), numbered_regions(slow))
 
 
 def near(reach):
@@ -258,7 +258,7 @@ def slow_round(labels, colours, chosen):
 def test_felzenszwalb_has_the_authors_scale():
     options = Felzenszwalb(scale=150, sigma=0.6, min_size=40)
     found = felzenszwalb(PHOTO, options)
-    assert np.array_equal(found, numbered(segmentation.felzenszwalb(PHOTO, scale=150, sigma=0.6, min_size=40)))
+    assert np.array_equal(found, numbered_regions(segmentation.felzenszwalb(PHOTO, scale=150, sigma=0.6, min_size=40)))
     assert found.max() > felzenszwalb(PHOTO, options.replace(scale=1500)).max()
     # Beyond 0..1, the range of the picture counts.
     full = PHOTO.copy()
@@ -348,7 +348,7 @@ def test_blocks_with_weak_ties_come_apart(dense, monkeypatch):
     for weak in (0.0, 1e-8, 1e-3):
         tie = np.where(inside, 0.9, weak)
         part = cuts.parts(101, edges, tie, 0.02, np.random.default_rng(0))
-        assert np.array_equal(numbered(part), blocks + 1)
+        assert np.array_equal(numbered_regions(part), blocks + 1)
     whole = cuts.parts(101, edges, np.where(inside, 0.9, 0.5), 0.02, np.random.default_rng(0))
     assert len(np.unique(whole)) == 1
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from napari_gsw.bench.problems import Planted, planted
-from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.report import BenchSection, Cell, Ratio
 from napari_gsw.bench.sampling import CLUSTERS, LAM
 from napari_gsw.core.sampler.sample import run
 
@@ -26,7 +26,7 @@ SWEEPS = 3
 LEAST_RESIDENT = 100_000
 
 
-def memory(counts: Sequence[int]) -> Section:
+def memory(counts: Sequence[int]) -> BenchSection:
     """The section of the memory that problems of so many sites take."""
     rows: list[list[Cell]] = []
     ratios = {}
@@ -42,7 +42,7 @@ def memory(counts: Sequence[int]) -> Section:
         "bytes/site: numpy's arrays as tracemalloc sees them; resident: growth of the process's peak,",
         f"which means little below {LEAST_RESIDENT:,} sites",
     ]
-    return Section(title, ["", "bytes/site", "resident/site", "MB in all"], rows, ratios, notes)
+    return BenchSection(title, ["", "bytes/site", "resident/site", "MB in all"], rows, ratios, notes)
 
 
 def peak_bytes(data: Planted) -> tuple[int, int | None]:

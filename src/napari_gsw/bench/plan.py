@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from napari_gsw.bench import machine, memory, rivals, sampling, stages, startup
-from napari_gsw.bench.report import BenchReport, Section
+from napari_gsw.bench.report import BenchReport, BenchSection
 from napari_gsw.core.threads import cores
 
 
@@ -46,7 +46,7 @@ QUICK = Scale(
     sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], cold=False, starts=2, seconds=1.5
 )  # fmt: skip
 
-SECTIONS: Mapping[str, Callable[[Scale], Section]] = {
+SECTIONS: Mapping[str, Callable[[Scale], BenchSection]] = {
     "sites": lambda s: sampling.sites(s.sites, s.seconds),
     "clusters": lambda s: sampling.clusters(s.clusters, s.seconds, s.n),
     "lambda": lambda s: sampling.lambdas(s.lambdas, s.seconds, s.n),

@@ -81,13 +81,13 @@ def write_problem(path: str | Path, problem: Problem, lam: ArrayLike, init: Arra
         raise InputError("the C++ reference knows words only; take a problem without continuous channels")
     if np.isneginf(problem.tables.log_w[1:]).any():
         raise InputError("the C++ reference knows no size limits; take a prior without min_size and max_size")
-    made = bonds.fixed(problem, lam)
-    labels = start_chain(problem, SamplerOptions(made), 0, init).labels
+    bonds_used = bonds.fixed(problem, lam)
+    labels = start_chain(problem, SamplerOptions(bonds_used), 0, init).labels
     table, table_start = _every_count(e)
     head = np.array([problem.n, len(g.left), len(table_start), len(e.word), len(table), 0, 0, 0], np.int64)
     with open(path, "wb") as file:
         for array in (
-            head, e.site_start, g.start, table_start, table, g.beta, made.strength, problem.tables.log_v,
+            head, e.site_start, g.start, table_start, table, g.beta, bonds_used.strength, problem.tables.log_v,
             problem.tables.log_w, e.word, e.times, g.neighbour, g.edge, g.left, g.right, labels,
         ):  # fmt: skip
             np.ascontiguousarray(array).tofile(file)
@@ -109,7 +109,7 @@ def speed(
     ----------
     lam, init : as in :func:`napari_gsw.core.sampler.sample.sample`.
     sweeps, repeats : the time is that of the fastest of `repeats` runs of `sweeps` sweeps.
-    program : what :func:`build` made; None builds it for this once.
+    program : what :func:`build` compiled; None builds it for this once.
     """
     with tempfile.TemporaryDirectory() as folder:
         program = build(folder) if program is None else program

@@ -34,7 +34,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Section:
+class BenchSection:
     """One table.
 
     Attributes
@@ -58,7 +58,7 @@ class BenchReport:
     """All sections of a run by name, and the machine it ran on."""
 
     machine: Mapping[str, str | int]
-    sections: Mapping[str, Section]
+    sections: Mapping[str, BenchSection]
 
     @property
     def ratios(self) -> dict[str, Ratio]:

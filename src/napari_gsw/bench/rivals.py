@@ -9,14 +9,14 @@ from napari_gsw.bench import reference
 from napari_gsw.bench.clock import LEAST_TURNS, fastest, working_clock
 from napari_gsw.bench.oracle import Oracle
 from napari_gsw.bench.problems import planted
-from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.report import BenchSection, Cell, Ratio
 from napari_gsw.bench.sampling import CLUSTERS, Case, Runner
 
 # Turns of ours and of C++, which is a program of its own and starts anew each time.
 ROUNDS = 5
 
 
-def oracle(lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+def oracle(lambdas: Sequence[float], seconds: float, n: int = 1000) -> BenchSection:
     """The section of sweeps per second of ours and of plain numpy, a row a lambda."""
     rows: list[list[Cell]] = []
     ratios = {}
@@ -30,15 +30,15 @@ def oracle(lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
         rows.append([f"lambda {lam:g}", ours.sweeps / best["ours"], 1 / best["plain"], factor])
         ratios[f"speed-up, lambda {lam:g}"] = Ratio(factor, "high", 0.3)
     title = f"against plain numpy, {n:,} sites, {CLUSTERS} clusters"
-    return Section(title, ["", "sweeps/s", "numpy sweeps/s", "speed-up"], rows, ratios)
+    return BenchSection(title, ["", "sweeps/s", "numpy sweeps/s", "speed-up"], rows, ratios)
 
 
-def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float, n: int = 1000) -> Section:
+def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float, n: int = 1000) -> BenchSection:
     """Sweeps per second of both; without a compiler a line that says so."""
     title = f"against C++, {n:,} sites, both from the truth"
     columns = ["", "sweeps/s", "C++ sweeps/s", "ours / C++"]
     if reference.compiler() is None:
-        return Section(title, columns, [["no compiler", None, None, None]])
+        return BenchSection(title, columns, [["no compiler", None, None, None]])
     rows: list[list[Cell]] = []
     ratios = {}
     share = seconds / len(cluster_numbers) / len(lambdas) / ROUNDS
@@ -60,4 +60,4 @@ def cpp(cluster_numbers: Sequence[int], lambdas: Sequence[float], seconds: float
                 name, rate = f"{clusters} clusters, lambda {lam:g}", ours.sweeps / took
                 rows.append([name, rate, theirs, rate / theirs])
                 ratios[f"ours / C++, {name}"] = Ratio(rate / theirs, "high", 0.25)
-    return Section(title, columns, rows, ratios)
+    return BenchSection(title, columns, rows, ratios)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from napari_gsw.bench.clock import fastest, working_clock
 from napari_gsw.bench.problems import Planted, planted
-from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.report import BenchSection, Cell, Ratio
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import Chain, step
 from napari_gsw.core.sampler.ensemble import Ensemble
@@ -36,11 +36,11 @@ class Runner:
         data = planted(case.sites, case.clusters) if data is None else data
         self.case, self.chain = case, settled(data, case.lam)
         self.sweeps = max(1, VISITS // case.sites)
-        self.found = 0
+        self.clusters = 0
 
     def turn(self) -> None:
         """So many sweeps as one turn on the clock takes."""
-        self.found = int(step(self.chain, self.sweeps)[-1, 1])
+        self.clusters = int(step(self.chain, self.sweeps)[-1, 1])
 
     def cost(self, seconds: float) -> float:
         """Nanoseconds for each site and sweep, from the seconds of a turn."""
@@ -55,7 +55,7 @@ def settled(data: Planted, lam: float, seed: int = 0) -> Chain:
     return chain
 
 
-def compared(title: str, cases: Mapping[str, Case], heading: str, seconds: float, tolerance: float) -> Section:
+def compared(title: str, cases: Mapping[str, Case], heading: str, seconds: float, tolerance: float) -> BenchSection:
     """A row a case, with the cost of a site as a ratio to that of the first case."""
     runners = {name: Runner(case) for name, case in cases.items()}
     best = fastest({name: runner.turn for name, runner in runners.items()}, seconds, clock=working_clock())
@@ -64,13 +64,13 @@ def compared(title: str, cases: Mapping[str, Case], heading: str, seconds: float
     first = next(iter(runners.values())).cost(next(iter(best.values())))
     for name, runner in runners.items():
         cost = runner.cost(best[name])
-        rows.append([name, runner.sweeps / best[name], cost, runner.found, cost / first])
+        rows.append([name, runner.sweeps / best[name], cost, runner.clusters, cost / first])
         if runner is not next(iter(runners.values())):
             ratios[f"{heading}, {name}"] = Ratio(cost / first, "low", tolerance)
-    return Section(title, ["", "sweeps/s", "ns/site/sweep", "clusters found", heading], rows, ratios)
+    return BenchSection(title, ["", "sweeps/s", "ns/site/sweep", "clusters found", heading], rows, ratios)
 
 
-def sites(counts: Sequence[int], seconds: float) -> Section:
+def sites(counts: Sequence[int], seconds: float) -> BenchSection:
     """The section of the cost of a sweep by the number of sites."""
     cases = {f"{n:,} sites": Case(sites=n) for n in counts}
     title = f"a sweep by the number of sites, {CLUSTERS} clusters, lambda {LAM:g}; growth of the cost of a site"
@@ -78,21 +78,21 @@ def sites(counts: Sequence[int], seconds: float) -> Section:
     return compared(title, cases, "growth", seconds, 0.35)
 
 
-def clusters(numbers: Sequence[int], seconds: float, n: int = 1000) -> Section:
+def clusters(numbers: Sequence[int], seconds: float, n: int = 1000) -> BenchSection:
     """The section of the cost of a sweep by the number of clusters, on n sites."""
     cases = {f"{k} clusters": Case(n, k) for k in numbers}
     title = f"a sweep by the number of clusters, {n:,} sites, lambda {LAM:g}; cost as a ratio to the first"
     return compared(title, cases, "cost", seconds, 0.3)
 
 
-def lambdas(values: Sequence[float], seconds: float, n: int = 1000) -> Section:
+def lambdas(values: Sequence[float], seconds: float, n: int = 1000) -> BenchSection:
     """The section of the cost of a sweep by lambda, on n sites."""
     cases = {f"lambda {lam:g}": Case(n, lam=lam) for lam in values}
     title = f"a sweep by lambda, {n:,} sites, {CLUSTERS} clusters; cost as a ratio to the first"
     return compared(title, cases, "cost", seconds, 0.25)
 
 
-def threads(count: int, seconds: float, n: int = 10_000) -> Section:
+def threads(count: int, seconds: float, n: int = 10_000) -> BenchSection:
     """One chain against `count` of them on threads, by the class that runs them in the product."""
     data = planted(n, CLUSTERS)
     teams = {c: Ensemble([settled(data, LAM, seed) for seed in range(c)]) for c in (1, count)}
@@ -107,7 +107,7 @@ def threads(count: int, seconds: float, n: int = 10_000) -> Section:
     ]
     title = f"one chain against one on every core, {n:,} sites; efficiency is the rate of a chain, all to one"
     columns = ["", "sweeps/s a chain", "sweeps/s in all", "efficiency"]
-    return Section(title, columns, rows, {"efficiency, all cores": Ratio(efficiency, "high", 0.25)})
+    return BenchSection(title, columns, rows, {"efficiency, all cores": Ratio(efficiency, "high", 0.25)})
 
 
 def _draining(team: Ensemble, sweeps: int) -> Iterator[None]:

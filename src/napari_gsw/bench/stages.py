@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.bench.clock import fastest, working_clock
 from napari_gsw.bench.pictures import photograph
-from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.report import BenchSection, Cell, Ratio
 from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.couplings import couplings
 from napari_gsw.core.graph.region_graph import region_graph
@@ -80,7 +80,7 @@ def staged(image: NDArray[np.uint8], settings: Settings) -> Iterator[tuple[str, 
 
 def stages(
     shapes: Sequence[tuple[int, int]], seconds: float, sweeps: int = SWEEPS, typical: tuple[int, int] = TYPICAL
-) -> Section:
+) -> BenchSection:
     """The section of the stages of pictures of these shapes; the ratio is that of the typical one."""
     times = {shape: StageTimes(photograph(*shape), sweeps) for shape in shapes}
     _warm(times[min(shapes)].image[:48, :48])
@@ -104,7 +104,7 @@ def stages(
     title = (
         f"processor seconds of each stage, preset {PRESET}, sampling of {sweeps} sweeps; preparation as a ratio to it"
     )
-    return Section(title, ["", "sites", *STAGES, "prep./sampling"], rows, ratios)
+    return BenchSection(title, ["", "sites", *STAGES, "prep./sampling"], rows, ratios)
 
 
 def _warm(image: NDArray[np.uint8]) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from napari_gsw.bench.report import Cell, Ratio, Section
+from napari_gsw.bench.report import BenchSection, Cell, Ratio
 
 BASELINE = "numpy, scipy, numba, skimage"
 OURS, THEIRS = "import napari_gsw", "import its libraries"
@@ -23,7 +23,7 @@ print(time.process_time() - began)
 """
 
 
-def startup(cold: bool, turns: int = 3) -> Section:
+def startup(cold: bool, turns: int = 3) -> BenchSection:
     """Imports in turn with their baseline; `cold` also compiles everything once, into an empty cache."""
     scripts = {OURS: IMPORT.format("napari_gsw"), THEIRS: IMPORT.format(BASELINE)}
     best = dict.fromkeys(scripts, float("inf"))
@@ -41,7 +41,7 @@ def startup(cold: bool, turns: int = 3) -> Section:
     rows.append(["first sweep, compiled", warm, warm / base])
     title = f"processor seconds in fresh processes, the least of several, and as ratios to the import of {BASELINE}"
     ratios = {"import": Ratio(best[OURS] / base, "low", 0.3)}
-    return Section(title, ["", "seconds", "ratio"], rows, ratios)
+    return BenchSection(title, ["", "seconds", "ratio"], rows, ratios)
 
 
 def seconds_of(script: str, cache: str | None = None) -> float:

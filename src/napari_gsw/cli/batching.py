@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.choices import PARTLY, add_choices, chosen, natural_number, whole_number
+from napari_gsw.cli.choices import PARTLY, add_choices, chosen, natural_number, whole_argument
 from napari_gsw.cli.segmentation import add_extras
 from napari_gsw.core.threads import cores
 
@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument(
         "--retries",
-        type=whole_number,
+        type=whole_argument,
         metavar="N",
         default=1,
         help="try an image again so often after a failure that may pass: a file server, a dead process (default 1)",

@@ -42,7 +42,9 @@ def add_choices(command: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="change one setting, of the method's own or of those below; may be repeated",
     )
-    command.add_argument("--seed", type=whole_number, default=0, help="the same seed gives the same labels (default 0)")
+    command.add_argument(
+        "--seed", type=whole_argument, default=0, help="the same seed gives the same labels (default 0)"
+    )
     for section in SECTIONS:
         group = command.add_argument_group(f"settings: {section}")
         for name, setting in declarations().items():
@@ -105,7 +107,7 @@ def image_to_segment(name: str, choice: Choice) -> tuple[Any, str]:
     return named_image(name) if name.startswith(SAMPLE) else image_of(name, choice)
 
 
-def whole_number(text: str) -> int:
+def whole_argument(text: str) -> int:
     """The type of an option that is a number >= 0."""
     value = int(text)
     if value < 0:

@@ -9,7 +9,7 @@ from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler.snapshot import Snapshot
 
 
-class Progress:
+class SweepBar:
     """The bar of a segmentation, and its Ctrl+C: the first one ends the chain and keeps what it has found.
 
     Parameters
@@ -36,7 +36,7 @@ class Progress:
         self.stopped = False
         self._stage = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> SweepBar:
         self._handler = signal.signal(signal.SIGINT, self._interrupt)
         return self
 

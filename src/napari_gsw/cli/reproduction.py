@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.choices import PARTLY, add_job_options, job_options_of, whole_number
+from napari_gsw.cli.choices import PARTLY, add_job_options, job_options_of, whole_argument
 from napari_gsw.cli.evaluation import bsds_examples
 from napari_gsw.core.errors import InputError
 
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
     command.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
     command.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
-    command.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default 0)")
+    command.add_argument("--seed", type=whole_argument, default=0, help="seed of everything that is drawn (default 0)")
     add_job_options(command)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_gsw.cli.choices import add_choices, chosen, image_to_segment
-from napari_gsw.cli.progress import Progress
+from napari_gsw.cli.progress import SweepBar
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     folder, name = _targets(arguments, lazily)
     companions = [companion(name, other) for other in COMPANIONS]
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
-    with output_folder(folder, companions) as scratch, Progress(choice.settings.sweeps, arguments.quiet) as progress:
+    with output_folder(folder, companions) as scratch, SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
         outcome = segment(image, choice, arguments.seed, report=progress.report, **arrays)
         progress.close()
         remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, extras)

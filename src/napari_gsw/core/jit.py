@@ -32,7 +32,7 @@ def jit(function: F) -> F:
     return _compiled(function)
 
 
-def bare(function: F) -> F:
+def lean(function: F) -> F:
     """As :func:`jit`, for an inner loop that makes no arrays and returns none: references are not counted in it.
 
     Numba counts them whenever an array is taken out of a record, which costs more than most of what a visit does.
@@ -41,7 +41,7 @@ def bare(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """As :func:`bare`, for a part of an inner loop: it is compiled into whoever calls it."""
+    """As :func:`lean`, for a part of an inner loop: it is compiled into whoever calls it."""
     return _compiled(function, forceinline=True, **NOT_COUNTED)
 
 

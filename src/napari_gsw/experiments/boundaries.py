@@ -32,6 +32,7 @@ from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.per_site import site_majority
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.evaluation.data_sets import Example, bsds
 
@@ -79,11 +80,11 @@ def look(example: Example, settings: Settings) -> Look:
     features = ImageFeatures(checked_picture, sites, settings)
     sums = SiteSums(features, graph)
     i, j = graph.edges.T
-    votes = [label[i] != label[j] for label in (majority(human, sites) for human in scene.humans)]
+    votes = [label[i] != label[j] for label in (segment_of_sites(human, sites) for human in scene.humans)]
     return Look(graph, sums, first_cues(features, graph, sums), np.mean(votes, axis=0))
 
 
-def majority(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np.int64]:
+def segment_of_sites(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np.int64]:
     """The segment that most pixels of each site lie in.
 
     Parameters
@@ -95,10 +96,8 @@ def majority(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np
     -------
     (n,) int64, segments 0..k-1.
     """
-    segment = np.unique(human, return_inverse=True)[1].ravel()
-    count = int(segment.max()) + 1
-    table = np.bincount((sites.ravel() - 1) * np.int64(count) + segment, minlength=int(sites.max()) * count)
-    return np.asarray(table.reshape(-1, count).argmax(axis=1))
+    segments = np.unique(human, return_inverse=True)[1].reshape(human.shape)
+    return site_majority(sites, int(sites.max()), segments)
 
 
 def fitted(rows: Sequence[Floats], looks: Sequence[Look]) -> DecisionForest:

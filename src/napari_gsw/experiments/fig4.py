@@ -61,9 +61,9 @@ def compared(task: Fig4Image) -> Row:
         problem = prepare(image, settings)
         sites = problem.n
         for begin in STARTS:
-            for name, made in _samplers(model, problem).items():
+            for name, bonds_used in _samplers(model, problem).items():
                 first = start_labels(problem, settings.replace(start=begin), task.seed)
-                runs[f"{model}/{begin}/{name}"] = _run(problem, made, first, task.sweeps[model], task.seed)
+                runs[f"{model}/{begin}/{name}"] = _run(problem, bonds_used, first, task.sweeps[model], task.seed)
     return {"sites": sites, "runs": runs}
 
 
@@ -74,8 +74,8 @@ def _samplers(model: str, problem: Problem) -> dict[str, Any]:
     return dict(zip(RIVALS, (bonds.fixed(problem, 0.0), bonds.fixed(problem, 1.0), capped), strict=True))
 
 
-def _run(problem: Problem, made: Any, first: Any, sweeps: int, seed: int) -> Row:
-    chain = start_chain(problem, SamplerOptions(made), seed, first)
+def _run(problem: Problem, bonds_used: Any, first: Any, sweeps: int, seed: int) -> Row:
+    chain = start_chain(problem, SamplerOptions(bonds_used), seed, first)
     value, clusters, seconds, spent = [], [], [], 0.0
     for done in range(0, sweeps, CHUNK):
         began = time.perf_counter()

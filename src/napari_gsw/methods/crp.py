@@ -114,7 +114,7 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
     problem, c = model.problem, check_labels(links, model.problem.n, "links")
     z = check_labels(regions, problem.n, "regions")
     weight = _weights(model)
-    table = tables_of(c)
+    table = tables_of_links(c)
     count, first = np.unique(table, return_index=True)
     if not np.array_equal(z, z[first][table]):
         raise InputError("the sites of a table must share a region")
@@ -130,7 +130,7 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
     return value + sum(block.log_marginal(z) for block in problem.likelihoods)
 
 
-def tables_of(links: NDArray[np.integer]) -> NDArray[np.int64]:
+def tables_of_links(links: NDArray[np.integer]) -> NDArray[np.int64]:
     """(n,) number of the table of each site, 0, 1, ..."""
     n = len(links)
     joined = coo_array((np.ones(n, np.int8), (np.arange(n), links)), shape=(n, n))
@@ -199,7 +199,7 @@ def _start(model: LinkModel, seed: int, init: ArrayLike | None) -> _Chain:
         regions = np.unique(check_labels(init, n, "init"), return_inverse=True)[1].astype(np.int32)
         links = _links_within(model.problem, regions)
         if model.gamma is None:
-            regions = tables_of(links).astype(np.int32)
+            regions = tables_of_links(links).astype(np.int32)
     value = log_joint(model, links, regions)
     together = np.zeros(len(model.problem.edges), np.int64)
     sums = RunningSums(np.array([value, value]), regions.copy(), together, np.zeros(3, np.int64))
@@ -212,7 +212,7 @@ def _assembled(
     problem, n = model.problem, model.problem.n
     used = max(used, int(regions.max()) + 1)
     clusters = counted_clusters(problem, regions, used)
-    first = np.unique(tables_of(links), return_index=True)[1]
+    first = np.unique(tables_of_links(links), return_index=True)[1]
     tables = np.bincount(regions[first], minlength=len(clusters.size)).astype(np.int64)
     family = np.zeros((5, n), np.int32)
     family[[CHILD, YOUNGER, ELDER]] = -1

@@ -62,7 +62,7 @@ class LinkWalker(NamedTuple):
     sums: RunningSums
 
 
-class Options(NamedTuple):
+class LinkOptions(NamedTuple):
     """Room to weigh where a part that was cut off may go."""
 
     region: Longs  # (slots,) regions that it may join
@@ -73,7 +73,7 @@ class Options(NamedTuple):
     within: Floats  # (degree + 1,) of the links that stay inside
 
 
-class Part(NamedTuple):
+class CutPart(NamedTuple):
     """What hangs on a site whose link was cut."""
 
     site: int
@@ -99,7 +99,7 @@ def hang(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int, target: in
 
 
 @jit
-def cut(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> None:
+def cut_link(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> None:
     """Take site i from among the children of its link's target."""
     if elder[i] >= 0:
         younger[elder[i]] = younger[i]
@@ -129,7 +129,7 @@ def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, walked: I
 
 
 @inlined
-def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> Part:
+def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> CutPart:
     """Cut the link of site i, and take what hangs on it out of its region."""
     family, labels, clusters, used = walker.family, walker.labels, walker.clusters, walker.used
     child, younger, elder, inside, walked = (
@@ -137,7 +137,7 @@ def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> Par
     )  # fmt: skip
     size, words, moments = clusters.size, clusters.words, clusters.moments
     old_link = as_int64(walker.link[i])
-    cut(walker.link, child, younger, elder, i)
+    cut_link(walker.link, child, younger, elder, i)
     used[STAMP] += 1
     stamp = used[STAMP]
     members = walk(child, younger, i, inside, stamp, walked)
@@ -165,12 +165,18 @@ def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> Par
     fresh = as_int64(0)
     while size[fresh] > 0:
         fresh += 1
-    return Part(i, old_link, old, members, all_of_table, length, stamp, fresh)
+    return CutPart(i, old_link, old, members, all_of_table, length, stamp, fresh)
 
 
 @inlined
 def fit_regions(
-    evidence: Evidence, graph: Adjacency, walker: LinkWalker, part: Part, group: Group, options: Options, regional: bool
+    evidence: Evidence,
+    graph: Adjacency,
+    walker: LinkWalker,
+    part: CutPart,
+    group: Group,
+    options: LinkOptions,
+    regional: bool,
 ) -> None:
     """How well the part fits into each region that it may join: log p(y_A u R) - log p(y_R) into ``options.fit``."""
     start, neighbour = graph.start, graph.neighbour
@@ -213,7 +219,7 @@ def fit_regions(
 
 @inlined
 def weigh_links(
-    graph: Adjacency, prior: LinkPrior, walker: LinkWalker, part: Part, options: Options
+    graph: Adjacency, prior: LinkPrior, walker: LinkWalker, part: CutPart, options: LinkOptions
 ) -> tuple[int, int, float, float]:
     """Weigh every link outside, and every region for a table of its own.
 
@@ -265,7 +271,7 @@ def weigh_links(
 
 
 @inlined
-def link_up(evidence: Evidence, walker: LinkWalker, part: Part, group: Group, target: int, new: int) -> None:
+def link_up(evidence: Evidence, walker: LinkWalker, part: CutPart, group: Group, target: int, new: int) -> None:
     """Point the part's link at `target` and put the part into slot `new`."""
     family, clusters, used = walker.family, walker.clusters, walker.used
     size, words, moments = clusters.size, clusters.words, clusters.moments
@@ -305,7 +311,7 @@ def relink(
     for i in range(n):
         most = max(most, start[i + 1] - start[i])
     room = most + capacity + 1
-    options = Options(
+    options = LinkOptions(
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),
         np.zeros(capacity),

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from skimage import segmentation
 
 from napari_gsw.core.setting import Options, setting
-from napari_gsw.methods.photographs import numbered, samples
+from napari_gsw.methods.photographs import numbered_regions, rgb_samples
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def felzenszwalb(image: ArrayLike, options: Felzenszwalb = DEFAULT, axes: str = 
     (Y, X) int32, regions 1..k in the order of their first pixel, each connected through pixel faces or corners.
     """
     # scikit-image divides its scale by 255, which gives it the authors' meaning for colours from 0 to 1 and no others.
-    colours = samples(image, axes, "Felzenszwalb")
+    colours = rgb_samples(image, axes, "Felzenszwalb")
     regions = segmentation.felzenszwalb(
         colours, scale=options.scale, sigma=options.sigma, min_size=options.min_size, channel_axis=-1
     )
-    return numbered(regions)
+    return numbered_regions(regions)

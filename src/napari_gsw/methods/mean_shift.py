@@ -37,7 +37,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.sites.superpixels import connected
 from napari_gsw.methods.merging import fused, pixels, without_small
-from napari_gsw.methods.photographs import samples
+from napari_gsw.methods.photographs import rgb_samples
 
 # Modes nearer than this are one, in units of L*u*v*: they differ by rounding.
 SAME_MODE = 1.0
@@ -96,7 +96,7 @@ def mean_shift(image: ArrayLike, options: MeanShift = DEFAULT, axes: str = "auto
     (Y, X) int32, regions 1..k in the order of their first pixel, each connected through pixel faces.
     """
     cv2 = _opencv()
-    levels, scale = _levels(rgb2luv(samples(image, axes, "mean shift")))
+    levels, scale = _levels(rgb2luv(rgb_samples(image, axes, "mean shift")))
     until = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, MOST_STEPS, 0.0)
     modes = cv2.pyrMeanShiftFiltering(levels, options.spatial, options.range * scale, maxLevel=0, termcrit=until)
     regions = pixels(modes)

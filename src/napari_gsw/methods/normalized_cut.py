@@ -18,7 +18,7 @@ from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.methods.cuts import parts
-from napari_gsw.methods.photographs import numbered
+from napari_gsw.methods.photographs import numbered_regions
 
 
 @dataclass(frozen=True)
@@ -73,4 +73,4 @@ def normalized_cut(
     graph = region_graph(checked_picture, sites)
     tie = np.exp(-np.square(graph.difference / options.colour))
     part = parts(graph.n, graph.edges, tie, options.threshold, np.random.default_rng(seed))
-    return numbered(part[sites - 1])
+    return numbered_regions(part[sites - 1])

@@ -11,7 +11,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import channels_last, guess_axes, picture, unit_rgb
 
 
-def samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
+def rgb_samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
     """The red, green and blue of an image in two dimensions, from 0 to 1.
 
     Types and ranges are those of :func:`~napari_gsw.core.image.picture.picture` for RGB. A grey image is one of three
@@ -41,7 +41,7 @@ def samples(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
     return unit_rgb(rgb)
 
 
-def numbered(labels: NDArray[Any]) -> NDArray[np.int32]:
+def numbered_regions(labels: NDArray[Any]) -> NDArray[np.int32]:
     """The same regions with the numbers 1..k in the order of their first pixel.
 
     Parameters
@@ -54,7 +54,7 @@ def numbered(labels: NDArray[Any]) -> NDArray[np.int32]:
 
     Examples
     --------
-    >>> numbered(np.array([[7, 7, 0], [7, 3, 0]]))
+    >>> numbered_regions(np.array([[7, 7, 0], [7, 3, 0]]))
     array([[1, 1, 2],
            [1, 3, 2]], dtype=int32)
     """

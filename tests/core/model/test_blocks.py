@@ -330,7 +330,7 @@ def test_pyramids_and_groups_give_their_finest_level(tmp_path):
     assert is_lazy(group)
     found = open_lazy(group)
     assert (found.letters, found.axes, found.shape) == (".C.YX", "CYX", (80, 90))
-    assert np.array_equal(found.whole(), plane[0, :, 0])
+    assert np.array_equal(found.read_all(), plane[0, :, 0])
     fine, coarse = da.from_array(image, chunks=40), da.from_array(image[::2, ::2], chunks=40)
     assert open_lazy([fine, coarse]).array is fine
     here = gsw.prepare(image)

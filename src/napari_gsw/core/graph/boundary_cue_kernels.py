@@ -81,8 +81,8 @@ def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> N
     out[1] = _sum(term, parts[0], parts[1]) / 2
     square = 0.0
     for f in range(parts[1], parts[2]):
-        step = a[f] * left - b[f] * right
-        square += step * step
+        walk_step = a[f] * left - b[f] * right
+        square += walk_step * walk_step
     out[2] = np.sqrt(square)
 
 

@@ -18,7 +18,7 @@ from napari_gsw.core.evidence.site_features import SiteFeatures
 from napari_gsw.core.graph.boundary_cue_kernels import add_merges, differences, surroundings
 from napari_gsw.core.graph.merge_tree import merge_tree
 from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
-from napari_gsw.core.graph.random_walk_kernels import step
+from napari_gsw.core.graph.random_walk_kernels import walk_step
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.graph.spectral import embedding
 
@@ -92,7 +92,7 @@ def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums) 
     for name, reach in (("near", near), ("far", far)):
         reach.sort_indices()
         around = np.empty_like(sums)
-        step(reach.indptr, reach.indices, reach.data, sums, around)
+        walk_step(reach.indptr, reach.indices, reach.data, sums, around)
         beside = surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
         cues |= _named(name, DIFFERENCES, beside)
     matrix, moved, done = walk_matrix(graph, SCALE), sums / sums[:, -1:], 0

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.word_kernels import sparse_rows
-from napari_gsw.core.graph.random_walk_kernels import step, write_rounded
+from napari_gsw.core.graph.random_walk_kernels import walk_step, write_rounded
 from napari_gsw.core.graph.region_graph import RegionGraph
 
 CONTRAST_WEIGHT = 1.5
@@ -54,7 +54,7 @@ def walk_steps(values: Floats, matrix: sparse.csr_array, passes: int) -> Floats:
     """Values (n, columns) after `passes` steps of the walk."""
     here, there = np.ascontiguousarray(values, dtype=np.float64), np.empty(values.shape)
     for number in range(passes):
-        step(matrix.indptr, matrix.indices, matrix.data, here, there)
+        walk_step(matrix.indptr, matrix.indices, matrix.data, here, there)
         # The first time, the caller's own array stays as it is.
         here, there = there, (np.empty(values.shape) if number == 0 and passes > 1 else here)
     return here

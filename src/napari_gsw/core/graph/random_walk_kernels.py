@@ -9,7 +9,7 @@ from napari_gsw.core.jit import jit
 
 
 @jit
-def step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -> None:
+def walk_step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -> None:
     """out = W @ values, a row of sums at a time.
 
     Parameters

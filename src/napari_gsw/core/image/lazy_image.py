@@ -32,10 +32,10 @@ class LazyImage(NamedTuple):
 
     @property
     def axes(self) -> str:
-        """Letters of what :meth:`whole` gives."""
+        """Letters of what :meth:`read_all` gives."""
         return "".join(a for a in self.letters if a in "ZYXCS")
 
-    def whole(self) -> NDArray[Any]:
+    def read_all(self) -> NDArray[Any]:
         """All pixels in memory, without the axes that say nothing."""
         return lazy.read(self.array, tuple(slice(None) if a in "ZYXCS" else 0 for a in self.letters))  # type: ignore[misc]
 
@@ -45,7 +45,7 @@ class LazyImage(NamedTuple):
         return tuple(lengths[self.letters.index(a)] for a in "ZYX" if a in self.letters)
 
     def every(self, step: int) -> NDArray[Any]:
-        """Every `step`-th pixel of space, in memory, with the axes of :meth:`whole`."""
+        """Every `step`-th pixel of space, in memory, with the axes of :meth:`read_all`."""
         jump = {a: slice(None, None, step) for a in "ZYX"}
         index = tuple(jump.get(a, slice(None) if a in "CS" else 0) for a in self.letters)
         return lazy.read(self.array, index)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ class History:
     sweeps: list[int] = field(default_factory=list)
     _states: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
     _stride: int = 1
-    _seen: int = 0
+    _offered: int = 0
     # Kept by the thread that samples, read by the one that draws.
     _guard: Lock = field(default_factory=Lock, repr=False)
 
@@ -42,8 +42,8 @@ class History:
         if self.sweeps and self.sweeps[-1] == sweep:
             self._states[-1] = numbers.astype(np.uint16)
             return
-        self._seen += 1
-        if self._seen % self._stride:
+        self._offered += 1
+        if self._offered % self._stride:
             return
         self.sweeps.append(sweep)
         self._states.append(numbers.astype(np.uint16))

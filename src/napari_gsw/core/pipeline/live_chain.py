@@ -110,18 +110,18 @@ class LiveChain:
     ) -> None:
         """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images."""
         self.problem, self.settings, self.seed = problem, settings, seed
-        held = None if seeds is None else problem.labels_under(seeds, "seeds")
-        self.ensemble: Ensemble = chains(problem, settings, seed, held, init)
+        clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
+        self.ensemble: Ensemble = chains(problem, settings, seed, clamps, init)
         n = problem.n
-        self.locks: Mask = np.zeros(n, bool) if held is None else held >= 0
+        self.locks: Mask = np.zeros(n, bool) if clamps is None else clamps >= 0
         self.painted = self.locks.copy()
         self.pixels = site_pixels(problem)
         labels = self.ensemble.snapshots[0].labels.astype(np.int64)
-        given = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
-        if held is not None:
-            given = np.where(held >= 0, held, given)
+        own = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
+        if clamps is not None:
+            own = np.where(clamps >= 0, clamps, own)
         # A start of the user's own keeps its numbers; 0 is nobody's.
-        self.numbers: Longs = matched_numbers(labels, given, self._weight()) if given.any() else labels + 1
+        self.numbers: Longs = matched_numbers(labels, own, self._weight()) if own.any() else labels + 1
         self.marks: list[int] = []
         self.changes: list[dict[str, Any]] = []
         self.memory = History()
@@ -153,8 +153,8 @@ class LiveChain:
         snapshots = self.ensemble.snapshots
         if self._summary is None or self._summary[0] is not snapshots:
             shares = [one.together for one in snapshots]
-            made = Summary(self.problem, self.settings, self.snapshot, self.traces, shares)
-            self._summary = snapshots, made
+            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares)
+            self._summary = snapshots, summary
         return self._summary[1]
 
     def partition(self, show: Show) -> NDArray[np.int32]:
@@ -218,10 +218,10 @@ class LiveChain:
 
         For the next slice of a stack: what goes on through the stack keeps its colour.
         """
-        given = np.maximum(self.problem.labels_under(image, "image"), 0).astype(np.int64)
-        given[self.locks] = self.numbers[self.locks]
-        if given.any():
-            self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, given, self._weight())
+        numbers = np.maximum(self.problem.labels_under(image, "image"), 0).astype(np.int64)
+        numbers[self.locks] = self.numbers[self.locks]
+        if numbers.any():
+            self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, numbers, self._weight())
 
     def forget_changes(self) -> None:
         """Make what was done so far the beginning: it cannot be undone."""
@@ -298,7 +298,7 @@ class LiveChain:
         locks[sites] = held
         freed = sites[after == 0]
         burn_in = self.sweep + int(self.settings.burn_in * max(self.target - self.sweep, 0))
-        made = []
+        corrected = []
         for c, chain in enumerate(self.ensemble.chains):
             # The weight of locks makes matching give a lock's number to its cluster in every chain.
             numbers = self.numbers.copy() if c == 0 else matched_numbers(chain.labels, self.numbers, self._weight())
@@ -307,12 +307,12 @@ class LiveChain:
             new = redirected(chain, numbers, seeds, burn_in)
             if freed.size:
                 new = redirected(new, relaxed(new, freed), seeds, burn_in)
-            made.append((new, numbers))
-        self.ensemble.chains = [chain for chain, _ in made]
+            corrected.append((new, numbers))
+        self.ensemble.chains = [chain for chain, _ in corrected]
         self.ensemble.refresh()
         self.locks = locks
         self.painted[sites] = after > 0
-        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, made[0][1], self._weight())
+        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, corrected[0][1], self._weight())
         self.marks.append(self.sweep)
         self.changes.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
         self.memory.keep(self.sweep, self.numbers)

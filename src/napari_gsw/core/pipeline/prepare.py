@@ -39,7 +39,7 @@ def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping
     return preset(preset_name or DEFAULT_PRESET, **changes)
 
 
-def _own(
+def settings_or_data(
     beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
 ) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
     """Two arguments that are settings when they are a number or a word, and data otherwise."""
@@ -76,62 +76,66 @@ def prepare(
     codebook : colour words, as the setting names them or as a :class:`Codebook`.
     report : called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
     """
-    beta, codebook, changes = _own(beta, codebook, changes)
+    beta, codebook, changes = settings_or_data(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
-    tell = report or (lambda stage, snapshot: None)
-    prior = priors.from_settings(chosen)
+    report = report or (lambda stage, snapshot: None)
     if is_lazy(image):
-        return _prepare_lazy(open_lazy(image, chosen.axes), chosen, prior, sites, mask, beta, codebook, tell)
+        return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
     objects = chosen.signal == "objects"
-    seen = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
-    tell(Stage("superpixels"), None)
-    made = superpixels(seen, chosen, mask) if sites is None else given_sites(sites, seen.shape, mask)
-    tell(Stage("graph"), None)
-    graph = region_graph(seen, made, chosen.neighbourhood)
-    tell(Stage("features"), None)
-    words = ImageFeatures(seen, made, chosen, codebook)
-    blocks = likelihoods(words, graph)
-    strengths = couplings(graph, chosen, words) if beta is None else np.asarray(beta, dtype=np.float64)
-    light = seen.channels[..., 0] if objects else None
-    return Problem(graph.n, blocks, graph.edges, strengths, prior, made, graph, chosen, light)
+    pixels = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
+    report(Stage("superpixels"), None)
+    own_sites = superpixels(pixels, chosen, mask) if sites is None else given_sites(sites, pixels.shape, mask)
+    report(Stage("graph"), None)
+    graph = region_graph(pixels, own_sites, chosen.neighbourhood)
+    report(Stage("features"), None)
+    features = ImageFeatures(pixels, own_sites, chosen, codebook)
+    light = pixels.channels[..., 0] if objects else None
+    return _problem(features, graph, chosen, beta, sites=own_sites, signal=light)
 
 
 def _prepare_lazy(
     image: LazyImage,
     settings: Settings,
-    prior: priors.PartitionPrior,
     sites: Any,
     mask: Any,
     beta: ArrayLike | None,
     codebook: Codebook | None,
-    tell: Report,
+    report: Report,
 ) -> Problem:
+    """As :func:`prepare`, of a lazy image: in blocks, unless it is small enough to be taken at once."""
     grid = image.grid(settings.block_pixels)
     if len(grid) == 1:
         sites, mask = (None if a is None else np.asarray(a) for a in (sites, mask))
-        whole = settings.replace(axes=image.axes)
-        made = prepare(image.whole(), whole, sites=sites, mask=mask, beta=beta, codebook=codebook, report=tell)
-        return replace(made, sites=Mosaic.whole(made.site_image), settings=settings)
+        at_once = settings.replace(axes=image.axes)
+        problem = prepare(
+            image.read_all(), at_once, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report
+        )  # fmt: skip
+        return replace(problem, sites=Mosaic.of(problem.site_image), settings=settings)
 
-    def done(blocks: int) -> None:
-        tell(Stage("blocks", blocks, len(grid)), None)
-        if blocks == len(grid):
-            tell(Stage("assembly"), None)
+    def blocks_done(count: int) -> None:
+        report(Stage("blocks", count, len(grid)), None)
+        if count == len(grid):
+            report(Stage("assembly"), None)
 
-    assembled = assemble(image, grid, settings, sites, mask, codebook, done)
-    graph, features = assembled.graph, assembled.features
-    blocks = likelihoods(features, graph)
-    strengths = couplings(graph, settings, features) if beta is None else np.asarray(beta, dtype=np.float64)
+    assembled = assemble(image, grid, settings, sites, mask, codebook, blocks_done)
+    return _problem(
+        assembled.features, assembled.graph, settings, beta, sites=assembled.sites, block_context=assembled.context
+    )
+
+
+def _problem(
+    features: SiteFeatures, graph: RegionGraph, settings: Settings, beta: ArrayLike | None, **origin: Any
+) -> Problem:
+    """What is sampled, from the features and the graph of the sites; `origin` says where they came from."""
     return Problem(
-        graph.n,
-        blocks,
-        graph.edges,
-        strengths,
-        prior,
-        assembled.sites,
-        graph,
-        settings,
-        block_context=assembled.context,
+        n=graph.n,
+        likelihoods=likelihoods(features, graph),
+        edges=graph.edges,
+        beta=couplings(graph, settings, features) if beta is None else np.asarray(beta, dtype=np.float64),
+        prior=priors.from_settings(settings),
+        graph=graph,
+        settings=settings,
+        **origin,
     )
 
 

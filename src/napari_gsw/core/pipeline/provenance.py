@@ -18,7 +18,7 @@ from napari_gsw.core.versions import all_versions
 HASHED = 2**25
 
 
-def provenance(image: ArrayLike, summary: Summary, seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(image: ArrayLike, summary: Summary, seed: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """What made a result: enough to make it again; ready for JSON.
 
     ``clusters`` and ``log_posterior`` are those of the partition that is the result; ``best_clusters``,
@@ -27,7 +27,7 @@ def provenance(image: ArrayLike, summary: Summary, seed: int, given: Mapping[str
     Parameters
     ----------
     image : the one that was segmented, in memory or lazy.
-    given : arrays of the user's own that went into it, by name.
+    inputs : arrays of the user's own that went into it, by name.
     """
     array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
     problem, best = summary.problem, summary.snapshot.best
@@ -35,7 +35,7 @@ def provenance(image: ArrayLike, summary: Summary, seed: int, given: Mapping[str
         "software": "napari-gsw",
         "versions": all_versions(),
         "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)},
-        "given": {name: array_hash(value if is_lazy(value) else np.asarray(value)) for name, value in given.items()},
+        "given": {name: array_hash(value if is_lazy(value) else np.asarray(value)) for name, value in inputs.items()},
         "settings": summary.settings.to_dict(),
         "seed": int(seed),
         "sites": problem.n,

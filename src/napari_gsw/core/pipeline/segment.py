@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.prepare import _own, named_codebook, prepare, resolve
+from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
 from napari_gsw.core.pipeline.provenance import provenance
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
@@ -62,17 +62,17 @@ def segment(
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
     """
-    beta, codebook, changes = _own(beta, codebook, changes)
+    beta, codebook, changes = settings_or_data(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
-    held = None if seeds is None else problem.labels_under(seeds, "seeds")
+    clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
     if report and not is_compiled(chain_kernels.advance):
         report(Stage("compiling"), None)
-    ensemble = chains(problem, chosen, seed, held, init)
+    ensemble = chains(problem, chosen, seed, clamps, init)
     rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
 
-    def known() -> Summary:
+    def summary() -> Summary:
         return summarized(problem, chosen, ensemble.snapshots, [np.concatenate(row) for row in rows])
 
     for snapshots in ensemble.run(chosen.sweeps, CHECK_EVERY):
@@ -81,10 +81,10 @@ def segment(
         sampling = Stage("sampling", snapshots[0].sweep, chosen.sweeps)
         if report and report(sampling, pooled(snapshots)):
             break
-        if to_be_judged(chosen, snapshots[0].sweep) and known().diagnosis.agree:
+        if to_be_judged(chosen, snapshots[0].sweep) and summary().diagnosis.agree:
             break
-    given = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
-    return concluded(image, known(), seed, codebook, {k: v for k, v in given.items() if v is not None})
+    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
+    return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None})
 
 
 def summarized(
@@ -95,11 +95,11 @@ def summarized(
 
 
 def concluded(
-    image: ArrayLike, summary: Summary, seed: int, codebook: Codebook | None, given: Mapping[str, Any]
+    image: ArrayLike, summary: Summary, seed: int, codebook: Codebook | None, inputs: Mapping[str, Any]
 ) -> Result:
-    """The result, with what made it: the image, the settings, the seed, and the arrays that were given besides."""
+    """The result, with what made it: the image, the settings, the seed, and the arrays that went in besides."""
     words = {} if codebook is None else {"codebook": codebook.centres}
-    return result(summary, provenance(image, summary, seed, {**given, **words}))
+    return result(summary, provenance(image, summary, seed, {**inputs, **words}))
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:
@@ -111,7 +111,7 @@ def chains(
     problem: Problem,
     settings: Settings,
     seed: int,
-    held: NDArray[np.int32] | None = None,
+    clamps: NDArray[np.int32] | None = None,
     init: ArrayLike | None = None,
     numbers: Sequence[int] | None = None,
 ) -> Ensemble:
@@ -119,11 +119,11 @@ def chains(
 
     Parameters
     ----------
-    held : (n,) seeds of the sites, -1 for none.
+    clamps : (n,) seeds of the sites, -1 for none.
     init : label image to start from instead of ``settings.start``.
     numbers : of the chains that are wanted; None for all.
     """
-    given = None if init is None else problem.labels_under(init, "init")
+    first_labels = None if init is None else problem.labels_under(init, "init")
     options = SamplerOptions.from_settings(problem, settings, settings.sweeps)
     members = []
     for number, own_seed in enumerate(chain_seeds(seed, settings.chains)):
@@ -131,8 +131,8 @@ def chains(
             continue
         # Chains that all begin at one cluster would agree before they have looked around.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
-        first = start_labels(problem, wide, own_seed) if given is None else given
-        members.append(begin_chain(problem, options, own_seed, first, held))
+        first = start_labels(problem, wide, own_seed) if first_labels is None else first_labels
+        members.append(begin_chain(problem, options, own_seed, first, clamps))
     return Ensemble(members)
 
 
@@ -141,8 +141,8 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
 
     With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
     """
-    bare = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
-    trace = run(bare, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
+    lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
+    trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return trace_of(trace, burn_in + sweeps)
 
 

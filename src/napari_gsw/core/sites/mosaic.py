@@ -65,7 +65,7 @@ class Mosaic:
     dtype = np.dtype(np.int32)
 
     @classmethod
-    def whole(cls, sites: Ints) -> Mosaic:
+    def of(cls, sites: Ints) -> Mosaic:
         """Sites that are in memory, as one block."""
         cuts = tuple((0, length) for length in sites.shape)
         return cls(Grid(cuts), [PackedArray.of(sites)], [np.arange(int(sites.max()) + 1, dtype=np.int32)])

@@ -21,7 +21,7 @@ from napari_gsw.core.evidence.evidence_tables import (
     UNIT,
     Evidence,
 )
-from napari_gsw.core.jit import as_index, as_int64, bare, inlined, jit
+from napari_gsw.core.jit import as_index, as_int64, inlined, jit, lean
 from napari_gsw.core.sampler.records import Clusters, Walker
 
 # exp(-44) is 2 ** -63.5.
@@ -38,7 +38,7 @@ def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     )
 
 
-@bare
+@lean
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
     target.size[b] = source.size[a]
     target.gauss[b] = source.gauss[a]
@@ -48,7 +48,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
         target.moments[c, b] = source.moments[c, a]
 
 
-@bare
+@lean
 def clear_slot(clusters: Clusters, k: int) -> None:
     clusters.size[k] = 0
     clusters.gauss[k] = 0.0
@@ -89,7 +89,7 @@ def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, 
     return length
 
 
-@bare
+@lean
 def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
     """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
 
@@ -113,7 +113,7 @@ def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats
     return result
 
 
-@bare
+@lean
 def log_gamma(x: float) -> float:
     """log Gamma(x) for x > 0, by Stirling's series.
 
@@ -134,7 +134,7 @@ def log_gamma(x: float) -> float:
     return result if product == 1.0 else result - math.log(product)
 
 
-@bare
+@lean
 def beyond(tail: Floats, d: int, m: int) -> float:
     """Contribution of count m of word d to the log marginal where the table has ended.
 
@@ -146,7 +146,7 @@ def beyond(tail: Floats, d: int, m: int) -> float:
     return float(result)
 
 
-@bare
+@lean
 def gain(evidence: Evidence, d: int, m: int, more: int) -> float:
     """What `more` of word d add to the log marginal of a cluster that has m of it."""
     table, table_end, tail = evidence.table, evidence.table_end, evidence.tail
@@ -182,7 +182,7 @@ def add_gains(
                 score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
 
 
-@bare
+@lean
 def leader(score: Floats, length: int) -> tuple[int, float]:
     """Where the highest score is, and how far below it the second highest.
 
@@ -202,7 +202,7 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
     return first, top - second
 
 
-@bare
+@lean
 def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
     top = score[first]
@@ -224,7 +224,7 @@ def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first
     return chosen
 
 
-@bare
+@lean
 def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
     """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch.
 
@@ -296,7 +296,7 @@ def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int
     clear_slot(clusters, source)
 
 
-@bare
+@lean
 def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
     """log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Longs
-from napari_gsw.core.jit import as_int64, bare, inlined, jit
+from napari_gsw.core.jit import as_int64, inlined, jit, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
 from napari_gsw.core.sampler.moves.sweep_kernels import Group, empty_group
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
@@ -39,7 +39,7 @@ class Blocks(NamedTuple):
     goal: Longs  # (blocks,) the size that it is to have, if sizes come first
 
 
-@bare
+@lean
 def size_limits(log_w: Floats) -> tuple[int, int]:
     """The smallest and the largest size that a prior allows."""
     low = as_int64(1)

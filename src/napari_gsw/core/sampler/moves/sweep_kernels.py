@@ -41,7 +41,7 @@ import numpy as np
 from napari_gsw.core.arrays import Counts, Floats, Longs, Mask
 from napari_gsw.core.evidence.evidence_tables import BASE, FACTOR, LOG_FACTOR, UNIT, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_index, as_int64, bare, inlined, jit
+from napari_gsw.core.jit import as_index, as_int64, inlined, jit, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     LEAST_RIVAL,
     draw,
@@ -127,7 +127,7 @@ def bonded(t: float, uniform: float) -> bool:
     return bool(uniform < -math.expm1(-t))
 
 
-@bare
+@lean
 def bond(target: Target, bonds: Bonds, walker: Walker, rng: np.random.Generator) -> float:
     """Draw the bonds and list the sites of the spin clusters they make; returns x of :class:`Bonds`.
 
@@ -212,7 +212,7 @@ def weigh(
         t += 1
 
 
-@bare
+@lean
 def far_gain(x: float, step: float, log_x: float) -> float:
     """log Gamma(x + step) - log Gamma(x) for x >= FAR and a step, of either sign, of at most x / 256.
 
@@ -405,7 +405,7 @@ def weigh_near(target: Target, walker: Walker, spin: Spin, group: Group, candida
     return choices
 
 
-@bare
+@lean
 def weigh_far(
     evidence: Evidence, words: Counts, spin: Spin, group: Group, candidates: Candidates, far: FarCounts, choices: int,
     full: bool,
@@ -541,7 +541,7 @@ def visit(
     return visit_each(target, bonds, walker, rng, sweep, group, candidates, far)
 
 
-@bare
+@lean
 def visit_each(
     target: Target,
     bonds: Bonds,
