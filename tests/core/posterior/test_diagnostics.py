@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.diagnostics import QUANTITIES, diagnose
 
@@ -208,3 +209,30 @@ def test_rounding_errors_are_no_disagreement():
     rng = np.random.default_rng(2)
     same = [np.array([-1234.5, 3, 1.5]) + np.cumsum(rng.normal(0, 1e-13, (100, 3)), axis=0) for _ in range(3)]
     assert diagnose(same).agree
+
+
+def test_a_number_of_clusters_that_never_changed_says_nothing_where_sizes_are_limited():
+    """Whole-cluster moves may be unable to change it: one chain must not reassure, several mention it."""
+    rng = np.random.default_rng(4)
+
+    def trace(clusters):
+        return np.stack([rng.normal(size=400), np.full(400, clusters), rng.normal(size=400)], axis=1)
+
+    alone, several = [trace(7)], [trace(7) for _ in range(4)]
+    assert diagnose(alone).agree
+    assert not diagnose(alone, limited=True).agree
+    assert "never changed, which size limits can prevent" in diagnose(alone, limited=True).sentence
+    assert diagnose(several, limited=True).agree
+    assert "never changed" in diagnose(several, limited=True).sentence
+    assert "never changed" not in diagnose(several).sentence
+    moving = trace(7)
+    moving[200:, 1] = 8
+    assert "never changed" not in diagnose([moving], limited=True).sentence
+
+
+def test_a_result_under_size_limits_says_when_the_number_of_clusters_never_changed():
+    image = np.kron(np.eye(2), np.ones((30, 30))) * 200
+    result = gsw.segment(image, preset="paper", site_size=40, min_size=8, sweeps=120)
+    assert len(np.unique(result.trace.n_clusters[60:])) == 1
+    assert not result.diagnosis.agree
+    assert "size limits" in result.diagnosis.sentence

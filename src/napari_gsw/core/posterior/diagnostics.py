@@ -25,6 +25,8 @@ FEWEST_SWEEPS = 20
 SETTLED = 0.05
 # Decimal digits that count.
 DIGITS = 6
+# What is said where the number of clusters never changed and the prior limits their sizes.
+FROZEN = "the number of clusters never changed, which size limits can prevent"
 # Chains agree on the edges if the probabilities of the others differ by no more than this, on average.
 EDGES_MAY_DIFFER = 0.05
 
@@ -72,6 +74,7 @@ def diagnose(
     counted: ArrayLike | None = None,
     r_hat: float = 1.05,
     ess: float = 100,
+    limited: bool = False,
 ) -> Diagnosis:
     """Whether chains agree with each other, and each with itself.
 
@@ -85,6 +88,8 @@ def diagnose(
         probabilities are too coarse to be compared. None takes every row that has no NaN.
     r_hat : largest R-hat that counts as agreement.
     ess : smallest effective sample size that counts as enough, of all chains together.
+    limited : whether the prior limits the sizes of clusters. Moves may then be unable to change their number: one that
+        never changed is no sign of agreement with a single chain, and is mentioned with several.
 
     Notes
     -----
@@ -116,9 +121,15 @@ def diagnose(
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
     mixing = {name: _mixing(values[:, :, c]) for c, name in enumerate(QUANTITIES)}
     doubts = [text for name, quality in mixing.items() if (text := _doubt(name, quality, r_hat, ess))]
+    clusters = values[:, :, QUANTITIES.index("number of clusters")]
+    frozen = limited and bool((clusters == clusters[:, :1]).all())
+    if frozen and len(rows) == 1:
+        doubts.append(FROZEN)
     if deviation > EDGES_MAY_DIFFER:
         doubts.append(f"edges differ by {deviation:.2f}")
     sentence = _sentence(len(rows), mixing, deviation, doubts)
+    if frozen and not doubts:
+        sentence += f"; {FROZEN}"
     return Diagnosis(len(rows), sweeps, mixing, deviation, not doubts, sentence)
 
 

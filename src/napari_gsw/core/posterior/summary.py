@@ -23,6 +23,7 @@ from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
 from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, painted
@@ -110,7 +111,7 @@ class Summary:
         """Whether the chains agree, by what they have traced since the burn-in."""
         burn_in = int(self.snapshot.state.get("burn_in", 0))
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
-        return diagnose(late, self.shares)
+        return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
     @cached_property
     def clusters(self) -> Longs:
