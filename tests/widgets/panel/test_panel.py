@@ -682,7 +682,7 @@ def test_consensus_range_and_detail(panel, qtbot):
 
 
 def test_the_microscopy_preset_outlines_objects(panel, qtbot):
-    from test_objects import cells
+    from core.posterior.test_objects import cells
 
     panel.viewer.add_image(cells()[0], name="cells")
     click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "microscopy"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from gui_actions import click, drag, press_key, wait_done, wait_for, wait_sweeps
+from gui_actions import canvas_point, click, drag, press_key, wait_done, wait_for, wait_sweeps
 from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
 
@@ -137,7 +137,6 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
 
 
 def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
-    from hands import canvas_point
     from qtpy.QtCore import Qt
 
     layer = brush(running, 60, size=8)
