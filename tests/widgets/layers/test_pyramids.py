@@ -77,8 +77,8 @@ def test_a_pyramid_that_fits_into_memory_is_segmented_at_its_finest_level(panel,
     layer = panel.session.segmentation.layers.labels
     assert not layer.multiscale
     assert layer.editable
-    part = panel.session.part
-    assert np.array_equal(part.final(), gsw.segment(image, sweeps=20).labels)
+    array_run = panel.session.array_run
+    assert np.array_equal(array_run.final(), gsw.segment(image, sweeps=20).labels)
 
 
 def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is_large):
@@ -87,19 +87,19 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     image = scene()
     add(panel.viewer, image, lazily=True)
     short(panel)
-    panel.session.set_wanted({"regions", "boundary", "entropy"})
+    panel.session.canvas.change_view(wanted=frozenset({"regions", "boundary", "entropy"}))
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    seg, part = panel.session.segmentation, panel.session.part
-    assert len(part.sites.grid) > 8
-    assert part.live.sweep == 20
+    seg, array_run = panel.session.segmentation, panel.session.array_run
+    assert len(array_run.sites.grid) > 8
+    assert array_run.live.sweep == 20
     layer = seg.layers.labels
     assert layer.multiscale
-    sites = part.live.problem.site_image
+    sites = array_run.live.problem.site_image
     shown = panel.session.frame.numbers[sites - 1]
     assert np.array_equal(np.asarray(layer.data[0]), shown)
     for name in ("regions", "boundary", "entropy"):
-        other = seg.layers.regions if name == "regions" else seg.layers.clouds[name]
+        other = seg.layers.regions if name == "regions" else seg.layers.uncertainty_images[name]
         assert other.multiscale
         assert np.asarray(other.data[0]).shape == sites.shape
     panel.viewer.cursor.position = (100, 120)
@@ -108,7 +108,7 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     # It is the result of the same call in Python, and can be exported as one format alone.
     lazy = da.from_array(image, chunks=(64, 64, 3))
     found = gsw.segment(lazy, sweeps=20, block_pixels=2**12)
-    assert np.array_equal(part.final().compute(), found.labels.compute())
+    assert np.array_equal(array_run.final().compute(), found.labels.compute())
     write_all(seg, Path(tmp_path), "labels.zarr")
     assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], found.labels.compute())
     with pytest.raises(gsw.InputError, match="OME-Zarr"):
@@ -131,7 +131,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     short(panel)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    before = panel.session.part
+    before = panel.session.array_run
     number = int(before.live.numbers[0])
     panel.session.corrections.lock_label(number)
     wait_done(qtbot, panel)
@@ -140,7 +140,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     short(panel, alpha=3.0)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    after = panel.session.part
+    after = panel.session.array_run
     assert after is not before
     assert np.array_equal(after.live.locks, before.live.locks)
     held = after.live.locks
@@ -151,7 +151,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
 
 def test_what_cannot_be_done_on_a_large_image_is_said(panel, qtbot, everything_is_large):
     add(panel.viewer, scene(100), lazily=True)
-    panel.session.corrections.open_canvas(panel._plan())
+    panel.session.paint_first(panel._plan())
     assert panel.session.segmentation is None or panel.session.segmentation.layers.labels is None
     stack = panel.viewer.add_image(da.zeros((3, 64, 64), chunks=32), name="movie")
     from napari_gsw.widgets.layers.source import Source

@@ -104,7 +104,7 @@ def measured(panel, qtbot, heart, spent):
     """One window of live sampling, the same updates without it, and the same sweeps by themselves."""
     from qtpy.QtCore import QTimer
 
-    live, layers = panel.session.part.live, panel.session.segmentation.layers
+    live, layers = panel.session.array_run.live, panel.session.segmentation.layers
     spent.clear()
     before, began = live.snapshot, time.perf_counter()
     live_wait = heart.listen(qtbot, WATCH)

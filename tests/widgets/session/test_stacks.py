@@ -175,9 +175,10 @@ def test_this_slice_only_then_another(panel, qtbot):
     labels.brush_size = 9
     labels.paint((0, 20, 10), 33)
     wait_for(
-        qtbot, lambda: panel.session.run is None and (panel.session.segmentation.parts[(0,)].live.numbers == 33).any()
+        qtbot,
+        lambda: panel.session.run is None and (panel.session.segmentation.array_runs[(0,)].live.numbers == 33).any(),
     )
-    assert not (panel.session.segmentation.parts[(2,)].live.numbers == 33).any()
+    assert not (panel.session.segmentation.array_runs[(2,)].live.numbers == 33).any()
 
 
 @pytest.mark.gui

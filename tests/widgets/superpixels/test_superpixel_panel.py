@@ -120,7 +120,7 @@ def test_gsw_takes_the_mended_superpixels(made, viewer, qtbot):
     wait_for(qtbot, lambda: not made.painter._brush.busy)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert panel.session.part.live.problem.n == len(np.unique(made.layer.data))
+    assert panel.session.array_run.live.problem.n == len(np.unique(made.layer.data))
     panel.shut_down()
 
 

@@ -41,7 +41,6 @@ from napari_gsw.widgets.comparison.comparison_worker import (
 )
 from napari_gsw.widgets.comparison.score_table import ScoreTable, count
 from napari_gsw.widgets.kit.docked import Docked
-from napari_gsw.widgets.kit.link import Link
 
 # How often the step that the worker is at is shown, in milliseconds.
 TICK = 100
@@ -70,10 +69,9 @@ class ComparisonPanel(Docked):
         self._build()
         self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
-        self.link = Link()
         self.link.connect(self.viewer.layers.events, self._heard)
         self.link.at_end(self._end)
-        self.destroyed.connect(self.link.cut)
+        self.link.stop_at_end(self._timer)
         self._list()
 
     # ---- the form
@@ -376,12 +374,6 @@ class ComparisonPanel(Docked):
             widget.setEnabled(not locked)
 
     # ---- the end
-
-    def shut_down(self) -> None:
-        """End the comparison and let go of the viewer; more than once does no harm."""
-        self._timer.stop()
-        self._end()
-        super().shut_down()
 
     def _end(self) -> None:
         """End the comparison; no Qt here, since the panel may already have been destroyed with its window."""

@@ -101,8 +101,8 @@ class SitePainter:
             self._done.append((box, before, after))
             self._put(box, after)
 
-    def let_go(self) -> None:
-        self._brush.let_go()
+    def detach(self) -> None:
+        self._brush.detach()
 
 
 def _around(points: NDArray[np.integer]) -> Box:
