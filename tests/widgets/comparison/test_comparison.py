@@ -23,6 +23,11 @@ FOUND = np.roll(TRUTH, 5, axis=1).astype(np.uint16) + 10
 FOUND[20:60, 40:90] = 3
 
 
+def result_of(image):
+    """What marks a layer as a result of GSW, whatever it is called."""
+    return {"napari-gsw layer": "segmentation", "napari-gsw image": image}
+
+
 @pytest.fixture(autouse=True)
 def main_thread_only(monkeypatch):
     """napari raises an error if its objects are changed from a thread."""
@@ -46,7 +51,7 @@ def panel(viewer):
 def pair(viewer, panel):
     """A result of GSW above a truth."""
     viewer.add_labels(TRUTH, name="mosaic truth")
-    viewer.add_labels(FOUND.copy(), name="mosaic [GSW]")
+    viewer.add_labels(FOUND.copy(), name="mosaic [GSW]", metadata=result_of("mosaic"))
     return panel
 
 
@@ -259,13 +264,13 @@ def test_layers_that_cannot_be_compared_say_why(viewer, panel, qtbot):
 
 
 def test_what_is_offered_first(viewer, panel):
-    def label(name, data=TRUTH):
-        return viewer.add_labels(data, name=name)
+    def label(name, data=TRUTH, metadata=None):
+        return viewer.add_labels(data, name=name, metadata=metadata)
 
     label("b truth")
     label("a")
     assert offered(panel) == ("a", {"b truth": True})
-    label("c [GSW]")
+    label("c [GSW]", metadata=result_of("c"))
     assert offered(panel) == ("c [GSW]", {"a": False, "b truth": True})
     label("c truth")
     label("small truth", TRUTH[:9])

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.layers.kinds import IMAGE_NAME, Kind, mark
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, pyramid
 from napari_gsw.widgets.layers.source import Position, Source
 
 # An image in memory, or one that is painted where it is looked at.
 LayerPicture = NDArray[Any] | LazyPicture
-# Name, colour map and what a person reads for each picture of uncertainty.
-UNCERTAINTY_IMAGES = {"boundary": "magma", "entropy": "viridis"}
+# Name and colour map of each picture of uncertainty.
+UNCERTAINTY_IMAGES: dict[Kind, str] = {"boundary": "magma", "entropy": "viridis"}
 
 
 class ResultLayers:
@@ -68,17 +69,17 @@ class ResultLayers:
         """Write labels where they belong."""
         if self.labels is None:
             data = self._data(position, labels)
-            self.labels = self._add_labels(data, "GSW", opacity=float(preference("opacity")))
+            self.labels = self._add_labels(data, "segmentation", opacity=float(preference("opacity")))
             return
         self._write(self.labels, position, labels)
 
-    def show_uncertainty(self, name: str, position: Position, image: LayerPicture) -> None:
+    def show_uncertainty(self, name: Kind, position: Position, image: LayerPicture) -> None:
         """Write a picture of uncertainty."""
         if name not in self.uncertainty_images:
             self.uncertainty_images[name] = self._under_selection(
                 self.viewer.add_image,
                 self._data(position, image),
-                name=f"{self.name} [{name}]",
+                name,
                 colormap=UNCERTAINTY_IMAGES[name],
                 contrast_limits=(0, 1),
                 blending="additive" if name == "boundary" else "translucent",
@@ -163,13 +164,14 @@ class ResultLayers:
                 layer.data[...] = 0
             self._refresh(layer)
 
-    def _add_labels(self, data: Any, what: str, **look: Any) -> Labels:
-        made: Labels = self._under_selection(self.viewer.add_labels, data, name=f"{self.name} [{what}]", **look)
-        return made
+    def _add_labels(self, data: Any, kind: Kind, **look: Any) -> Labels:
+        return self._under_selection(self.viewer.add_labels, data, kind, **look)
 
-    def _under_selection(self, add: Any, data: Any, **look: Any) -> Layer:
+    def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Layer:
         """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
         selected = self.labels
+        look["name"] = f"{self.name} [{'GSW' if kind == 'segmentation' else kind}]"
+        look["metadata"] = mark(kind, {IMAGE_NAME: self.name} if kind == "segmentation" else None)
         with warnings.catch_warnings():
             # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")

@@ -8,7 +8,7 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Image, Layer
+from napari.layers import Image
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
@@ -19,7 +19,7 @@ from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.hover import describe, number_under
-from napari_gsw.widgets.layers.kinds import MARK, bare, is_labels
+from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection
@@ -56,11 +56,10 @@ class SegmentationPanel(Docked):
         self._notice = ""
         self._plan_error = ""
         self._build()
-        self._layers: list[Layer] = []
         self._source: Source | None = None
         self._expectation: Expectation | None = None
         link, layers = self.link, viewer.layers.events
-        for signal in (layers.inserted, layers.removed, layers.reordered):
+        for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
             link.connect(signal, self._layers_changed)
         link.connect(viewer.events.theme, self._theme_changed)
         link.connect(viewer.cursor.events.position, self._hover)
@@ -343,11 +342,6 @@ class SegmentationPanel(Docked):
 
     def _layers_changed(self, event: Any = None) -> None:
         layers = list(self.viewer.layers)
-        for layer in [x for x in layers if not any(x is y for y in self._layers)]:
-            self.link.connect(layer.events.name, self._layers_changed)
-        for layer in [x for x in self._layers if not any(x is y for y in layers)]:
-            self.link.disconnect(layer.events.name, self._layers_changed)
-        self._layers = layers
         self.chooser.follow()
         seg = self.session.segmentation
         ours = [] if seg is None else seg.layers.all()
@@ -361,7 +355,7 @@ class SegmentationPanel(Docked):
         image = self.chooser.image.value()
         if event is None or event.type != "inserted" or image is None or not self.session.may("form"):
             return
-        if event.value.metadata.get(MARK) == str(image.unique_id):
+        if event.value.metadata.get(SUPERPIXELS_OF) == str(image.unique_id):
             self.sites.choose(event.value)
 
     def _theme_changed(self, event: Any = None) -> None:

@@ -22,7 +22,7 @@ from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.failure import WorkerFailure, report_failure, sentence
 from napari_gsw.widgets.kit.setting_control import spoken, title
-from napari_gsw.widgets.layers.kinds import MARK, bare, is_image, is_region
+from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_region, mark
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
 from napari_gsw.widgets.superpixels.site_painter import SitePainter
 
@@ -52,8 +52,9 @@ class SuperpixelPanel(Docked):
         self._timer.setSingleShot(True)
         self._timer.setInterval(STILL)
         self._timer.timeout.connect(self.make)
-        self.link.connect(viewer.layers.events.inserted, self._layers_changed)
-        self.link.connect(viewer.layers.events.removed, self._layers_changed)
+        layers = viewer.layers.events
+        for signal in (layers.inserted, layers.removed, layers.renamed):
+            self.link.connect(signal, self._layers_changed)
         self.link.at_end(self._end)
         self.link.stop_at_end(self._timer)
         for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview):
@@ -205,7 +206,7 @@ class SuperpixelPanel(Docked):
         self._drop_painter()
         if (
             self.layer is not None
-            and self.layer.metadata.get(MARK) == str(source.layer.unique_id)
+            and self.layer.metadata.get(SUPERPIXELS_OF) == str(source.layer.unique_id)
             and _alike(self.layer, data)
         ):
             self.layer.data = data
@@ -213,7 +214,7 @@ class SuperpixelPanel(Docked):
             self.layer = self.viewer.add_labels(
                 data,
                 name=f"{source.layer.name} [superpixels]",
-                metadata={MARK: str(source.layer.unique_id)},
+                metadata=mark("superpixels", {SUPERPIXELS_OF: str(source.layer.unique_id)}),
                 **source.geometry(),
             )
             self.layer.contour = 1
