@@ -81,6 +81,24 @@ def test_the_outlook_follows_the_preset(panel, qtbot):
     assert panel.progress.status.text() == general
 
 
+@pytest.mark.parametrize("name", ["superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"])
+def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch, name):
+    from napari_gsw.core.pipeline.stage import Stage
+    from napari_gsw.widgets.panel.progress import STAGES
+    from napari_gsw.widgets.session.orders import Orders
+
+    title, bar = STAGES[name].title, panel.progress.bar
+    monkeypatch.setattr(Orders, "stage", Stage(name))
+    panel.progress.refresh(None)
+    assert panel.progress.status.text() == f"{title} ..."
+    assert (bar.minimum(), bar.maximum()) == (0, 0)
+    monkeypatch.setattr(Orders, "stage", Stage(name, 1200, 3600))
+    panel.progress.refresh(None)
+    assert panel.progress.status.text().startswith(f"{title}: ")
+    assert panel.progress.status.text().endswith("1,200 of 3,600")
+    assert (bar.value(), bar.maximum()) == (1200, 3600)
+
+
 def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_path):
     image = mosaic()[0]
     assert not panel.run_button.isEnabled()
