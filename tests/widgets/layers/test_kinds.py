@@ -1,4 +1,4 @@
-"""Our own layers are told by a mark in their metadata: users rename layers, and call theirs what they like."""
+"""Our own layers are known by a mark in their metadata: users rename layers, and call theirs what they like."""
 
 from __future__ import annotations
 

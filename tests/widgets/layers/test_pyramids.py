@@ -47,7 +47,7 @@ def short(panel, **settings):
 
 
 def test_levels_are_painted_where_they_are_looked_at():
-    from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, pyramid
+    from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 
     sites = np.arange(1500 * 1100).reshape(1500, 1100) % 40
     grid = grid_of(sites.shape, (400, 300), 120_000)
@@ -55,7 +55,7 @@ def test_levels_are_painted_where_they_are_looked_at():
         grid, [PackedArray.of(sites[grid.inside(i)]) for i in grid], [np.arange(40, dtype=np.int32)] * len(grid)
     )
     values = np.arange(40, dtype=np.uint16) ** 2
-    levels = pyramid(LazyPicture(mosaic, values), levels_of(mosaic), 2)
+    levels = painted_levels(LazyPicture(mosaic, values), levels_of(mosaic), 2)
     assert [level.shape for level in levels] == [(1, 1, 1500, 1100), (1, 1, 750, 550)]
     picture = values[sites][None, None]
     for key in ((0, 0), (slice(None), 0, slice(3, 900)), (..., slice(10, 20)), (0, 0, 5, 7), ()):
@@ -63,9 +63,9 @@ def test_levels_are_painted_where_they_are_looked_at():
         assert np.array_equal(levels[1][key], picture[..., ::2, ::2][key])
     assert levels[0].count() == 39
     assert levels[0].any()
-    whole = np.asarray(levels[1])  # as napari keeps the coarsest level
+    coarsest = np.asarray(levels[1])  # as napari keeps the coarsest level
     levels[1].values = values[::-1].copy()
-    assert np.array_equal(whole, values[::-1][sites][None, None, ::2, ::2])
+    assert np.array_equal(coarsest, values[::-1][sites][None, None, ::2, ::2])
     levels[0].values = np.zeros_like(values)
     assert not levels[0].any()
 
@@ -109,10 +109,10 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     panel.viewer.cursor.position = (-50, 120)  # outside: what was said stays
     # It is the result of the same call in Python, and can be exported as one format alone.
     lazy = da.from_array(image, chunks=(64, 64, 3))
-    found = gsw.segment(lazy, sweeps=20, block_pixels=2**12)
-    assert np.array_equal(array_run.final().compute(), found.labels.compute())
+    result = gsw.segment(lazy, sweeps=20, block_pixels=2**12)
+    assert np.array_equal(array_run.final().compute(), result.labels.compute())
     write_all(seg, Path(tmp_path), "labels.zarr")
-    assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], found.labels.compute())
+    assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], result.labels.compute())
     with pytest.raises(gsw.InputError, match="OME-Zarr"):
         write_all(seg, Path(tmp_path), "labels.tif")
     # From afar, the coarsest level: napari keeps it, and must see the newest state all the same.
@@ -122,8 +122,8 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
         panel.session.set_show(state)
         wait_for(qtbot, lambda: panel.session.run is None)
         numbers = panel.session.frame.numbers[sites - 1]
-        seen = [[layer.get_value((y, x))[1] for x in range(0, 260, 20)] for y in range(0, 260, 20)]
-        assert np.array_equal(seen, numbers[::20, ::20])
+        shown_numbers = [[layer.get_value((y, x))[1] for x in range(0, 260, 20)] for y in range(0, 260, 20)]
+        assert np.array_equal(shown_numbers, numbers[::20, ::20])
     panel.session.reset()
     assert layer.get_value((100, 120))[1] == 0
 

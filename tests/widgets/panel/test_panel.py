@@ -62,13 +62,13 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
     menu.hide()
     from napari_gsw.widgets.commands import panel
 
-    made = panel()
-    click(qtbot, made.run_button)
+    opened = panel()
+    click(qtbot, opened.run_button)
     clicks += 1
-    wait_sweeps(qtbot, made)
+    wait_sweeps(qtbot, opened)
     assert clicks == 3
-    assert made.chooser.image.value() is viewer.layers["mosaic"]
-    made.shut_down()
+    assert opened.chooser.image.value() is viewer.layers["mosaic"]
+    opened.shut_down()
 
 
 def test_the_outlook_follows_the_preset(panel, qtbot):
@@ -132,9 +132,9 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     written = [tifffile.imread(tmp_path / place / "labels.tif") for place in ("gui", "cli")]
     assert np.array_equal(written[0], api.labels)
     assert np.array_equal(written[1], api.labels)
-    made = json.loads((tmp_path / "gui" / "provenance.json").read_text())
-    assert made["settings"] == {**api.provenance["settings"], "axes": "YXS"}
-    assert made["image"] == api.provenance["image"]
+    provenance = json.loads((tmp_path / "gui" / "provenance.json").read_text())
+    assert provenance["settings"] == {**api.provenance["settings"], "axes": "YXS"}
+    assert provenance["image"] == api.provenance["image"]
     for name in ("trace.csv", "trace.png", "overlay.png", "uncertainty.png", "regions.csv"):
         assert (tmp_path / "gui" / name).stat().st_size > 100
 
@@ -221,7 +221,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     panel.viewer.add_image(small(), name="m")
     endless(panel)
     rng = random.Random(4)
-    told = len(notification_manager.records)
+    before = len(notification_manager.records)
     threads = threading.active_count()
     buttons = [panel.run_button, panel.pause_button, panel.step_button, panel.stop_button, panel.reset_button]
     children = len(panel.findChildren(type(panel.progress.bar)))
@@ -248,7 +248,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     assert len(panel.viewer.layers) <= 3
     assert len(panel.findChildren(type(panel.progress.bar))) == children
     wait_for(qtbot, lambda: threading.active_count() <= threads + 1, 20)
-    bad = [n for n in notification_manager.records[told:] if n.severity >= NotificationSeverity.WARNING]
+    bad = [n for n in notification_manager.records[before:] if n.severity >= NotificationSeverity.WARNING]
     assert bad == []
 
 
@@ -547,8 +547,8 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     kept = np.array(panel.session.array_run.live.memory.sweeps)
     assert panel.session.canvas.viewing == kept[np.abs(kept - 60.6).argmin()]  # the middle of the axis
     assert panel.display.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
-    seen, numbers = panel.session.array_run.live.memory.near(panel.session.canvas.viewing)
-    assert seen == panel.session.canvas.viewing
+    sweep, numbers = panel.session.array_run.live.memory.near(panel.session.canvas.viewing)
+    assert sweep == panel.session.canvas.viewing
     assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.array_run.paint(numbers))
     click(qtbot, panel.display.back_button)
     assert np.array_equal(panel.viewer.layers["m [GSW]"].data, best)

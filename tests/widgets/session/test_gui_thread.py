@@ -35,7 +35,7 @@ def without_events(condition):
 
 
 class HeldWorker:
-    """Keeps the worker of a run inside an order until it is told to go on.
+    """Keeps the worker of a run inside an order until it may go on.
 
     A slot that waits for the worker would wait until the worker has given up, and find it gone.
     """

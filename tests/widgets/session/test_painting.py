@@ -63,7 +63,7 @@ def settled(panel):
 
 
 def agrees(panel):
-    """Layer and chain tell the same."""
+    """Layer and chain agree."""
     live = panel.session.array_run.live
     shown = panel.session.array_run.paint(live.shown(panel.session.orders.view.show))
     assert np.array_equal(labels_of(panel).data, shown)

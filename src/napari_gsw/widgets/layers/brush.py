@@ -58,7 +58,7 @@ class Brush:
             yield
 
     def _on_paint(self, event: Any) -> None:
-        """napari may tell of paint before it is on the layer, so it is looked at when napari is done."""
+        """napari may announce paint before it is on the layer, so it is looked at when napari is done."""
         self._deliver()  # a stroke before this one is on the layer by now
         self._pending = True
         QTimer.singleShot(0, self._deliver)

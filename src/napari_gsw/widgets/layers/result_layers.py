@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, Kind, mark
-from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, pyramid
+from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
 
 # An image in memory, or one that is painted where it is looked at.
@@ -128,7 +128,7 @@ class ResultLayers:
         if isinstance(image, LazyPicture):
             if self._levels is None or self._levels[0] is not image.sites:
                 self._levels = levels_of(image.sites)
-            return pyramid(image, self._levels, len(self.source.label_shape) - image.ndim)
+            return painted_levels(image, self._levels, len(self.source.label_shape) - image.ndim)
         data = np.zeros(self.source.label_shape, image.dtype)
         data[self.source.index(position)] = image
         return data
