@@ -12,8 +12,8 @@ help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
 	@echo 'make test    set up, lint and run all tests'
 	@echo 'make unit    the tests alone        make lint    the linters alone'
-	@echo 'make timing  how responsive the window is while a chain runs on a large image'
 	@echo 'make bench   speed and memory, and whether a ratio is worse than recorded (BENCH_ARGS=--quick: a minute)'
+	@echo 'make timing  how responsive the window is while a chain runs on a large image; part of make bench'
 	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
 	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (ten minutes, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
@@ -29,7 +29,7 @@ $(VENV)/.ready: pyproject.toml tools/setup.sh
 demo: $(VENV)/.ready
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh tools/demo.sh
 
-test: $(VENV)/.ready lint unit timing
+test: $(VENV)/.ready lint unit
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .
@@ -39,7 +39,7 @@ lint: $(VENV)/.ready
 
 unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 --durations=10 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
 
 slow: $(VENV)/.ready
 	$(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
@@ -47,13 +47,13 @@ slow: $(VENV)/.ready
 large: $(VENV)/.ready
 	$(RUN)/python -m pytest -m large -s tests/core/pipeline/test_whole_slide.py
 
-# By themselves: what measures time wants the machine for itself.
+# Prints how long things take beside each other, and asserts nothing of it: it wants the machine for itself.
 timing: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/widgets/session/test_responsiveness.py
 
 # Exit code 4 (make says so too) when a ratio is worse than in benchmarks/recorded.json by more than its tolerance.
-bench: $(VENV)/.ready
+bench: $(VENV)/.ready timing
 	$(RUN)/napari-gsw bench --compare benchmarks/recorded.json $(BENCH_ARGS)
 
 pyside6:

@@ -8,14 +8,22 @@ import sys
 import pytest
 
 
+@pytest.fixture(scope="session")
+def compiled():
+    """Every kernel is compiled before the first window opens, however long that takes."""
+    import napari_gsw
+
+    napari_gsw.warm_up()
+
+
 @pytest.fixture
-def viewer(make_napari_viewer):
+def viewer(compiled, make_napari_viewer):
     """A viewer on the screen; after the test every worker has ended."""
     from napari.qt.threading import WorkerBase
 
-    made = make_napari_viewer(show=True)
-    made.window.resize(1200, 800)
-    yield made
+    shown = make_napari_viewer(show=True)
+    shown.window.resize(1200, 800)
+    yield shown
     WorkerBase.await_workers(20_000)
 
 

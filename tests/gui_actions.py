@@ -68,6 +68,6 @@ def wait_sweeps(qtbot, panel, sweeps=1):
     def there():
         session = panel.session
         frame = session.frame
-        return frame is not None and frame.sweep >= sweeps and session._drawn.get(session.position) is frame
+        return frame is not None and frame.sweep >= sweeps and session.canvas.drawn.get(session.position) is frame
 
     wait_for(qtbot, there)

@@ -10,14 +10,14 @@ from napari_gsw.widgets.panel.panel import OPEN, SegmentationPanel
 def panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:
     """The open panel, newest first, or a new one."""
     for ref in reversed(OPEN):
-        found = ref()
-        if found is not None:
-            return found
-    shown = viewer or napari.current_viewer()
-    if shown is None:
+        open_panel = ref()
+        if open_panel is not None:
+            return open_panel
+    viewer = viewer or napari.current_viewer()
+    if viewer is None:
         raise RuntimeError("there is no viewer")
-    made = shown.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")[1]
-    return getattr(made, "__wrapped__", made)  # type: ignore[no-any-return]
+    widget = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")[1]
+    return getattr(widget, "__wrapped__", widget)  # type: ignore[no-any-return]
 
 
 def run_or_pause() -> None:

@@ -165,7 +165,7 @@ def test_a_state_has_one_name_a_quantity():
     """Each name of a state stands in the table of the format, and each of the table's names in the state."""
     table = snapshot.__doc__
     state = gsw.run(planar(n=50, channels=1), 3, ladder=(1.0, 0.5)).state
-    rows = table[table.index("version") : table.rindex("====")]
+    rows = table[table.index("\nversion") : table.rindex("====")]
     named = set(re.findall(r"[a-z_]+", " ".join(re.sub(r"\(.*?\)", "", row[:58]) for row in rows.splitlines())))
     own = {name for name in state if not name.startswith("hot_")}
     assert own <= named, own - named
@@ -384,7 +384,8 @@ def test_each_kernel_is_compiled_once():
     gsw.run(planar(n=30, blocks=1, channels=2), 2)
     compiled = {name: k for name in dir(kernels) if hasattr(k := getattr(kernels, name), "signatures")}
     assert "advance" in compiled
-    assert {name: len(k.signatures) for name, k in compiled.items() if len(k.signatures) > 1} == {}
+    most = {"advance": 2}  # once with split-merge moves, which a chain without them does not compile
+    assert {name: len(k.signatures) for name, k in compiled.items() if len(k.signatures) > most.get(name, 1)} == {}
 
 
 # ---- counts beyond the tables

@@ -19,8 +19,13 @@ pytest.importorskip("pytestqt")
 pytestmark = pytest.mark.gui
 
 TRUTH = mosaic()[1]
-FOUND = np.roll(TRUTH, 5, axis=1).astype(np.uint16) + 10
-FOUND[20:60, 40:90] = 3
+SHIFTED = np.roll(TRUTH, 5, axis=1).astype(np.uint16) + 10
+SHIFTED[20:60, 40:90] = 3
+
+
+def result_of(image):
+    """What marks a layer as a result of GSW, whatever it is called."""
+    return {"napari-gsw layer": "segmentation", "napari-gsw image": image}
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +51,7 @@ def panel(viewer):
 def pair(viewer, panel):
     """A result of GSW above a truth."""
     viewer.add_labels(TRUTH, name="mosaic truth")
-    viewer.add_labels(FOUND.copy(), name="mosaic [GSW]")
+    viewer.add_labels(SHIFTED.copy(), name="mosaic [GSW]", metadata=result_of("mosaic"))
     return panel
 
 
@@ -108,16 +113,16 @@ def test_one_click_compares_with_the_truth(pair, viewer, qtbot):
     assert "240 x 320" in pair.status.text()
     assert not pair.results.isVisible()
     compare(qtbot, pair)
-    (row,) = metrics.scores(FOUND, [TRUTH])
+    (row,) = metrics.scores(SHIFTED, [TRUTH])
     assert cells(pair) == [written(row)]
-    assert row.rand == metrics.rand_index(FOUND, TRUTH)
+    assert row.rand == metrics.rand_index(SHIFTED, TRUTH)
     assert "mosaic [GSW] against mosaic truth" in pair.caption.text()
     assert pair.status.text() == "Done."
     assert pair.compare_button.text() == "Compare"
     assert pair.compare_button.isEnabled()
     difference = viewer.layers["mosaic [GSW] vs mosaic truth [difference]"]
     assert difference.data.dtype == np.float32
-    assert np.array_equal(difference.data, metrics.disagreement(FOUND, [TRUTH]))
+    assert np.array_equal(difference.data, metrics.disagreement(SHIFTED, [TRUTH]))
     assert (difference.blending, difference.colormap.name, difference.contrast_limits) == ("additive", "magma", [0, 1])
     assert viewer.layers.selection.active.name == "mosaic [GSW]"
 
@@ -137,12 +142,12 @@ def test_several_references_and_all_of_them(pair, viewer, qtbot):
     assert offered(pair) == ("mosaic [GSW]", {"mosaic truth": True, "a second person": False})
     tick(qtbot, pair, "a second person")
     compare(qtbot, pair)
-    rows = metrics.scores(FOUND, [TRUTH, other])
+    rows = metrics.scores(SHIFTED, [TRUTH, other])
     assert cells(pair) == [written(row) for row in rows]
     heads = [pair.table.verticalHeaderItem(i).text() for i in range(3)]
     assert heads == ["mosaic truth", "a second person", "all"]
-    assert rows[2].rand == pytest.approx(metrics.probabilistic_rand(FOUND, [TRUTH, other]))
-    assert rows[2].boundary_f == pytest.approx(metrics.boundary_f(FOUND, [TRUTH, other]))
+    assert rows[2].rand == pytest.approx(metrics.probabilistic_rand(SHIFTED, [TRUTH, other]))
+    assert rows[2].boundary_f == pytest.approx(metrics.boundary_f(SHIFTED, [TRUTH, other]))
     difference = viewer.layers["mosaic [GSW] vs 2 references [difference]"].data
     assert np.array_equal(np.unique(difference), [0, 0.5, 1])
 
@@ -150,15 +155,15 @@ def test_several_references_and_all_of_them(pair, viewer, qtbot):
 def test_options_reach_the_measures(viewer, panel, qtbot):
     sparse = np.where(np.arange(TRUTH.shape[1]) < 200, TRUTH, 0)
     viewer.add_labels(sparse, name="truth")
-    viewer.add_labels(FOUND, name="found")
+    viewer.add_labels(SHIFTED, name="found")
     click(qtbot, panel.ignore)
     panel.tolerance.stepBy(3)
     assert "within 1 pixels" in panel.status.text()
     compare(qtbot, panel)
-    (row,) = metrics.scores(FOUND, [sparse], tolerance=1, ignore_background=True)
+    (row,) = metrics.scores(SHIFTED, [sparse], tolerance=1, ignore_background=True)
     assert cells(panel) == [written(row)]
     difference = viewer.layers["found vs truth [difference]"].data
-    assert np.array_equal(difference, metrics.disagreement(FOUND, [sparse], ignore_background=True))
+    assert np.array_equal(difference, metrics.disagreement(SHIFTED, [sparse], ignore_background=True))
     viewer.layers["truth"].data = sparse * 0
     compare(qtbot, panel)
     assert "'truth' has the label 0 everywhere" in panel.status.text()
@@ -180,7 +185,7 @@ def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qt
 
     click(qtbot, pair.show_difference)
     assert not layer.visible
-    viewer.layers["mosaic [GSW]"].data[:] = FOUND
+    viewer.layers["mosaic [GSW]"].data[:] = SHIFTED
     compare(qtbot, pair)
     assert not layer.visible
     assert array.any()
@@ -202,7 +207,7 @@ def test_no_layer_is_drawn_unless_wanted(pair, viewer, qtbot):
     compare(qtbot, pair)
     assert len(viewer.layers) == 2
     click(qtbot, pair.show_difference)  # without another comparison
-    assert np.array_equal(viewer.layers[-1].data, metrics.disagreement(FOUND, [TRUTH]))
+    assert np.array_equal(viewer.layers[-1].data, metrics.disagreement(SHIFTED, [TRUTH]))
 
 
 def test_somebody_elses_layer_is_left_alone(pair, viewer, qtbot):
@@ -218,20 +223,20 @@ def test_stacks_lie_where_the_segmentation_lies(viewer, panel, qtbot, ndim):
     da = pytest.importorskip("dask.array")
     truth = mosaic_3d()[1][:, ::2, ::2]
     truth = {2: truth[5], 3: truth, 4: np.stack([truth, truth[::-1]])}[ndim]
-    found = np.roll(truth, 2, axis=-1)
+    shifted = np.roll(truth, 2, axis=-1)
     space = {
         "scale": np.arange(2, 2 + ndim), "translate": np.arange(ndim), "axis_labels": tuple("tzyx"[4 - ndim :]),
         "units": ("nm",) * ndim, "shear": np.linspace(0.1, 0.2, ndim * (ndim - 1) // 2),
     }  # fmt: skip
-    layer = viewer.add_labels(found, name="found", **space)
+    layer = viewer.add_labels(shifted, name="found", **space)
     turn = np.eye(ndim + 1)
     turn[-3:-1, -3:-1] = [[0.6, -0.8], [0.8, 0.6]]
     layer.affine = turn
     viewer.add_labels(da.from_array(truth), name="lazy truth")
     compare(qtbot, panel)
-    assert cells(panel) == [written(metrics.scores(found, [truth])[0])]
+    assert cells(panel) == [written(metrics.scores(shifted, [truth])[0])]
     difference = viewer.layers["found vs lazy truth [difference]"]
-    assert np.array_equal(difference.data, metrics.disagreement(found, [truth]))
+    assert np.array_equal(difference.data, metrics.disagreement(shifted, [truth]))
     corner = np.arange(1.0, 1 + ndim)
     assert difference.data_to_world(corner) == pytest.approx(layer.data_to_world(corner))
     assert (difference.units, difference.axis_labels) == (layer.units, layer.axis_labels)
@@ -247,7 +252,7 @@ def test_layers_that_cannot_be_compared_say_why(viewer, panel, qtbot):
     blocked("two Labels layers")
     viewer.add_labels(np.zeros((4, 5), int), name="small")
     blocked("shapes differ", "'one' is 240 x 320", "'small' is 4 x 5")
-    viewer.layers["small"].data = FOUND  # the same shape now
+    viewer.layers["small"].data = SHIFTED  # the same shape now
     assert panel.compare_button.isEnabled()
     tick(qtbot, panel, "one")
     blocked("Tick a reference")
@@ -259,13 +264,13 @@ def test_layers_that_cannot_be_compared_say_why(viewer, panel, qtbot):
 
 
 def test_what_is_offered_first(viewer, panel):
-    def label(name, data=TRUTH):
-        return viewer.add_labels(data, name=name)
+    def label(name, data=TRUTH, metadata=None):
+        return viewer.add_labels(data, name=name, metadata=metadata)
 
     label("b truth")
     label("a")
     assert offered(panel) == ("a", {"b truth": True})
-    label("c [GSW]")
+    label("c [GSW]", metadata=result_of("c"))
     assert offered(panel) == ("c [GSW]", {"a": False, "b truth": True})
     label("c truth")
     label("small truth", TRUTH[:9])
@@ -337,7 +342,7 @@ def test_what_is_painted_meanwhile_does_not_count(pair, viewer, qtbot):
     click(qtbot, pair.compare_button)
     viewer.layers["mosaic [GSW]"].data[:] = 0
     done(qtbot, pair)
-    assert cells(pair) == [written(metrics.scores(FOUND, [TRUTH])[0])]
+    assert cells(pair) == [written(metrics.scores(SHIFTED, [TRUTH])[0])]
 
 
 def test_pressing_again_stops(pair, viewer, qtbot, endless):
@@ -385,7 +390,7 @@ def test_closing_the_dock_ends_the_comparison(viewer, qtbot, endless):
     before = list(viewer.layers.events.callbacks)
     dock, panel = docked(viewer)
     viewer.add_labels(TRUTH, name="truth")
-    viewer.add_labels(FOUND, name="found")
+    viewer.add_labels(SHIFTED, name="found")
     assert len(viewer.layers.events.callbacks) == len(before) + 1
     click(qtbot, panel.compare_button)
     qtbot.waitUntil(lambda: "sheep" in panel.status.text())
@@ -402,7 +407,7 @@ def test_closing_the_viewer_ends_the_comparison(viewer, qtbot, endless):
     before = list(viewer.layers.events.callbacks)
     panel, events = docked(viewer)[1], viewer.layers.events
     viewer.add_labels(TRUTH, name="truth")
-    viewer.add_labels(FOUND, name="found")
+    viewer.add_labels(SHIFTED, name="found")
     click(qtbot, panel.compare_button)
     comparison = panel.comparison
     qtbot.waitUntil(lambda: comparison.step == "counting sheep")
@@ -430,7 +435,7 @@ def test_copy_and_save(pair, qtbot, tmp_path, monkeypatch):
     click(qtbot, pair.copy_button)
     head, line = QApplication.clipboard().text().splitlines()
     assert head.split("\t") == ["segmentation", "reference", *metrics.Scores._fields]
-    (row,) = metrics.scores(FOUND, [TRUTH])
+    (row,) = metrics.scores(SHIFTED, [TRUTH])
     assert line.split("\t")[:2] == ["mosaic [GSW]", "mosaic truth"]
     assert [float(x) for x in line.split("\t")[2:]] == pytest.approx(list(row))
 

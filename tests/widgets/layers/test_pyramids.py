@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +47,7 @@ def short(panel, **settings):
 
 
 def test_levels_are_painted_where_they_are_looked_at():
-    from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, pyramid
+    from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 
     sites = np.arange(1500 * 1100).reshape(1500, 1100) % 40
     grid = grid_of(sites.shape, (400, 300), 120_000)
@@ -53,7 +55,7 @@ def test_levels_are_painted_where_they_are_looked_at():
         grid, [PackedArray.of(sites[grid.inside(i)]) for i in grid], [np.arange(40, dtype=np.int32)] * len(grid)
     )
     values = np.arange(40, dtype=np.uint16) ** 2
-    levels = pyramid(LazyPicture(mosaic, values), levels_of(mosaic), 2)
+    levels = painted_levels(LazyPicture(mosaic, values), levels_of(mosaic), 2)
     assert [level.shape for level in levels] == [(1, 1, 1500, 1100), (1, 1, 750, 550)]
     picture = values[sites][None, None]
     for key in ((0, 0), (slice(None), 0, slice(3, 900)), (..., slice(10, 20)), (0, 0, 5, 7), ()):
@@ -61,9 +63,9 @@ def test_levels_are_painted_where_they_are_looked_at():
         assert np.array_equal(levels[1][key], picture[..., ::2, ::2][key])
     assert levels[0].count() == 39
     assert levels[0].any()
-    whole = np.asarray(levels[1])  # as napari keeps the coarsest level
+    coarsest = np.asarray(levels[1])  # as napari keeps the coarsest level
     levels[1].values = values[::-1].copy()
-    assert np.array_equal(whole, values[::-1][sites][None, None, ::2, ::2])
+    assert np.array_equal(coarsest, values[::-1][sites][None, None, ::2, ::2])
     levels[0].values = np.zeros_like(values)
     assert not levels[0].any()
 
@@ -77,8 +79,8 @@ def test_a_pyramid_that_fits_into_memory_is_segmented_at_its_finest_level(panel,
     layer = panel.session.segmentation.layers.labels
     assert not layer.multiscale
     assert layer.editable
-    part = panel.session.part
-    assert np.array_equal(part.final(), gsw.segment(image, sweeps=20).labels)
+    array_run = panel.session.array_run
+    assert np.array_equal(array_run.final(), gsw.segment(image, sweeps=20).labels)
 
 
 def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is_large):
@@ -87,19 +89,19 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     image = scene()
     add(panel.viewer, image, lazily=True)
     short(panel)
-    panel.session.set_wanted({"regions", "boundary", "entropy"})
+    panel.session.canvas.change_view(wanted=frozenset({"regions", "boundary", "entropy"}))
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    seg, part = panel.session.segmentation, panel.session.part
-    assert len(part.sites.grid) > 8
-    assert part.live.sweep == 20
+    seg, array_run = panel.session.segmentation, panel.session.array_run
+    assert len(array_run.sites.grid) > 8
+    assert array_run.live.sweep == 20
     layer = seg.layers.labels
     assert layer.multiscale
-    sites = part.live.problem.site_image
+    sites = array_run.live.problem.site_image
     shown = panel.session.frame.numbers[sites - 1]
     assert np.array_equal(np.asarray(layer.data[0]), shown)
     for name in ("regions", "boundary", "entropy"):
-        other = seg.layers.regions if name == "regions" else seg.layers.clouds[name]
+        other = seg.layers.regions if name == "regions" else seg.layers.uncertainty_images[name]
         assert other.multiscale
         assert np.asarray(other.data[0]).shape == sites.shape
     panel.viewer.cursor.position = (100, 120)
@@ -107,10 +109,10 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     panel.viewer.cursor.position = (-50, 120)  # outside: what was said stays
     # It is the result of the same call in Python, and can be exported as one format alone.
     lazy = da.from_array(image, chunks=(64, 64, 3))
-    found = gsw.segment(lazy, sweeps=20, block_pixels=2**12)
-    assert np.array_equal(part.final().compute(), found.labels.compute())
+    result = gsw.segment(lazy, sweeps=20, block_pixels=2**12)
+    assert np.array_equal(array_run.final().compute(), result.labels.compute())
     write_all(seg, Path(tmp_path), "labels.zarr")
-    assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], found.labels.compute())
+    assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], result.labels.compute())
     with pytest.raises(gsw.InputError, match="OME-Zarr"):
         write_all(seg, Path(tmp_path), "labels.tif")
     # From afar, the coarsest level: napari keeps it, and must see the newest state all the same.
@@ -120,8 +122,8 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
         panel.session.set_show(state)
         wait_for(qtbot, lambda: panel.session.run is None)
         numbers = panel.session.frame.numbers[sites - 1]
-        seen = [[layer.get_value((y, x))[1] for x in range(0, 260, 20)] for y in range(0, 260, 20)]
-        assert np.array_equal(seen, numbers[::20, ::20])
+        shown_numbers = [[layer.get_value((y, x))[1] for x in range(0, 260, 20)] for y in range(0, 260, 20)]
+        assert np.array_equal(shown_numbers, numbers[::20, ::20])
     panel.session.reset()
     assert layer.get_value((100, 120))[1] == 0
 
@@ -131,7 +133,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     short(panel)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    before = panel.session.part
+    before = panel.session.array_run
     number = int(before.live.numbers[0])
     panel.session.corrections.lock_label(number)
     wait_done(qtbot, panel)
@@ -140,7 +142,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     short(panel, alpha=3.0)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    after = panel.session.part
+    after = panel.session.array_run
     assert after is not before
     assert np.array_equal(after.live.locks, before.live.locks)
     held = after.live.locks
@@ -151,7 +153,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
 
 def test_what_cannot_be_done_on_a_large_image_is_said(panel, qtbot, everything_is_large):
     add(panel.viewer, scene(100), lazily=True)
-    panel.session.corrections.open_canvas(panel._plan())
+    panel.session.paint_first(panel._plan())
     assert panel.session.segmentation is None or panel.session.segmentation.layers.labels is None
     stack = panel.viewer.add_image(da.zeros((3, 64, 64), chunks=32), name="movie")
     from napari_gsw.widgets.layers.source import Source
@@ -172,3 +174,44 @@ def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, q
         qtbot.wait(100)
         source = Source(layer, where="view", **place_of(panel.viewer, layer))
         assert all(length > 200 for length in source.space), level
+
+
+def test_the_bar_follows_the_blocks_of_a_large_image(panel, qtbot, monkeypatch, everything_is_large):
+    """The preparation is held at each of its stages until the window has shown it."""
+    from napari_gsw.widgets.session import plan
+
+    shown, prepare = {}, plan.prepare
+    held, go_on = queue.Queue(), threading.Semaphore(0)
+
+    def halting(*given, report, **named):
+        def reported(stage, snapshot):
+            report(stage, snapshot)
+            held.put(stage)
+            go_on.acquire(timeout=60)
+
+        return prepare(*given, report=reported, **named)
+
+    monkeypatch.setattr(plan, "prepare", halting)
+    add(panel.viewer, scene(), lazily=True)
+    short(panel)
+    click(qtbot, panel.run_button)
+    bar, status = panel.progress.bar, panel.progress.status
+    while "assembly" not in shown:
+        wait_for(qtbot, lambda: not held.empty())
+        stage = held.get()
+        if stage.total:
+            text = f"Reading the image: block {stage.done} of {stage.total}"
+            wait_for(qtbot, lambda text=text: status.text() == text)
+            assert (bar.minimum(), bar.value(), bar.maximum()) == (0, stage.done, stage.total)
+            assert bar.text() == f"{100 * stage.done // stage.total} %"
+        else:
+            wait_for(qtbot, lambda: status.text() == "Joining the blocks ...")
+            assert (bar.minimum(), bar.maximum()) == (0, 0)  # it moves, but does not say how far
+        shown.setdefault(stage.name, []).append(stage)
+        go_on.release()
+    wait_done(qtbot, panel)
+    counts = [stage.done for stage in shown["blocks"]]  # two blocks may be done at the same time
+    assert len(counts) > 2
+    assert counts == sorted(set(counts))
+    assert counts[-1] == shown["blocks"][-1].total == len(panel.session.array_run.sites.grid)
+    assert "cluster" in status.text()

@@ -62,23 +62,41 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
     menu.hide()
     from napari_gsw.widgets.commands import panel
 
-    made = panel()
-    click(qtbot, made.run_button)
+    opened = panel()
+    click(qtbot, opened.run_button)
     clicks += 1
-    wait_sweeps(qtbot, made)
+    wait_sweeps(qtbot, opened)
     assert clicks == 3
-    assert made.chooser.image.value() is viewer.layers["mosaic"]
-    made.shut_down()
+    assert opened.chooser.image.value() is viewer.layers["mosaic"]
+    opened.shut_down()
 
 
 def test_the_outlook_follows_the_preset(panel, qtbot):
     panel.viewer.add_image(mosaic()[0], name="mosaic")
     general = panel.progress.status.text()
     assert general.startswith("About 512 sites; the prior expects")
-    click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "paper"))
+    click(qtbot, panel.presets.button("paper"))
     assert panel.progress.status.text() == "About 1,000 sites; the prior expects 18 clusters."
-    click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "general"))
+    click(qtbot, panel.presets.button("general"))
     assert panel.progress.status.text() == general
+
+
+@pytest.mark.parametrize("name", ["superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"])
+def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch, name):
+    from napari_gsw.core.pipeline.stage import Stage
+    from napari_gsw.widgets.panel.progress import STAGES
+    from napari_gsw.widgets.session.orders import Orders
+
+    title, bar = STAGES[name].title, panel.progress.bar
+    monkeypatch.setattr(Orders, "stage", Stage(name))
+    panel.progress.refresh(None)
+    assert panel.progress.status.text() == f"{title} ..."
+    assert (bar.minimum(), bar.maximum()) == (0, 0)
+    monkeypatch.setattr(Orders, "stage", Stage(name, 1200, 3600))
+    panel.progress.refresh(None)
+    assert panel.progress.status.text().startswith(f"{title}: ")
+    assert panel.progress.status.text().endswith("1,200 of 3,600")
+    assert (bar.value(), bar.maximum()) == (1200, 3600)
 
 
 def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_path):
@@ -101,7 +119,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     assert np.array_equal(panel.viewer.layers["mosaic [regions]"].data, api.labels)
     assert f"{api.problem.n:,} sites" in panel.form.sections["superpixels"].summary.text()
     assert panel.progress.bar.value() == panel.progress.bar.maximum() == 300
-    assert panel.session.show == "consensus"
+    assert panel.session.orders.view.show == "consensus"
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.progress.status.text()
     assert panel.progress.status.text().startswith(f"{api.n_clusters} clusters")
 
@@ -114,9 +132,9 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     written = [tifffile.imread(tmp_path / place / "labels.tif") for place in ("gui", "cli")]
     assert np.array_equal(written[0], api.labels)
     assert np.array_equal(written[1], api.labels)
-    made = json.loads((tmp_path / "gui" / "provenance.json").read_text())
-    assert made["settings"] == {**api.provenance["settings"], "axes": "YXS"}
-    assert made["image"] == api.provenance["image"]
+    provenance = json.loads((tmp_path / "gui" / "provenance.json").read_text())
+    assert provenance["settings"] == {**api.provenance["settings"], "axes": "YXS"}
+    assert provenance["image"] == api.provenance["image"]
     for name in ("trace.csv", "trace.png", "overlay.png", "uncertainty.png", "regions.csv"):
         assert (tmp_path / "gui" / name).stat().st_size > 100
 
@@ -149,12 +167,12 @@ def test_other_settings_go_on_from_what_is_shown(panel, qtbot):
     panel.form.controls["sweeps"].set_value(40)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    before = panel.session.part
+    before = panel.session.array_run
     panel.form.controls["alpha"].set_value(5.0)
-    assert "General *" in [b.text() for b in panel.presets.buttons()]
+    assert panel.presets.button("general").text() == "General *"
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    after = panel.session.part
+    after = panel.session.array_run
     assert after is not before
     assert after.live.problem.prior.alpha == 5.0
     assert np.array_equal(after.sites, before.sites)
@@ -174,7 +192,7 @@ def test_pause_step_resume_and_stop(panel, qtbot):
     click(qtbot, panel.pause_button)
     assert panel.pause_button.text() == "Resume"
     qtbot.wait(400)
-    wait_for(qtbot, lambda: panel.session.frame.sweep == panel.session.part.live.sweep)
+    wait_for(qtbot, lambda: panel.session.frame.sweep == panel.session.array_run.live.sweep)
     held = panel.session.frame.sweep
     qtbot.wait(300)
     assert panel.session.frame.sweep == held
@@ -203,7 +221,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     panel.viewer.add_image(small(), name="m")
     endless(panel)
     rng = random.Random(4)
-    told = len(notification_manager.records)
+    before = len(notification_manager.records)
     threads = threading.active_count()
     buttons = [panel.run_button, panel.pause_button, panel.step_button, panel.stop_button, panel.reset_button]
     children = len(panel.findChildren(type(panel.progress.bar)))
@@ -217,7 +235,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
         click(qtbot, button)
         qtbot.wait(rng.choice((0, 0, 20, 60)))
         if button is panel.run_button and rng.random() < 0.5:  # not always into the middle of the preparation
-            wait_for(qtbot, lambda: panel.session.part is not None or panel.session.run is None)
+            wait_for(qtbot, lambda: panel.session.array_run is not None or panel.session.run is None)
         if not any(b.isEnabled() for b in buttons):
             wait_for(qtbot, lambda: any(b.isEnabled() for b in buttons))
     assert len(pressed) == 5, {b.text(): n for b, n in pressed.items()}
@@ -230,7 +248,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     assert len(panel.viewer.layers) <= 3
     assert len(panel.findChildren(type(panel.progress.bar))) == children
     wait_for(qtbot, lambda: threading.active_count() <= threads + 1, 20)
-    bad = [n for n in notification_manager.records[told:] if n.severity >= NotificationSeverity.WARNING]
+    bad = [n for n in notification_manager.records[before:] if n.severity >= NotificationSeverity.WARNING]
     assert bad == []
 
 
@@ -429,7 +447,7 @@ def test_only_what_matters_is_shown(panel, qtbot):
 
 def test_presets_fill_the_form(panel, qtbot):
     panel.viewer.add_image(small())
-    paper = next(b for b in panel.presets.buttons() if b.property("preset") == "paper")
+    paper = panel.presets.button("paper")
     click(qtbot, paper)
     assert panel.form.settings() == gsw.preset("paper")
     assert "expects 18 clusters" in panel.form.sections["prior"].summary.text()  # of 1,000 sites
@@ -437,17 +455,17 @@ def test_presets_fill_the_form(panel, qtbot):
 
 def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
     panel.viewer.add_image(small())
-    paper = next(b for b in panel.presets.buttons() if b.property("preset") == "paper")
+    paper = panel.presets.button("paper")
     click(qtbot, paper)
     endless(panel)
     click(qtbot, panel.run_button)
     wait_sweeps(qtbot, panel)
     panel.form.controls["lam"].set_value(2.5)
     assert panel.reason.text() == ""
-    wait_for(qtbot, lambda: panel.session.part.live.settings.lam == 2.5)
+    wait_for(qtbot, lambda: panel.session.array_run.live.settings.lam == 2.5)
     panel.form.controls["alpha"].set_value(9.0)
     assert "next run" in panel.reason.text()
-    assert panel.session.part.live.settings.alpha == 3.0
+    assert panel.session.array_run.live.settings.alpha == 3.0
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
 
@@ -463,7 +481,7 @@ def test_keys(panel, qtbot):
     press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
     assert panel.session.state == "paused"
     press_key(qtbot, panel.viewer, Qt.Key.Key_D, ctrl, alt)
-    assert panel.session.show == "best"
+    assert panel.session.orders.view.show == "best"
     press_key(qtbot, panel.viewer, Qt.Key.Key_X, ctrl, alt)
     wait_done(qtbot, panel)
 
@@ -484,8 +502,8 @@ def test_uncertainty_is_live_and_right(panel, qtbot):
     viewer = panel.viewer
     viewer.add_image(small(), name="m", scale=(2, 3))
     panel.form.controls["sweeps"].set_value(200)
-    click(qtbot, panel.display.clouds["boundary"])
-    click(qtbot, panel.display.clouds["entropy"])
+    click(qtbot, panel.display.layer_boxes["boundary"])
+    click(qtbot, panel.display.layer_boxes["entropy"])
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     api = gsw.segment(small(), sweeps=200)
@@ -494,8 +512,8 @@ def test_uncertainty_is_live_and_right(panel, qtbot):
     assert np.allclose(viewer.layers["m [entropy]"].data, api.uncertainty)
     assert np.array_equal(viewer.layers["m [entropy]"].scale, (2, 3))
     del viewer.layers["m [entropy]"]
-    assert not panel.display.clouds["entropy"].isChecked()
-    click(qtbot, panel.display.clouds["boundary"])
+    assert not panel.display.layer_boxes["entropy"].isChecked()
+    click(qtbot, panel.display.layer_boxes["boundary"])
     assert not viewer.layers["m [boundary]"].visible
 
 
@@ -525,20 +543,20 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     box = panel.trace.upper.getViewBox()
     place = panel.trace.mapFromScene(box.mapViewToScene(box.viewRect().center()))
     qtbot.mouseClick(panel.trace.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    wait_for(qtbot, lambda: panel.session.viewing is not None)
-    kept = np.array(panel.session.part.live.memory.sweeps)
-    assert panel.session.viewing == kept[np.abs(kept - 60.6).argmin()]  # the middle of the axis
-    assert panel.display.viewing_text.text() == f"Viewing sweep {panel.session.viewing}"
-    seen, numbers = panel.session.part.live.memory.near(panel.session.viewing)
-    assert seen == panel.session.viewing
-    assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.part.paint(numbers))
+    wait_for(qtbot, lambda: panel.session.canvas.viewing is not None)
+    kept = np.array(panel.session.array_run.live.memory.sweeps)
+    assert panel.session.canvas.viewing == kept[np.abs(kept - 60.6).argmin()]  # the middle of the axis
+    assert panel.display.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
+    sweep, numbers = panel.session.array_run.live.memory.near(panel.session.canvas.viewing)
+    assert sweep == panel.session.canvas.viewing
+    assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.array_run.paint(numbers))
     click(qtbot, panel.display.back_button)
     assert np.array_equal(panel.viewer.layers["m [GSW]"].data, best)
     assert not panel.display.viewing.isVisible()
-    panel.session.view_sweep(3)
+    panel.session.canvas.view_sweep(3)
     click(qtbot, panel.display.from_here)
     wait_for(qtbot, lambda: panel.session.run is None)
-    assert same_partition(panel.session.part.live.numbers, panel.session.part.live.memory.near(3)[1])
+    assert same_partition(panel.session.array_run.live.numbers, panel.session.array_run.live.memory.near(3)[1])
 
 
 def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
@@ -616,7 +634,7 @@ def test_a_superpixel_layer_of_ones_own(panel, qtbot):
     layer.data[:8, :16] = 1  # merge two sites behind the panel's back: the next run sees it
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert panel.session.part.live.problem.n == 299
+    assert panel.session.array_run.live.problem.n == 299
 
 
 def test_preferences_set_the_panel_up(make_napari_viewer, monkeypatch, qtbot):
@@ -658,10 +676,10 @@ def test_consensus_range_and_detail(panel, qtbot):
     wait_done(qtbot, panel)
     wait_for(qtbot, lambda: panel.display.detail.isEnabled())
     assert panel.verdict.text()
-    assert panel.session.show == "consensus"
+    assert panel.session.orders.view.show == "consensus"
     regions = panel.viewer.layers["m [regions]"]
     assert not regions.editable
-    live = panel.session.part.live
+    live = panel.session.array_run.live
     for button in panel.display.shows.buttons():
         click(qtbot, button)
         show = button.property("show")
@@ -674,10 +692,10 @@ def test_consensus_range_and_detail(panel, qtbot):
         assert not panel.display.auto_detail.isChecked()
     click(qtbot, panel.display.auto_detail)
     wait_for(qtbot, lambda: same_partition(regions.data, live.summary.labels))
-    click(qtbot, panel.display.clouds["regions"])
+    click(qtbot, panel.display.layer_boxes["regions"])
     assert not regions.visible
     panel.viewer.layers.remove(regions)
-    click(qtbot, panel.display.clouds["regions"])
+    click(qtbot, panel.display.layer_boxes["regions"])
     wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in panel.viewer.layers))
 
 
@@ -685,7 +703,7 @@ def test_the_microscopy_preset_outlines_objects(panel, qtbot):
     from pictures import cells
 
     panel.viewer.add_image(cells()[0], name="cells")
-    click(qtbot, next(b for b in panel.presets.buttons() if b.property("preset") == "microscopy"))
+    click(qtbot, panel.presets.button("microscopy"))
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     wait_for(qtbot, lambda: "7 objects" in panel.progress.status.text())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from gui_actions import click, drag, press_key, wait_done, wait_for, wait_sweeps
+from gui_actions import canvas_point, click, drag, press_key, wait_done, wait_for, wait_sweeps
 from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
 
@@ -52,23 +52,27 @@ def brush(panel, number, size=6, mode="paint"):
 
 def settled(panel):
     """Everything that was asked for has been done and drawn."""
-    part, frame = panel.session.part, panel.session.frame
-    if panel.session.corrections.busy:
+    array_run, frame = panel.session.array_run, panel.session.frame
+    if panel.session.canvas.busy:
         return False
-    return part.obeyed == part.asked and frame.obeyed == part.asked and panel.session._drawn.get(()) is frame
+    return (
+        array_run.obeyed == array_run.submitted
+        and frame.obeyed == array_run.submitted
+        and panel.session.canvas.drawn.get(()) is frame
+    )
 
 
 def agrees(panel):
-    """Layer and chain tell the same."""
-    live = panel.session.part.live
-    shown = panel.session.part.paint(live.shown(panel.session.show))
+    """Layer and chain agree."""
+    live = panel.session.array_run.live
+    shown = panel.session.array_run.paint(live.shown(panel.session.orders.view.show))
     assert np.array_equal(labels_of(panel).data, shown)
     first = live.ensemble.snapshots[0]
     assert variation_of_information(live.numbers, first.labels) == pytest.approx(0, abs=1e-9)
 
 
 def sites_under(panel, points):
-    sites = panel.session.part.sites
+    sites = panel.session.array_run.sites
     return np.unique([sites[tuple(p)] - 1 for p in points])
 
 
@@ -77,7 +81,7 @@ def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
     points = [(60, x) for x in range(40, 60, 2)]
     drag(qtbot, done.viewer, layer, points)
     wait_for(qtbot, lambda: done.session.run is None and settled(done))
-    live = done.session.part.live
+    live = done.session.array_run.live
     assert (live.numbers[sites_under(done, points)] == 40).all()
     assert len(live.marks) == 1
     agrees(done)
@@ -90,14 +94,14 @@ def test_a_stroke_during_a_run_is_taken_over(running, qtbot):
     points = [(30, x) for x in range(20, 60, 3)]
     drag(qtbot, running.viewer, layer, points)
     wait_for(qtbot, lambda: settled(running))
-    live, under = running.session.part.live, sites_under(running, points)
+    live, under = running.session.array_run.live, sites_under(running, points)
     before = running.session.frame.sweep
     wait_sweeps(qtbot, running, before + 20)
     assert live.locks[under].all()
     assert (running.session.frame.numbers[under] == 41).all()
     assert "m [locked]" in running.viewer.layers
     shown = running.viewer.layers["m [locked]"].data
-    assert np.array_equal(shown > 0, np.isin(running.session.part.sites - 1, np.flatnonzero(live.locks)))
+    assert np.array_equal(shown > 0, np.isin(running.session.array_run.sites - 1, np.flatnonzero(live.locks)))
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
     agrees(running)
@@ -112,15 +116,15 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     """Forty strokes while frames arrive all the time: every one of them is in the chain, in order."""
     layer = brush(running, 50)
     running.seeds.lock_strokes.setChecked(True)
-    part = running.session.part
+    array_run = running.session.array_run
     rng = np.random.default_rng(0)
     expected = {}
-    order = rng.permutation(part.live.problem.n)[:40]
-    centres = np.array([np.argwhere(part.sites == s + 1).mean(axis=0).round() for s in order]).astype(int)
+    order = rng.permutation(array_run.live.problem.n)[:40]
+    centres = np.array([np.argwhere(array_run.sites == s + 1).mean(axis=0).round() for s in order]).astype(int)
     for i, (site, centre) in enumerate(zip(order.tolist(), centres, strict=True)):
         number = 50 + i  # each its own: where the chain shows a number already, painting it again changes nothing
         layer.brush_size = 1
-        inside = np.argwhere(part.sites == site + 1)
+        inside = np.argwhere(array_run.sites == site + 1)
         point = tuple(inside[np.abs(inside - centre).sum(axis=1).argmin()])
         layer.paint(point, number)
         expected[site] = number
@@ -128,7 +132,7 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     wait_for(qtbot, lambda: settled(running))
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
-    live = running.session.part.live
+    live = running.session.array_run.live
     for site, number in expected.items():
         assert live.numbers[site] == number
         assert live.locks[site]
@@ -137,7 +141,6 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
 
 
 def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
-    from hands import canvas_point
     from qtpy.QtCore import Qt
 
     layer = brush(running, 60, size=8)
@@ -147,7 +150,7 @@ def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
     qtbot.wait(50)
     painted = layer.data == 60
     assert painted.sum() > 30
-    live = running.session.part.live
+    live = running.session.array_run.live
     sweep = live.sweep
     wait_for(qtbot, lambda: live.sweep > sweep + 30)  # the chain goes on behind it
     assert np.array_equal(layer.data == 60, painted)
@@ -187,10 +190,10 @@ def test_undo_during_a_run_brings_no_stale_pixels_back(running, qtbot):
     wait_for(qtbot, lambda: settled(running) and not running.session.frame.locks.any())
     click(qtbot, running.pause_button)
     qtbot.wait(300)  # the sweeps that are under way
-    live = running.session.part.live
+    live = running.session.array_run.live
     wait_for(qtbot, lambda: settled(running) and running.session.frame.sweep == live.sweep)
     agrees(running)
-    assert not running.session.part.live.locks.any()
+    assert not running.session.array_run.live.locks.any()
 
 
 def test_erasing_leaves_a_site_to_the_chain(done, qtbot):
@@ -198,10 +201,10 @@ def test_erasing_leaves_a_site_to_the_chain(done, qtbot):
     layer = brush(done, 40)
     points = [(60, x) for x in range(40, 60, 2)]
     drag(qtbot, done.viewer, layer, points)
-    wait_for(qtbot, lambda: done.session.run is None and settled(done) and done.session.part.live.locks.any())
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and done.session.array_run.live.locks.any())
     layer.mode = "erase"
     drag(qtbot, done.viewer, layer, points)
-    wait_for(qtbot, lambda: done.session.run is None and settled(done) and not done.session.part.live.locks.any())
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and not done.session.array_run.live.locks.any())
     assert layer.data.min() > 0
     agrees(done)
 
@@ -220,7 +223,7 @@ def test_lock_painted_and_lock_label(done, qtbot):
     drag(qtbot, done.viewer, layer, [(60, x) for x in range(40, 60, 2)])
     wait_for(qtbot, lambda: done.session.run is None and settled(done))
     done.seeds.unfold()
-    live = done.session.part.live
+    live = done.session.array_run.live
     assert not live.locks.any()
     click(qtbot, done.seeds.lock_painted)
     wait_for(qtbot, lambda: done.session.run is None and settled(done) and live.locks.any())
@@ -233,7 +236,7 @@ def test_lock_painted_and_lock_label(done, qtbot):
     held = live.numbers[live.locks].copy()
     click(qtbot, done.run_button)
     wait_done(qtbot, done)
-    assert np.array_equal(done.session.part.live.numbers[live.locks], held)
+    assert np.array_equal(done.session.array_run.live.numbers[live.locks], held)
 
 
 def test_painting_before_the_first_run(panel, qtbot):
@@ -253,7 +256,7 @@ def test_painting_before_the_first_run(panel, qtbot):
     assert (layer.data == 9).any()
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    live = panel.session.part.live
+    live = panel.session.array_run.live
     assert live.locks.sum() > 3
     assert (live.numbers[live.locks] == 9).all()
     assert layer.data[20, 30] == 9
@@ -304,24 +307,26 @@ def test_paint_outside_the_mask_goes_away(panel, qtbot):
     assert layer.data[50, 50] > 0
     drag(qtbot, viewer, layer, [(60, x) for x in range(110, 130, 2)])
     wait_for(qtbot, lambda: not (layer.data == 40).any())
-    assert panel.session.part.live.marks == []
+    assert panel.session.array_run.live.marks == []
 
 
 def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     """The stroke comes too late for the errand that is just ending, and Run has been pressed meanwhile."""
     session = done.session
-    live = session.part.live
+    live = session.array_run.live
     gate = threading.Event()
-    session.order((), lambda live: gate.wait())
+    session.orders.submit((), lambda live: gate.wait())
     run = session.run
-    run.worker.finished.disconnect(session._finished)  # before the errand can end: the session must not hear of it
+    run.worker.finished.disconnect(
+        session.orders._finished
+    )  # before the errand can end: the session must not hear of it
     gate.set()
     wait_for(qtbot, lambda: not run._orders and not run.worker.is_running)
     done.run()  # queued: the errand is still there
     done.seeds.lock_strokes.setChecked(True)
     labels_of(done).paint((60, 60), 77)
     wait_for(qtbot, lambda: len(run._orders) == 1)
-    session._finished()
+    session.orders._finished()
     wait_done(qtbot, done)
     wait_for(qtbot, lambda: settled(done))
     assert live.locks.any()

@@ -1,7 +1,7 @@
-"""The window stays responsive while a chain runs on a large image, and the chain stays fast.
+"""How responsive the window is while a chain runs on a large image, and how fast the chain stays: ``make timing``.
 
-Times are compared with times of the same run, never with a clock's: machines differ. The one absolute bound is that of
-our own slots.
+A benchmark: it prints ratios of times of the same run, and asserts none of them, since machines differ and others may
+use them at the same time. What has to hold whatever the clock says is in test_gui_thread.py.
 """
 
 from __future__ import annotations
@@ -21,13 +21,10 @@ from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
-pytestmark = pytest.mark.gui
+pytestmark = [pytest.mark.gui, pytest.mark.timing]
 
 SIDE = 2048
 WATCH = 8.0  # seconds
-SLOT = 0.015  # seconds
-MOST_WAIT = 1.3
-LEAST_SPEED = 0.8
 
 
 def large():
@@ -35,6 +32,15 @@ def large():
     tile = mosaic()[0]
     repeats = (-(-SIDE // tile.shape[0]), -(-SIDE // tile.shape[1]), 1)
     return np.ascontiguousarray(np.tile(tile, repeats)[:SIDE, :SIDE])
+
+
+def late(seconds):
+    """The 99th percentile; not a number if there is nothing to take it of."""
+    return float(np.percentile(seconds, 99)) if len(seconds) else float("nan")
+
+
+def ratio(a, b):
+    return a / b if b else float("nan")
 
 
 class Heart:
@@ -59,10 +65,10 @@ class Heart:
         self.timer.start()
         qtbot.wait(int(1000 * seconds))
         self.timer.stop()
-        return float(np.percentile(self.waits, 99))
+        return late(self.waits)
 
 
-def watched(monkeypatch, owner, names, spent):
+def watch(monkeypatch, owner, names, spent):
     """Note how long each call of some methods takes."""
     for name in names:
         inner = getattr(owner, name)
@@ -78,7 +84,7 @@ def watched(monkeypatch, owner, names, spent):
 
 
 class Figures(NamedTuple):
-    """What was measured: seconds, and sweeps a second."""
+    """What was measured: seconds, sweeps a second, and updates of the picture a second."""
 
     slot: float
     live_wait: float
@@ -87,85 +93,70 @@ class Figures(NamedTuple):
     alone_speed: float
     updates: float
 
-    def good(self):
-        calm = self.live_wait < MOST_WAIT * self.still_wait
-        return self.slot < SLOT and calm and self.live_speed > LEAST_SPEED * self.alone_speed
-
     def __str__(self):
         return (
             f"slots p99 {1000 * self.slot:.1f} ms; heartbeat p99 {1000 * self.live_wait:.0f} ms live, "
-            f"{1000 * self.still_wait:.0f} ms without sampler: {self.live_wait / self.still_wait:.2f}; "
+            f"{1000 * self.still_wait:.0f} ms without sampler: {ratio(self.live_wait, self.still_wait):.2f}; "
             f"{self.live_speed:.1f} sweeps/s live, {self.alone_speed:.1f} alone: "
-            f"{self.live_speed / self.alone_speed:.2f}; {self.updates:.1f} updates/s"
+            f"{ratio(self.live_speed, self.alone_speed):.2f}; {self.updates:.1f} updates/s"
         )
 
 
-def measured(panel, qtbot, heart, spent):
+def measure(panel, qtbot, heart, spent):
     """One window of live sampling, the same updates without it, and the same sweeps by themselves."""
     from qtpy.QtCore import QTimer
 
-    live, layers = panel.session.part.live, panel.session.segmentation.layers
+    live, layers = panel.session.array_run.live, panel.session.segmentation.layers
     spent.clear()
     before, began = live.snapshot, time.perf_counter()
     live_wait = heart.listen(qtbot, WATCH)
     after, ended = live.snapshot, time.perf_counter()
     updates = sum(name == "show_labels" for _, name in spent)
-    slot = float(np.percentile([t for t, _ in spent], 99))
+    slot = late([t for t, _ in spent])
 
     click(qtbot, panel.pause_button)
     qtbot.wait(800)
-    seen = [layers.labels.data.copy(), np.roll(layers.labels.data, 1)]
+    pictures = [layers.labels.data.copy(), np.roll(layers.labels.data, 1)]
     painter = QTimer(panel)
-    painter.setInterval(int(1000 * WATCH / updates))
-    painter.timeout.connect(lambda: layers.show_labels((), seen[int(time.perf_counter() * 10) % 2]))
-    painter.start()
+    painter.timeout.connect(lambda: layers.show_labels((), pictures[int(time.perf_counter() * 10) % 2]))
+    if updates:
+        painter.start(int(1000 * WATCH / updates))
     heart.listen(qtbot, 1)
     still_wait = heart.listen(qtbot, WATCH)
     painter.stop()
 
-    count = after.sweep - before.sweep
-    start = time.perf_counter()
-    *_, alone = gsw.sample(live.problem, count, state=before.state, interval=0.05)
-    alone_speed = count / (time.perf_counter() - start)
-    assert np.array_equal(alone.labels, after.labels)
+    count, alone_speed = after.sweep - before.sweep, 0.0
+    if count:
+        start = time.perf_counter()
+        *_, alone = gsw.sample(live.problem, count, state=before.state, interval=0.05)
+        alone_speed = count / (time.perf_counter() - start)
+        assert np.array_equal(alone.labels, after.labels)
     return Figures(slot, live_wait, still_wait, count / (ended - began), alone_speed, updates / WATCH)
 
 
-@pytest.mark.timing
 def test_a_large_image_live(viewer, qtbot, monkeypatch):
-    """Slots under 15 ms, a heartbeat as calm as without the sampler, the sampler at 80 % of its speed.
-
-    Others may use the machine at the same time, which can only make the figures worse: what is not good is measured
-    again, twice at most.
-    """
+    """How long our slots take, how calm the window is beside one without the sampler, and how fast the sampler is."""
     from napari_gsw.widgets.layers.result_layers import ResultLayers
     from napari_gsw.widgets.panel.panel import SegmentationPanel
     from napari_gsw.widgets.session.session import Session
 
     spent = []
-    watched(monkeypatch, Session, ["_tick", "_layer_removed", "_moved"], spent)
-    watched(monkeypatch, ResultLayers, ["show_labels"], spent)
-    watched(monkeypatch, SegmentationPanel, ["_framed", "_hover", "_layers_changed"], spent)
+    watch(monkeypatch, Session, ["_tick", "_layer_removed"], spent)
+    watch(monkeypatch, ResultLayers, ["show_labels"], spent)
+    watch(monkeypatch, SegmentationPanel, ["_framed", "_hover", "_layers_changed"], spent)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     viewer.add_image(large(), name="large")
     panel.form.controls["sweeps"].set_value(1_000_000)
     click(qtbot, panel.run_button)
     wait_sweeps(qtbot, panel, 10)
     heart = Heart(panel)
-    for _ in range(3):
-        heart.listen(qtbot, 2)  # warm
-        figures = measured(panel, qtbot, heart, spent)
-        print(f"\n{figures}")
-        if figures.good():
-            break
-        click(qtbot, panel.pause_button)
+    heart.listen(qtbot, 2)  # warm
+    print(f"\n{measure(panel, qtbot, heart, spent)}")
     panel.shut_down()
-    assert figures.good(), str(figures)
 
 
-@pytest.mark.timing
-def test_compilation_does_not_freeze_the_window(tmp_path):
-    """In a new process without any cache: it says that it compiles, and the heart beats on."""
+def test_while_it_compiles(tmp_path):
+    """In a new process without any cache: it says that it compiles; how long the longest pause of the heart was."""
     script = (
         "import sys, time, numpy as np, napari\n"
         "from qtpy.QtCore import QTimer\n"
@@ -178,7 +169,7 @@ def test_compilation_does_not_freeze_the_window(tmp_path):
         "end = time.time() + 1\n"
         "while time.time() < end: app.processEvents()\n"
         "timer.start(); panel.form.controls['sweeps'].set_value(50); panel.run_button.click()\n"
-        "beats[:] = [time.perf_counter()]; end = time.time() + 240\n"
+        "beats[:] = [time.perf_counter()]; end = time.time() + 500\n"
         "while panel.session.state != 'done' and time.time() < end:\n"
         "    app.processEvents(); time.sleep(0.001); said.add(panel.progress.status.text())\n"
         "waits = np.diff(beats)\n"
@@ -187,11 +178,12 @@ def test_compilation_does_not_freeze_the_window(tmp_path):
         "panel.shut_down(); viewer.close()\n"
     )
     room = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NAPARI_CONFIG": ""}
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=room, timeout=400)
-    line = next(x for x in found.stdout.splitlines() if x.startswith("RESULT")).split()
-    state, compiling, usual, longest, whole = line[1], line[2], float(line[3]), float(line[4]), float(line[5])
-    print(found.stdout)
-    assert state == "done"
-    assert compiling == "True"
-    assert usual < 0.02 * whole
-    assert longest < 0.1 * whole
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=room, timeout=600)
+    line = next(x for x in process.stdout.splitlines() if x.startswith("RESULT")).split()
+    late_beat, longest, duration = map(float, line[3:6])
+    print(
+        f"\nheartbeat p99 {1000 * late_beat:.0f} ms, longest {1000 * longest:.0f} ms of {duration:.0f} s of compiling: "
+        f"{ratio(longest, duration):.3f}"
+    )
+    assert line[1] == "done"
+    assert line[2] == "True"

@@ -63,20 +63,20 @@ def test_axes_of_every_kind(model):
     for look, shape, how, axes, labels, positions in cases:
         data = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8 if look else np.uint16)
         layer = model.add_image(data, **look)
-        made = source(model, layer, **how)
-        made.check()
-        assert made.axes == axes, shape
-        assert made.label_shape == labels, shape
-        assert made.positions == positions, shape
-        first = made.image(positions[-1])
+        chosen = source(model, layer, **how)
+        chosen.check()
+        assert chosen.axes == axes, shape
+        assert chosen.label_shape == labels, shape
+        assert chosen.positions == positions, shape
+        first = chosen.image(positions[-1])
         assert first.ndim == len(axes)
-        assert np.zeros(labels)[made.index(positions[-1])].shape == made.space
+        assert np.zeros(labels)[chosen.index(positions[-1])].shape == chosen.space
 
 
 def test_labels_lie_on_the_image_beside_every_channel(model):
     layer = model.add_image(np.zeros((2, 4, 10, 12)), scale=(1, 2, 3, 4), translate=(0, 1, 2, 3))
-    made = source(model, layer, channel_axis=1)
-    labels = model.add_labels(np.ones(made.label_shape, np.uint16), **made.geometry())
+    chosen = source(model, layer, channel_axis=1)
+    labels = model.add_labels(np.ones(chosen.label_shape, np.uint16), **chosen.geometry())
     for channel in range(4):
         here = layer.data_to_world((1, channel, 5, 6))
         assert labels.get_value(here, world=True) == 1
@@ -85,10 +85,10 @@ def test_labels_lie_on_the_image_beside_every_channel(model):
 
 def test_the_visible_part_lies_where_it_was(model):
     rotated = model.add_image(np.zeros((100, 120)), scale=(2, 3), translate=(5, 6), rotate=30)
-    made = source(model, rotated, where="view", corners=((10, 20), (49, 79)))
-    made.check()
-    assert made.space == (40, 60)
-    labels = model.add_labels(np.ones(made.label_shape, np.uint16), **made.geometry())
+    chosen = source(model, rotated, where="view", corners=((10, 20), (49, 79)))
+    chosen.check()
+    assert chosen.space == (40, 60)
+    labels = model.add_labels(np.ones(chosen.label_shape, np.uint16), **chosen.geometry())
     assert np.allclose(labels.data_to_world((0, 0)), rotated.data_to_world((10, 20)))
     assert np.allclose(labels.data_to_world((7, 9)), rotated.data_to_world((17, 29)))
 
@@ -175,9 +175,10 @@ def test_this_slice_only_then_another(panel, qtbot):
     labels.brush_size = 9
     labels.paint((0, 20, 10), 33)
     wait_for(
-        qtbot, lambda: panel.session.run is None and (panel.session.segmentation.parts[(0,)].live.numbers == 33).any()
+        qtbot,
+        lambda: panel.session.run is None and (panel.session.segmentation.array_runs[(0,)].live.numbers == 33).any(),
     )
-    assert not (panel.session.segmentation.parts[(2,)].live.numbers == 33).any()
+    assert not (panel.session.segmentation.array_runs[(2,)].live.numbers == 33).any()
 
 
 @pytest.mark.gui

@@ -24,7 +24,7 @@ def cutter(viewer):
 
 
 @pytest.fixture
-def made(cutter, viewer, qtbot):
+def after_cut(cutter, viewer, qtbot):
     viewer.add_image(mosaic()[0], name="m", scale=(0.5, 0.5), translate=(3, 4), units=("um", "um"))
     cutter.settings_widgets["site_size"].value = 300
     click(qtbot, cutter.make_button.native)
@@ -36,8 +36,8 @@ def settled(cutter, sites):
     return cutter.count.value.startswith(f"{sites:,} sites")
 
 
-def test_a_layer_where_the_image_is(made, viewer):
-    layer, image = made.layer, viewer.layers["m"]
+def test_a_layer_where_the_image_is(after_cut, viewer):
+    layer, image = after_cut.layer, viewer.layers["m"]
     assert layer.name == "m [superpixels]"
     assert layer.contour == 1
     for what in ("scale", "translate"):
@@ -46,8 +46,8 @@ def test_a_layer_where_the_image_is(made, viewer):
     assert layer.axis_labels == image.axis_labels
     expected = superpixels(picture(image.data), gsw.Settings(site_size=300))
     assert np.array_equal(layer.data, expected)
-    assert settled(made, int(expected.max()))
-    assert "borders" in made.count.value
+    assert settled(after_cut, int(expected.max()))
+    assert "borders" in after_cut.count.value
 
 
 def test_the_number_is_told_before(cutter, viewer, qtbot):
@@ -76,10 +76,10 @@ def test_live_preview_follows(cutter, viewer, qtbot):
     assert len(viewer.layers) == 2
 
 
-def test_painting_merges_and_splits(made, viewer, qtbot):
+def test_painting_merges_and_splits(after_cut, viewer, qtbot):
     from qtpy.QtCore import Qt
 
-    layer = made.layer
+    layer = after_cut.layer
     before = layer.data.copy()
     count = len(np.unique(before))
     y, x = 120, 160
@@ -92,7 +92,7 @@ def test_painting_merges_and_splits(made, viewer, qtbot):
     wait_for(qtbot, lambda: len(np.unique(layer.data)) < count)
     joined = int(before[y, right + 2])
     assert (layer.data[before == joined] == before[y, x]).all()
-    wait_for(qtbot, lambda: settled(made, len(np.unique(layer.data))))
+    wait_for(qtbot, lambda: settled(after_cut, len(np.unique(layer.data))))
     press_key(qtbot, viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     wait_for(qtbot, lambda: np.array_equal(layer.data, before))
     press_key(qtbot, viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier)
@@ -105,22 +105,22 @@ def test_painting_merges_and_splits(made, viewer, qtbot):
     assert new > before.max()
     drag(qtbot, viewer, layer, [(60, 60), (60, 62)])
     wait_for(qtbot, lambda: (layer.data == new).any() and len(np.unique(layer.data)) > count)
-    wait_for(qtbot, lambda: settled(made, len(np.unique(layer.data))))
+    wait_for(qtbot, lambda: settled(after_cut, len(np.unique(layer.data))))
     for number in np.unique(layer.data):
         from skimage.measure import label
 
         assert label(layer.data == number, connectivity=1).max() == 1
 
 
-def test_gsw_takes_the_mended_superpixels(made, viewer, qtbot):
+def test_gsw_takes_the_mended_superpixels(after_cut, viewer, qtbot):
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation", tabify=False)
     panel.form.controls["sweeps"].set_value(20)
-    panel.sites.choose(made.layer)
-    made.layer.paint((60, 60), int(made.layer.data.max()) + 1)
-    wait_for(qtbot, lambda: not made.painter._brush.busy)
+    panel.sites.choose(after_cut.layer)
+    after_cut.layer.paint((60, 60), int(after_cut.layer.data.max()) + 1)
+    wait_for(qtbot, lambda: not after_cut.painter._brush.busy)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert panel.session.part.live.problem.n == len(np.unique(made.layer.data))
+    assert panel.session.array_run.live.problem.n == len(np.unique(after_cut.layer.data))
     panel.shut_down()
 
 

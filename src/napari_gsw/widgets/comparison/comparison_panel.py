@@ -31,8 +31,8 @@ from qtpy.QtWidgets import (
 from napari_gsw.evaluation.partition_scores import default_tolerance
 from napari_gsw.widgets.comparison.comparison_worker import (
     Comparison,
-    Failure,
-    Outcome,
+    ComparisonFailure,
+    ComparisonResult,
     natural_references,
     natural_segmentation,
     obstacle,
@@ -41,14 +41,12 @@ from napari_gsw.widgets.comparison.comparison_worker import (
 )
 from napari_gsw.widgets.comparison.score_table import ScoreTable, count
 from napari_gsw.widgets.kit.docked import Docked
-from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.layers.kinds import COMPARED, kind_of, mark
 
 # How often the step that the worker is at is shown, in milliseconds.
 TICK = 100
 # What happens to the list of layers, or to a layer in it, that can change what there is to choose from.
 CHANGES = {"inserted", "removed", "changed", "reordered", "renamed", "data"}
-# In the metadata of the layers that this panel made, so that nobody else's is written over.
-MARK = "difference"
 
 
 class ComparisonPanel(Docked):
@@ -58,7 +56,7 @@ class ComparisonPanel(Docked):
         super().__init__()
         self.viewer = napari_viewer
         self.comparison: Comparison | None = None
-        self.outcome: Outcome | None = None
+        self.result: ComparisonResult | None = None
         self._layers: list[Labels] = []
         self._others: list[Labels] = []
         # What the user chose by hand; None while the panel may choose.
@@ -70,10 +68,9 @@ class ComparisonPanel(Docked):
         self._build()
         self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
-        self.link = Link()
         self.link.connect(self.viewer.layers.events, self._heard)
         self.link.at_end(self._end)
-        self.destroyed.connect(self.link.cut)
+        self.link.stop_at_end(self._timer)
         self._list()
 
     # ---- the form
@@ -141,11 +138,11 @@ class ComparisonPanel(Docked):
         buttons.addWidget(self.copy_button)
         buttons.addWidget(self.save_button)
         self.results = QWidget()
-        found = QVBoxLayout(self.results)
-        found.setContentsMargins(0, 0, 0, 0)
-        found.addWidget(self.caption)
-        found.addWidget(self.table)
-        found.addLayout(buttons)
+        figures = QVBoxLayout(self.results)
+        figures.setContentsMargins(0, 0, 0, 0)
+        figures.addWidget(self.caption)
+        figures.addWidget(self.table)
+        figures.addLayout(buttons)
         self.results.setVisible(False)
 
         inside = QWidget()
@@ -158,9 +155,9 @@ class ComparisonPanel(Docked):
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidget(inside)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(scroll)
+        frame = QVBoxLayout(self)
+        frame.setContentsMargins(0, 0, 0, 0)
+        frame.addWidget(scroll)
 
     # ---- what the user does
 
@@ -258,22 +255,22 @@ class ComparisonPanel(Docked):
         if self.comparison is not None and self.comparison.step:
             self.status.setText(f"comparing ... {self.comparison.step}")
 
-    def _returned(self, outcome: Outcome | Failure | None) -> None:
-        if (comparison := self.comparison) is None or outcome is None:
+    def _returned(self, result: ComparisonResult | ComparisonFailure | None) -> None:
+        if (comparison := self.comparison) is None or result is None:
             return
         self._timer.stop()  # what is said from here on stays
-        if isinstance(outcome, Failure):
-            self._complain(outcome.reason)
+        if isinstance(result, ComparisonFailure):
+            self._complain(result.reason)
             return
-        self.outcome, self._shown, self._drawn = outcome, comparison, None
+        self.result, self._shown, self._drawn = result, comparison, None
         self.status.setText("Done.")
         self.caption.setText(comparison.caption)
-        self.table.fill(comparison.name, comparison.references, outcome.rows)
+        self.table.fill(comparison.name, comparison.references, result.rows)
         self.results.setVisible(True)
         self._draw()
 
     def _finished(self) -> None:
-        """The worker is gone, whether it found something, failed or was stopped; what it said stays to be read."""
+        """The worker is gone, whether it is done, failed or was stopped; what it said stays to be read."""
         if self.comparison is None:
             return
         self._timer.stop()
@@ -290,36 +287,36 @@ class ComparisonPanel(Docked):
 
     def _draw(self, _: bool = True) -> None:
         """Show where they differ, in the layer that already does so if there is one, or hide it."""
-        if self.outcome is None or self._shown is None:
+        if self.result is None or self._shown is None:
             return
         wanted = self.show_difference.isChecked()
         if self._drawn is None or self._drawn not in self.viewer.layers:
-            self._drawn = self._updated(self.outcome, self._shown)
+            self._drawn = self._updated(self.result, self._shown)
             if self._drawn is None and wanted:
-                self._drawn = self._made(self.outcome, self._shown)
+                self._drawn = self._added(self.result, self._shown)
         if self._drawn is not None:
             self._drawn.visible = wanted
 
-    def _updated(self, outcome: Outcome, comparison: Comparison) -> Image | None:
-        """The layer that showed this pair before, now with this difference, or None."""
+    def _updated(self, result: ComparisonResult, comparison: Comparison) -> Image | None:
+        """The layer that showed the difference of these layers before, now with this one, or None."""
         for layer in self.viewer.layers:
-            if layer.name != comparison.title or layer.metadata.get("napari_gsw") != MARK:
+            if kind_of(layer) != "difference" or layer.metadata.get(COMPARED) != comparison.ids:
                 continue
-            if layer.data.shape != outcome.difference.shape:
+            if layer.data.shape != result.difference.shape:
                 self.viewer.layers.remove(layer)
                 return None
             # In place: the layer keeps its look.
-            layer.data[...] = outcome.difference
+            layer.data[...] = result.difference
             place(layer, comparison.space)
             layer.refresh()
             return layer
         return None
 
-    def _made(self, outcome: Outcome, comparison: Comparison) -> Image:
+    def _added(self, result: ComparisonResult, comparison: Comparison) -> Image:
         active = self.viewer.layers.selection.active
         layer = self.viewer.add_image(
-            outcome.difference, name=comparison.title, colormap="magma", blending="additive", contrast_limits=(0, 1),
-            metadata={"napari_gsw": MARK}, **comparison.space,
+            result.difference, name=comparison.title, colormap="magma", blending="additive", contrast_limits=(0, 1),
+            metadata=mark("difference", {COMPARED: comparison.ids}), **comparison.space,
         )  # fmt: skip
         if active is not None:
             # Whoever paints goes on in the layer in hand.
@@ -376,12 +373,6 @@ class ComparisonPanel(Docked):
             widget.setEnabled(not locked)
 
     # ---- the end
-
-    def shut_down(self) -> None:
-        """End the comparison and let go of the viewer; more than once does no harm."""
-        self._timer.stop()
-        self._end()
-        super().shut_down()
 
     def _end(self) -> None:
         """End the comparison; no Qt here, since the panel may already have been destroyed with its window."""

@@ -1,4 +1,4 @@
-"""One comparison of segmentations in the background: of which layers, whether they fit, and what is found."""
+"""One comparison of segmentations in the background: of which layers, whether they fit, and how they agree."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.evaluation.partition_scores import Scores, disagreement, scores
+from napari_gsw.widgets.layers.kinds import IMAGE_NAME, kind_of
 
 # Where a layer lies in the world; the difference lies where the segmentation does.
 SPACE = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 
 
-class Outcome(NamedTuple):
-    """What a comparison found.
+class ComparisonResult(NamedTuple):
+    """Figures and picture of a comparison.
 
     Attributes
     ----------
@@ -31,13 +32,13 @@ class Outcome(NamedTuple):
     difference: NDArray[np.float32]
 
 
-class Failure(NamedTuple):
-    """Why a comparison found nothing, in one sentence."""
+class ComparisonFailure(NamedTuple):
+    """Why there is no result, in one sentence."""
 
     reason: str
 
 
-class Stopped(Exception):
+class ComparisonStopped(Exception):
     """Somebody asked the worker to end."""
 
 
@@ -50,7 +51,7 @@ class Comparison:
     Attributes
     ----------
     step : what is being done now.
-    worker : napari's worker; it returns an :class:`Outcome` or a :class:`Failure`.
+    worker : napari's worker; it returns a :class:`ComparisonResult` or a :class:`ComparisonFailure`.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Comparison:
         self.name = segmentation.name
         self.references = [layer.name for layer in references]
         self.space = space(segmentation)
+        self.ids = [str(layer.unique_id) for layer in self.layers]
         self.step = ""
         self._options = {"ignore_background": ignore_background}
         self._tolerance = tolerance
@@ -77,32 +79,32 @@ class Comparison:
         """What stands above the figures."""
         return f"{self.name} against {self.references[0] if len(self.references) == 1 else 'each reference'}:"
 
-    def _run(self) -> Outcome | Failure | None:
+    def _run(self) -> ComparisonResult | ComparisonFailure | None:
         try:
             return self._compare()
-        except Stopped:
+        except ComparisonStopped:
             return None
         except InputError as reason:
-            return Failure(str(reason))
+            return ComparisonFailure(str(reason))
         except Exception as reason:
             logging.getLogger(__name__).exception("a comparison failed")
-            return Failure((str(reason) or type(reason).__name__).splitlines()[0])
+            return ComparisonFailure((str(reason) or type(reason).__name__).splitlines()[0])
         finally:
             # napari keeps a worker as long as its window, so the pixels must not hang on it.
             self._arrays.clear()
 
-    def _compare(self) -> Outcome:
+    def _compare(self) -> ComparisonResult:
         self._report("reading the layers")
-        found, *many = (np.asarray(array) for array in self._arrays)
-        for name, reference in zip(self.references, many, strict=True):
+        labels, *references = (np.asarray(array) for array in self._arrays)
+        for name, reference in zip(self.references, references, strict=True):
             if self._options["ignore_background"] and not reference.any():
                 raise InputError(f"{name!r} has the label 0 everywhere; untick 'Ignore background' or choose another")
-        rows = scores(found, many, tolerance=self._tolerance, report=self._report, **self._options)
-        return Outcome(rows, disagreement(found, many, report=self._report, **self._options))
+        rows = scores(labels, references, tolerance=self._tolerance, report=self._report, **self._options)
+        return ComparisonResult(rows, disagreement(labels, references, report=self._report, **self._options))
 
     def _report(self, step: str) -> None:
         if self.worker.abort_requested:
-            raise Stopped
+            raise ComparisonStopped
         self.step = step
 
 
@@ -115,7 +117,7 @@ def natural_segmentation(layers: Sequence[Labels], active: object) -> Labels | N
     ----------
     layers : topmost first.
     """
-    ours = [layer for layer in layers if "[GSW]" in layer.name]
+    ours = [layer for layer in layers if kind_of(layer) == "segmentation"]
     other = [layer for layer in layers if not _is_truth(layer)]
     for candidates in (ours, other, layers):
         for layer in candidates:
@@ -129,8 +131,8 @@ def natural_segmentation(layers: Sequence[Labels], active: object) -> Labels | N
 def natural_references(segmentation: Labels | None, others: Sequence[Labels]) -> list[Labels]:
     """The layers that a person most likely wants to compare with.
 
-    What is called a truth and has the shape of the segmentation, preferably the one that has its name too; without
-    a truth the next layer, preferably of that shape.
+    What is called a truth and has the shape of the segmentation, preferably the one that has its image's name too;
+    without a truth the next layer, preferably of that shape.
 
     Parameters
     ----------
@@ -140,8 +142,8 @@ def natural_references(segmentation: Labels | None, others: Sequence[Labels]) ->
         return []
     fitting = [layer for layer in others if layer.data.shape == segmentation.data.shape]
     truths = [layer for layer in fitting if _is_truth(layer)]
-    stem = segmentation.name.split(" [")[0]
-    return [layer for layer in truths if stem in layer.name] or truths or fitting[:1] or list(others[:1])
+    image = segmentation.metadata.get(IMAGE_NAME, segmentation.name.split(" [")[0])
+    return [layer for layer in truths if image in layer.name] or truths or fitting[:1] or list(others[:1])
 
 
 def obstacle(segmentation: Labels, references: Sequence[Labels]) -> str | None:
@@ -152,8 +154,8 @@ def obstacle(segmentation: Labels, references: Sequence[Labels]) -> str | None:
     shape = tuple(segmentation.data.shape)
     other = [layer for layer in references if tuple(layer.data.shape) != shape]
     if other:
-        told = ", ".join(f"{layer.name!r} is {size(layer.data.shape)}" for layer in (segmentation, *other))
-        return f"The shapes differ: {told}; choose layers of one shape."
+        shapes = ", ".join(f"{layer.name!r} is {size(layer.data.shape)}" for layer in (segmentation, *other))
+        return f"The shapes differ: {shapes}; choose layers of one shape."
     if 0 in shape:
         return f"{segmentation.name!r} has no pixel; choose another layer."
     return None
@@ -165,7 +167,7 @@ def space(layer: Any) -> dict[str, Any]:
 
 
 def place(layer: Any, where: dict[str, Any]) -> None:
-    """Put a layer where :func:`space` told, and touch nothing that is so already."""
+    """Put a layer where :func:`space` says, and touch nothing that is so already."""
     for key, value in space(layer).items():
         if not np.array_equal(value, where[key]):
             setattr(layer, key, where[key])

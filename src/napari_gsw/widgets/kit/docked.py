@@ -10,14 +10,17 @@ from napari_gsw.widgets.kit.link import Link
 
 
 class Docked(QWidget):  # type: ignore[misc]
-    """Calls :meth:`shut_down` however the dock goes away.
+    """Cuts its link however the dock goes away.
 
     Attributes
     ----------
-    link : what ties the widget to the viewer.
+    link : what ties the widget to the viewer, and what has to end with it.
     """
 
-    link: Link
+    def __init__(self) -> None:
+        super().__init__()
+        self.link = Link()
+        self.destroyed.connect(self.link.cut)
 
     def event(self, event: QEvent) -> bool:
         """Closing the dock takes the panel out of it without closing the panel."""

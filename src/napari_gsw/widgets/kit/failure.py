@@ -1,4 +1,4 @@
-"""What a person is told when something goes wrong in the background."""
+"""What a person reads when something goes wrong in the background."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from napari.utils.notifications import notification_manager, show_error
 from napari_gsw.core.errors import InputError
 
 
-class Failure(NamedTuple):
+class WorkerFailure(NamedTuple):
     """An error as a worker's result. Raised, a RuntimeError would be swallowed by napari and any other be printed."""
 
     reason: Exception
@@ -19,7 +19,7 @@ def sentence(reason: Exception) -> str:
     return str(reason) or type(reason).__name__
 
 
-def tell(reason: Exception, who: str) -> None:
+def report_failure(reason: Exception, who: str) -> None:
     """Bad input is a sentence; anything else is a bug, whose report napari offers behind the sentence."""
     if isinstance(reason, InputError):
         show_error(f"{who}: {sentence(reason)}")

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QComboBox
 
 
 class LayerCombo(QComboBox):  # type: ignore[misc]
-    """A list of the layers that pass a test, with fixed entries before them; it follows the viewer when told to.
+    """A list of the layers that pass a test, with fixed entries before them; it follows the viewer when asked to.
 
     Signals
     -------

@@ -1,4 +1,4 @@
-"""One control for one knob, made from its declaration: value, bounds, words and tooltip."""
+"""One control for one setting, made from its declaration: value, bounds, words and tooltip."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Control(QWidget):  # type: ignore[misc]
             self.check = QCheckBox()
             self.check.toggled.connect(self._toggled)
             row.addWidget(self.check)
-        self.box = self._made()
+        self.box = self._new_box()
         self._wheel = NoWheel(self)
         self.box.installEventFilter(self._wheel)
         self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -83,7 +83,7 @@ class Control(QWidget):  # type: ignore[misc]
         self.box.setAccessibleName(title(name, setting))
         self.set_value(value)
 
-    def _made(self) -> QWidget:
+    def _new_box(self) -> QWidget:
         setting = self.setting
         if setting.choices or setting.kind is str:
             box = QComboBox()
@@ -95,12 +95,12 @@ class Control(QWidget):  # type: ignore[misc]
             box.currentTextChanged.connect(self.changed)
             return box
         if setting.kind is int:
-            whole = QSpinBox()
-            whole.setRange(int(max(setting.low, -MOST_INT)), int(min(setting.high, MOST_INT)))
-            whole.setGroupSeparatorShown(True)
-            whole.valueChanged.connect(self.changed)
-            whole.setKeyboardTracking(False)
-            return whole
+            integer = QSpinBox()
+            integer.setRange(int(max(setting.low, -MOST_INT)), int(min(setting.high, MOST_INT)))
+            integer.setGroupSeparatorShown(True)
+            integer.valueChanged.connect(self.changed)
+            integer.setKeyboardTracking(False)
+            return integer
         number = Number()
         number.setDecimals(6)
         small = 1e-6  # an end that is not allowed itself

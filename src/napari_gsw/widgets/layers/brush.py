@@ -17,7 +17,7 @@ from napari_gsw.core.arrays import Points
 
 
 class Brush:
-    """Watches a layer until it is let go.
+    """Watches a layer until it is detached.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Brush:
         self._painted, self._replaced = painted, replaced
         self._path: list[Any] = []
         self._pending = False
-        self._held = True
+        self._attached = True
         layer.events.paint.connect(self._on_paint)
         layer.events.data.connect(self._on_data)
         layer.mouse_drag_callbacks.append(self._follow)
@@ -58,13 +58,13 @@ class Brush:
             yield
 
     def _on_paint(self, event: Any) -> None:
-        """napari may tell of paint before it is on the layer, so it is looked at when napari is done."""
+        """napari may announce paint before it is on the layer, so it is looked at when napari is done."""
         self._deliver()  # a stroke before this one is on the layer by now
         self._pending = True
         QTimer.singleShot(0, self._deliver)
 
     def _deliver(self) -> None:
-        if not self._held or not self._pending:
+        if not self._attached or not self._pending:
             return
         self._pending = False
         drawn = self.layer.mode in ("paint", "erase")
@@ -75,9 +75,9 @@ class Brush:
     def _on_data(self, event: Any) -> None:
         self._replaced()
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Give the layer back to napari."""
-        self._held = False
+        self._attached = False
         self.layer.events.paint.disconnect(self._on_paint)
         self.layer.events.data.disconnect(self._on_data)
         if self._follow in self.layer.mouse_drag_callbacks:

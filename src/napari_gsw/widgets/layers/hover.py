@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Columns = dict[str, NDArray[Any]]
-# Columns of the table that are told in words of their own; the others are means of channels.
+from napari_gsw.core.posterior.region_table import Columns
+
+# Columns of the table that have words of their own; the others are means of channels.
 KNOWN = ("index", "pixels", "area", "share", "sites", "stability", "neighbours", "locked")
 
 
@@ -22,10 +22,10 @@ def number_under(layer: Any, position: Any) -> int:
 
 def describe(table: Columns, number: int, unit: str = "") -> str:
     """A sentence about one region, or nothing if there is no such number."""
-    found = np.flatnonzero(table["index"] == number)
-    if not found.size:
+    rows = np.flatnonzero(table["index"] == number)
+    if not rows.size:
         return ""
-    row = int(found[0])
+    row = int(rows[0])
     words = [f"Region {number}: {table['pixels'][row]:,} pixels ({table['share'][row]:.1f} %)"]
     if unit and table["area"][row] != table["pixels"][row]:
         words.append(f"{table['area'][row]:,.4g} {unit}")

@@ -1,34 +1,55 @@
-"""What a layer is to us: an image to segment, a region to segment within, one of our own."""
+"""What a layer is to us: an image to segment, a region to segment within, one of our own.
+
+Our own layers are known by a mark in their metadata, never by their names: users rename layers.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import napari
 from napari.layers import Image, Labels, Layer, Shapes
 
+Kind = Literal["segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference"]
+# The mark: metadata[KIND] is the kind of every layer that we make.
+KIND = "napari-gsw layer"
+# Further notes: the image's name in a segmentation, the image's id in superpixels that were made for it, so that the
+# GSW widget can take them, and the ids of the layers whose difference is shown.
+IMAGE_NAME = "napari-gsw image"
+SUPERPIXELS_OF = "napari-gsw superpixels"
+COMPARED = "napari-gsw compared"
 
-def bare(viewer: napari.Viewer) -> napari.Viewer:
-    """The viewer itself: plugins are handed a proxy, whose layers are a new object at each look."""
-    return getattr(viewer, "__wrapped__", viewer)
+
+def mark(kind: Kind, notes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Metadata of a new layer of ours.
+
+    >>> mark("segmentation", {IMAGE_NAME: "cells"})
+    {'napari-gsw layer': 'segmentation', 'napari-gsw image': 'cells'}
+    """
+    return {KIND: kind, **(notes or {})}
 
 
-# Ends of the names of our own layers, which nobody wants to segment or to segment within.
-OURS = ("[boundary]", "[entropy]", "[difference]")
-
-
-OUR_LABELS = ("[GSW]", "[superpixels]", "[locked]", "[seeds]")
+def kind_of(layer: Layer) -> Kind | None:
+    """The kind of one of our layers; None for those of anybody else."""
+    kind: Kind | None = layer.metadata.get(KIND)
+    return kind
 
 
 def is_image(layer: Layer) -> bool:
-    return isinstance(layer, Image) and not layer.name.endswith(OURS)
+    """Whether it is an image to segment."""
+    return isinstance(layer, Image) and kind_of(layer) is None
 
 
 def is_region(layer: Layer) -> bool:
-    return isinstance(layer, Shapes) or (isinstance(layer, Labels) and not layer.name.endswith(OUR_LABELS))
+    """Whether it can say where to segment."""
+    return isinstance(layer, Shapes) or (isinstance(layer, Labels) and kind_of(layer) is None)
 
 
 def is_labels(layer: Layer) -> bool:
     return isinstance(layer, Labels)
 
 
-# Marks a layer as superpixels of ours, so that the GSW widget can take it.
-MARK = "napari-gsw superpixels"
+def bare(viewer: napari.Viewer) -> napari.Viewer:
+    """The viewer itself: plugins are handed a proxy, whose layers are a new object at each look."""
+    return getattr(viewer, "__wrapped__", viewer)

@@ -100,14 +100,14 @@ class LazyPicture:
         return int(np.count_nonzero(np.unique(self.values[1:])))
 
 
-def pyramid(image: LazyPicture, levels: list[Mosaic], lead: int) -> list[LazyPicture]:
+def painted_levels(image: LazyPicture, levels: list[Mosaic], lead: int) -> list[LazyPicture]:
     """The image at every level, as a multiscale layer takes it."""
     return [LazyPicture(level, image.values, lead, kept=level is levels[-1]) for level in levels]
 
 
 def levels_of(sites: Mosaic) -> list[Mosaic]:
     """The sites, then every second pixel of them, and so on; two at least, since napari takes one for an array."""
-    found = [sites]
-    while len(found) < 2 or max(found[-1].shape) > COARSEST:
-        found.append(found[-1].coarser(2))
-    return found
+    levels = [sites]
+    while len(levels) < 2 or max(levels[-1].shape) > COARSEST:
+        levels.append(levels[-1].coarser(2))
+    return levels

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, pyramid
+from napari_gsw.widgets.layers.kinds import IMAGE_NAME, Kind, mark
+from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
 
 # An image in memory, or one that is painted where it is looked at.
-Picture = NDArray[Any] | LazyPicture
-# Name, colour map and what a person reads for each picture of uncertainty.
-CLOUDS = {"boundary": "magma", "entropy": "viridis"}
+LayerPicture = NDArray[Any] | LazyPicture
+# Name and colour map of each picture of uncertainty.
+UNCERTAINTY_IMAGES: dict[Kind, str] = {"boundary": "magma", "entropy": "viridis"}
 
 
 class ResultLayers:
@@ -29,7 +30,7 @@ class ResultLayers:
     Attributes
     ----------
     labels : the segmentation, 16 bits: they go to the screen as they are.
-    clouds : images of uncertainty by name, once they were asked for.
+    uncertainty_images : images of uncertainty by name, once they were asked for.
     locks : outlines of what is locked, once something is.
     sites : outlines of the superpixels, once they were asked for.
     regions : outlines of regions or objects, once they were asked for.
@@ -39,14 +40,18 @@ class ResultLayers:
         self.viewer, self.source = viewer, source
         self.name = source.layer.name
         self.labels: Labels | None = None
-        self.clouds: dict[str, Image] = {}
+        self.uncertainty_images: dict[str, Image] = {}
         self.locks: Labels | None = None
         self.sites: Labels | None = None
         self.regions: Labels | None = None
         self._levels: list[Mosaic] | None = None
 
     def all(self) -> list[Layer]:
-        return [x for x in (self.labels, *self.clouds.values(), self.locks, self.sites, self.regions) if x is not None]
+        return [
+            x
+            for x in (self.labels, *self.uncertainty_images.values(), self.locks, self.sites, self.regions)
+            if x is not None
+        ]
 
     def forget(self, layer: Layer) -> None:
         """A layer that the user has removed is gone."""
@@ -58,32 +63,32 @@ class ResultLayers:
             self.sites = None
         if layer is self.regions:
             self.regions = None
-        self.clouds = {name: image for name, image in self.clouds.items() if image is not layer}
+        self.uncertainty_images = {name: image for name, image in self.uncertainty_images.items() if image is not layer}
 
-    def show_labels(self, position: Position, labels: Picture) -> None:
+    def show_labels(self, position: Position, labels: LayerPicture) -> None:
         """Write labels where they belong."""
         if self.labels is None:
             data = self._data(position, labels)
-            self.labels = self._add_labels(data, "GSW", opacity=float(preference("opacity")))
+            self.labels = self._add_labels(data, "segmentation", opacity=float(preference("opacity")))
             return
         self._write(self.labels, position, labels)
 
-    def show_cloud(self, name: str, position: Position, image: Picture) -> None:
+    def show_uncertainty(self, name: Kind, position: Position, image: LayerPicture) -> None:
         """Write a picture of uncertainty."""
-        if name not in self.clouds:
-            self.clouds[name] = self._under_selection(
+        if name not in self.uncertainty_images:
+            self.uncertainty_images[name] = self._under_selection(
                 self.viewer.add_image,
                 self._data(position, image),
-                name=f"{self.name} [{name}]",
-                colormap=CLOUDS[name],
+                name,
+                colormap=UNCERTAINTY_IMAGES[name],
                 contrast_limits=(0, 1),
                 blending="additive" if name == "boundary" else "translucent",
                 opacity=1.0 if name == "boundary" else 0.7,
             )
             return
-        self._write(self.clouds[name], position, image)
+        self._write(self.uncertainty_images[name], position, image)
 
-    def show_locks(self, position: Position, locked: Picture) -> None:
+    def show_locks(self, position: Position, locked: LayerPicture) -> None:
         """Outline what is locked; the number is that of the lock."""
         if self.locks is None:
             if not locked.any():
@@ -100,7 +105,7 @@ class ResultLayers:
         """Outline the superpixels."""
         if isinstance(sites, Mosaic):
             most = max(int(numbers.max()) for numbers in sites.numbers)
-            image: Picture = LazyPicture(sites, np.arange(most + 1, dtype=np.int32))
+            image: LayerPicture = LazyPicture(sites, np.arange(most + 1, dtype=np.int32))
         else:
             image = sites
         if self.sites is None:
@@ -109,7 +114,7 @@ class ResultLayers:
             return
         self._write(self.sites, position, image)
 
-    def show_regions(self, position: Position, regions: Picture) -> None:
+    def show_regions(self, position: Position, regions: LayerPicture) -> None:
         """Outline regions or objects; they are for looking, a person paints on the clusters."""
         if self.regions is None:
             self.regions = self._add_labels(self._data(position, regions), "regions", opacity=1.0)
@@ -118,17 +123,17 @@ class ResultLayers:
             return
         self._write(self.regions, position, regions)
 
-    def _data(self, position: Position, image: Picture) -> Any:
+    def _data(self, position: Position, image: LayerPicture) -> Any:
         """What a new layer holds: an array with the image in its place, or the levels of one that is painted late."""
         if isinstance(image, LazyPicture):
             if self._levels is None or self._levels[0] is not image.sites:
                 self._levels = levels_of(image.sites)
-            return pyramid(image, self._levels, len(self.source.label_shape) - image.ndim)
+            return painted_levels(image, self._levels, len(self.source.label_shape) - image.ndim)
         data = np.zeros(self.source.label_shape, image.dtype)
         data[self.source.index(position)] = image
         return data
 
-    def _write(self, layer: Layer, position: Position, image: Picture) -> None:
+    def _write(self, layer: Layer, position: Position, image: LayerPicture) -> None:
         """In place: the layer keeps its look, and nothing is sliced that is not on the screen."""
         if isinstance(image, LazyPicture):
             if layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
@@ -159,13 +164,14 @@ class ResultLayers:
                 layer.data[...] = 0
             self._refresh(layer)
 
-    def _add_labels(self, data: Any, what: str, **look: Any) -> Labels:
-        made: Labels = self._under_selection(self.viewer.add_labels, data, name=f"{self.name} [{what}]", **look)
-        return made
+    def _add_labels(self, data: Any, kind: Kind, **look: Any) -> Labels:
+        return self._under_selection(self.viewer.add_labels, data, kind, **look)
 
-    def _under_selection(self, add: Any, data: Any, **look: Any) -> Layer:
+    def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Layer:
         """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
         selected = self.labels
+        look["name"] = f"{self.name} [{'GSW' if kind == 'segmentation' else kind}]"
+        look["metadata"] = mark(kind, {IMAGE_NAME: self.name} if kind == "segmentation" else None)
         with warnings.catch_warnings():
             # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")

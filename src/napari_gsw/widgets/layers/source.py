@@ -142,13 +142,13 @@ class Source:
     def crop(self) -> tuple[slice, ...]:
         """The part of each spatial axis that is segmented."""
         shape = self.layer.data.shape
-        whole = [slice(0, shape[a]) for a in self._space]
+        slices = [slice(0, shape[a]) for a in self._space]
         if self.where != "view":
-            return tuple(whole)
+            return tuple(slices)
         for i, axis in enumerate(self._space):
             low, high = max(self.corners[0][axis], 0), min(self.corners[1][axis] + 1, shape[axis])
-            whole[i] = slice(low, max(low, high))
-        return tuple(whole)
+            slices[i] = slice(low, max(low, high))
+        return tuple(slices)
 
     @property
     def space(self) -> tuple[int, ...]:
@@ -292,7 +292,7 @@ class Source:
         translate = np.asarray(layer.translate) + np.linalg.solve(linear, moved)
         # A leading channel axis goes with its row and its column; the others of a matrix are not mixed with it.
         block = np.ix_([*keep, layer.ndim], [*keep, layer.ndim])
-        made = dict(
+        keywords = dict(
             scale=scale[keep],
             translate=translate[keep],
             rotate=np.asarray(layer.rotate)[np.ix_(keep, keep)],
@@ -301,8 +301,8 @@ class Source:
             axis_labels=tuple(layer.axis_labels[a] for a in keep),
         )
         if len(keep) == layer.ndim:
-            made["shear"] = layer.shear
-        return made
+            keywords["shear"] = layer.shear
+        return keywords
 
     @property
     def pixel_size(self) -> float:

@@ -51,17 +51,17 @@ class Display(QWidget):  # type: ignore[misc]
         self.shows.buttonClicked.connect(lambda button: self.session.set_show(button.property("show")))
         column.addLayout(self._detail_row())
         column.addLayout(self._layers_row())
-        session.layer_gone.connect(self._layer_gone)
-        self._clouds_changed()
+        session.canvas.layer_gone.connect(self._layer_gone)
+        self._boxes_toggled()
 
     def _viewing_row(self) -> QWidget:
         self.viewing = QWidget()
         row = QHBoxLayout(self.viewing)
         row.setContentsMargins(0, 0, 0, 0)
         self.viewing_text = QLabel()
-        self.back_button = push_button("Back to live", "Show the chain as it is now", self.session.live_again)
+        self.back_button = push_button("Back to live", "Show the chain as it is now", self.session.canvas.live_again)
         self.from_here = push_button(
-            "Go on from here", "Continue the chain from this state", self.session.go_on_from_view
+            "Go on from here", "Continue the chain from this state", self.session.corrections.go_on_from_view
         )
         row.addWidget(self.viewing_text, 1)
         row.addWidget(self.back_button)
@@ -107,7 +107,7 @@ class Display(QWidget):  # type: ignore[misc]
         return row
 
     def _layers_row(self) -> QGridLayout:
-        self.clouds = {
+        self.layer_boxes = {
             "regions": _check("Regions", "Outlines of regions (connected parts of clusters) or of objects"),
             "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
             "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
@@ -116,11 +116,13 @@ class Display(QWidget):  # type: ignore[misc]
         # Two by two: side by side they would not fit beside each other in a narrow dock.
         grid = QGridLayout()
         grid.setVerticalSpacing(2)
-        for name, box in self.clouds.items():
+        for name, box in self.layer_boxes.items():
             box.setChecked(name != "regions" and bool(preference(name)))
-            box.toggled.connect(self._clouds_changed)
+            box.toggled.connect(self._boxes_toggled)
         self.show_sites.toggled.connect(self._sites_toggled)
-        for place, box in enumerate((self.clouds["regions"], self.show_sites, *list(self.clouds.values())[1:])):
+        for place, box in enumerate(
+            (self.layer_boxes["regions"], self.show_sites, *list(self.layer_boxes.values())[1:])
+        ):
             grid.addWidget(box, place // 2, place % 2)
         return grid
 
@@ -129,28 +131,29 @@ class Display(QWidget):  # type: ignore[misc]
         session = self.session
         known = session.frame is not None and session.frame.known
         for button in self.shows.buttons():
-            button.setChecked(button.property("show") == session.show)
+            button.setChecked(button.property("show") == session.orders.view.show)
             button.setEnabled(known or button.property("show") in ("current", "best"))
         self.detail.setEnabled(known)
         self.auto_detail.setEnabled(known)
-        for name, box in self.clouds.items():
-            _set_quietly(box, name in session.wanted)
-        self.viewing.setVisible(session.viewing is not None)
-        if session.viewing is not None:
-            self.viewing_text.setText(f"Viewing sweep {session.viewing:,}")
+        for name, box in self.layer_boxes.items():
+            _set_quietly(box, name in session.orders.view.wanted)
+        sweep = session.canvas.viewing
+        self.viewing.setVisible(sweep is not None)
+        if sweep is not None:
+            self.viewing_text.setText(f"Viewing sweep {sweep:,}")
 
-    def _clouds_changed(self) -> None:
-        self.session.set_wanted({name for name, box in self.clouds.items() if box.isChecked()})
+    def _boxes_toggled(self) -> None:
+        self.session.canvas.change_view(wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked()))
 
     def _detail_moved(self) -> None:
         """Who moves the slider wants to see what it does."""
-        self.session.wanted.add("regions")
         _set_quietly(self.auto_detail, False)
-        self.session.set_detail(self.detail.value() / STEPS)
+        wanted = self.session.orders.view.wanted | {"regions"}
+        self.session.canvas.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
         self.refresh()
 
     def _auto_toggled(self, on: bool) -> None:
-        self.session.set_detail(None if on else self.detail.value() / STEPS)
+        self.session.canvas.change_view(detail=None if on else self.detail.value() / STEPS)
 
     def _sites_toggled(self, on: bool) -> None:
         seg, position = self.session.segmentation, self.session.position
@@ -159,11 +162,11 @@ class Display(QWidget):  # type: ignore[misc]
         if seg.layers.sites is not None:
             seg.layers.sites.visible = on
         elif on:
-            for place, part in seg.parts.items():
-                seg.layers.show_sites(place, part.sites)
+            for place, array_run in seg.array_runs.items():
+                seg.layers.show_sites(place, array_run.sites)
 
     def _layer_gone(self, name: str) -> None:
-        _set_quietly(self.show_sites if name == "sites" else self.clouds[name], False)
+        _set_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], False)
 
 
 def _heading(text: str) -> QLabel:

@@ -20,7 +20,7 @@ from napari_gsw.files.labels import put_labels
 from napari_gsw.files.results import write_trace
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.panel.trace_plot import TracePlot
-from napari_gsw.widgets.session.array_run import Part
+from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.plan import Segmentation
 from napari_gsw.widgets.session.session import Session
 
@@ -65,20 +65,20 @@ class ExportSection(Section):
         row.addWidget(self.trace_button)
         self.content.addLayout(form)
         self.content.addLayout(row)
-        self.told = self.add_line("")
-        self.told.setVisible(False)
-        self.written.connect(self._tell)
+        self.written_line = self.add_line("")
+        self.written_line.setVisible(False)
+        self.written.connect(self._announce)
         self.refresh()
 
     def refresh(self) -> None:
-        something = self.session.part is not None
+        something = self.session.array_run is not None
         self.all_button.setEnabled(something)
         self.trace_button.setEnabled(something)
         self.set_summary("labels, trace, overlay, provenance" if something else "nothing yet")
 
-    def _tell(self, where: str) -> None:
-        self.told.setText(f"Written to {where}")
-        self.told.setVisible(True)
+    def _announce(self, where: str) -> None:
+        self.written_line.setText(f"Written to {where}")
+        self.written_line.setVisible(True)
         show_info(f"GSW segmentation: written to {where}")
 
     # ---- everything
@@ -104,7 +104,7 @@ class ExportSection(Section):
                 raise InputError(f"nothing was exported: {reason}") from reason
             self.written.emit(str(folder))
 
-        self.session.order(position, order)
+        self.session.orders.submit(position, order)
 
     # ---- the trace alone
 
@@ -123,7 +123,7 @@ class ExportSection(Section):
                 if not self.trace.picture().save(str(path)):
                     raise OSError("the picture cannot be written")
             else:
-                write_trace(frame.part.traces(), path.with_suffix(".csv"))
+                write_trace(frame.array_run.traces(), path.with_suffix(".csv"))
         except OSError as reason:
             self.session.noticed.emit(f"the trace cannot be written to {path}: {reason.strerror or reason}")
             return
@@ -131,7 +131,7 @@ class ExportSection(Section):
 
 
 def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
-    """Write what is known of every part of a segmentation into a folder."""
+    """Write what is known of every array of a segmentation into a folder."""
     source = seg.plan.source
     place = source.geometry()
     where = geometry(
@@ -140,32 +140,32 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
     if source.large and not labels_name.endswith(".zarr"):
         raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
     with output_folder(folder) as scratch:
-        whole: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
-        made: dict[str, Any] = {}
-        for position, part in seg.parts.items():
+        all_labels: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
+        provenances: dict[str, Any] = {}
+        for position, array_run in seg.array_runs.items():
             stem = "".join(f"{p:03d}." for p in position)
-            result = part.result()
-            labels = part.final()
+            result = array_run.result()
+            labels = array_run.final()
             if source.large:
-                whole, where = labels, spatial(where, source.depth)
+                all_labels, where = labels, spatial(where, source.depth)
             else:
-                whole[source.index(position)] = labels
-            made[" ".join(map(str, position))] = result.provenance
+                all_labels[source.index(position)] = labels
+            provenances[" ".join(map(str, position))] = result.provenance
             write_trace(result.traces, scratch / f"{stem}trace.csv")
             plots.save_trace(result.traces, scratch / f"{stem}trace.png")
-            plots.save_overlay(part.image, labels, scratch / f"{stem}overlay.png", part.axes)
+            plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
             plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
-            write_regions(part, scratch / f"{stem}regions.csv")
-        provenance = made[""] if not source.loop else {"software": "napari-gsw", "parts": made}
+            write_regions(array_run, scratch / f"{stem}regions.csv")
+        provenance = provenances[""] if not source.loop else {"software": "napari-gsw", "parts": provenances}
         if not source.large:
-            whole = whole.astype(np.uint16 if whole.max() <= np.iinfo(np.uint16).max else np.uint32)
-        put_labels(whole, scratch / labels_name, where, source.layer.name, provenance)
+            all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)
+        put_labels(all_labels, scratch / labels_name, where, source.layer.name, provenance)
 
 
-def write_regions(part: Part, path: Path) -> None:
+def write_regions(array_run: ArrayRun, path: Path) -> None:
     """The table of regions as CSV."""
-    live = part.live
-    table = part.table(live.shown("best"), live.snapshot.together)
+    live = array_run.live
+    table = array_run.table(live.shown("best"), live.snapshot.together)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(table)

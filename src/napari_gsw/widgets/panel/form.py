@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFormLayout, QWidget
@@ -40,6 +40,20 @@ PURPOSE = {
 }
 
 
+class Expectation(NamedTuple):
+    """What a run would begin with, as far as it is known.
+
+    Attributes
+    ----------
+    sites : number of sites, or None; `counted` whether they have been made already, so that it is exact.
+    clusters : how many clusters the prior expects of so many sites; None where it is not known.
+    """
+
+    sites: int | None
+    counted: bool
+    clusters: float | None
+
+
 class SettingsForm(QObject):  # type: ignore[misc]
     """The controls of every setting but the image's axes, in one section each part of the model.
 
@@ -66,13 +80,13 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self._filling = False
         start = preset(self.preset)
         for section, words in TITLES.items():
-            made = self.sections[section] = Section(words, HELP[section])
+            folding = self.sections[section] = Section(words, HELP[section])
             layout = self.layouts[section] = QFormLayout()
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setHorizontalSpacing(8)
             layout.setVerticalSpacing(4)
             layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-            made.content.addLayout(layout)
+            folding.content.addLayout(layout)
             for name, setting in declarations().items():
                 if setting.section == section:
                     control = self.controls[name] = Control(name, setting, getattr(start, name))
@@ -105,10 +119,23 @@ class SettingsForm(QObject):  # type: ignore[misc]
         now = {name: control.value() for name, control in self.controls.items()}
         return [name for name, value in now.items() if value != getattr(base, name)]
 
-    def summarise(self, sites: int | None) -> None:
-        """Tell in each section's head what it holds; `sites` is their number as far as it is known."""
+    def expectation(self, pixels: int | None, sites: int | None = None) -> Expectation:
+        """What the settings make one expect.
+
+        Parameters
+        ----------
+        pixels : of the image, or None if it does not say how many sites there will be.
+        sites : their number, once they have been made.
+        """
         now = self.settings()
-        for section, text in summaries(now, sites).items():
+        counted = sites is not None
+        if sites is None and pixels is not None:
+            sites = now.wanted_sites(pixels)
+        return Expectation(sites, counted, None if sites is None else expected_clusters(now, sites))
+
+    def summarise(self, expectation: Expectation, sites_from: str = "") -> None:
+        """Show in each section's head what it holds; `sites_from` names the layer that the superpixels come from."""
+        for section, text in summaries(self.settings(), expectation, sites_from).items():
             self.sections[section].set_summary(text)
 
     def _touched(self) -> None:
@@ -143,20 +170,43 @@ def expected_clusters(settings: Settings, sites: int) -> float | None:
         return None
 
 
-def summaries(now: Settings, sites: int | None) -> dict[str, str]:
+def count_sites(expectation: Expectation) -> str:
+    """The number of sites in words; nothing if it is not known.
+
+    >>> count_sites(Expectation(1200, False, 8.0)), count_sites(Expectation(1187, True, 8.0))
+    ('about 1,200 sites', '1,187 sites')
+    """
+    if expectation.sites is None:
+        return ""
+    return f"{'' if expectation.counted else 'about '}{expectation.sites:,} sites"
+
+
+def count_clusters(expectation: Expectation) -> str:
+    """The number of clusters in words; nothing if it is not known.
+
+    >>> count_clusters(Expectation(1200, False, 8.4)), count_clusters(Expectation(1200, False, 1.2))
+    ('8 clusters', '1 cluster')
+    """
+    if expectation.clusters is None:
+        return ""
+    return f"{expectation.clusters:.0f} cluster{'s' * (round(expectation.clusters) != 1)}"
+
+
+def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> dict[str, str]:
     """One line for each section."""
     texts = {}
-    count = "" if sites is None else f"about {sites:,} sites, "
-    size = f"{now.site_size:,} pixels each, " if now.site_count is None else ""
-    texts["superpixels"] = f"{count}{size}{spoken(now.superpixels)}"
+    how = [f"{now.site_size:,} pixels each"] if now.site_count is None else []
+    how.append(spoken(now.superpixels))
+    if expectation.counted or sites_from:
+        how = [f"from {sites_from}"] if sites_from else []
+    texts["superpixels"] = ", ".join(filter(None, [count_sites(expectation), *how]))
     first = {"words": "colour words", "luminance": f"{now.bins} luminance bins", "gaussian": "Gaussian channels"}
     texture = f", {now.texture_words} texture words" if now.texture_words else ""
     texts["features"] = first[now.likelihood] + texture
     number = f"α {now.alpha:g}" if now.prior != "potts" else f"K {now.K}"
     line = f"{spoken(now.prior)}, {number}"
-    if sites is not None and (expected := expected_clusters(now, sites)) is not None:
-        line = f"expects {expected:.0f} cluster{'s' * (round(expected) != 1)}: {line}"
-    texts["prior"] = line
+    clusters = count_clusters(expectation)
+    texts["prior"] = f"expects {clusters}: {line}" if clusters else line
     kind = "" if now.coupling == "constant" else f"by {now.coupling}, "
     texts["coupling"] = f"{kind}β {now.beta:g}"
     moves = f", λ {now.lam:g}" if now.matters("lam") else f", bonds up to {now.bond:g}" if now.matters("bond") else ""

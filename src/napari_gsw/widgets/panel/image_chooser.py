@@ -73,7 +73,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         if layer is None:
             raise InputError("Open an image to segment")
         where = self.where.value()
-        made = Source(
+        source = Source(
             layer,
             channels=tuple(self._others),
             channel_axis=self.channel_axis.currentData(),
@@ -82,8 +82,8 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             mask=None if isinstance(where, str) else where,
             **place_of(self.viewer, layer),
         )
-        made.check()
-        return made
+        source.check()
+        return source
 
     def _depth(self) -> int:
         return int(self.depth.currentData()) if self.form.isRowVisible(self.depth) else 2

@@ -10,32 +10,22 @@ import napari
 import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import QSize, Qt
-from qtpy.QtWidgets import (
-    QButtonGroup,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.presets import PRESETS
 from napari_gsw.widgets.kit.buttons import push_button, text_line
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.hover import describe, number_under
-from napari_gsw.widgets.layers.kinds import MARK, bare, is_labels
+from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection
-from napari_gsw.widgets.panel.form import SettingsForm, preset_tip
+from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.progress import Progress
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
@@ -61,25 +51,24 @@ class SegmentationPanel(Docked):
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__()
         self.viewer = viewer = bare(napari_viewer)
-        self.session = Session(viewer, self)
+        self.session = Session(viewer, self.link, self)
         self.form = SettingsForm(self)
         self._notice = ""
         self._plan_error = ""
         self._build()
-        self._renamed: list[Any] = []
         self._source: Source | None = None
-        self.link = link = self.session.link
-        layers = viewer.layers.events
-        for signal in (layers.inserted, layers.removed, layers.reordered):
+        self._expectation: Expectation | None = None
+        link, layers = self.link, viewer.layers.events
+        for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
             link.connect(signal, self._layers_changed)
         link.connect(viewer.events.theme, self._theme_changed)
         link.connect(viewer.cursor.events.position, self._hover)
         for key, name in KEYS.items():
             viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
             link.at_end(partial(viewer.bind_key, key, None))
-        link.at_end(self._let_layers_go)
-        self.destroyed.connect(link.cut)
-        OPEN.append(weakref.ref(self))
+        this = weakref.ref(self)
+        OPEN.append(this)
+        link.at_end(lambda: OPEN.remove(this) if this in OPEN else None)
         self._choose_preset(str(preference("preset")))
         self._theme_changed()
         self._layers_changed()
@@ -94,7 +83,9 @@ class SegmentationPanel(Docked):
         self.chooser = ImageChooser(self.viewer)
         self.chooser.changed.connect(self._plan_changed)
         column.addWidget(self.chooser)
-        column.addLayout(self._preset_row())
+        self.presets = PresetRow()
+        self.presets.chosen.connect(self._choose_preset)
+        column.addWidget(self.presets)
         column.addLayout(self._run_row())
         self.reason = text_line("reason")
         self.reason.setStyleSheet("QLabel { color: #e0a030; }")
@@ -102,7 +93,7 @@ class SegmentationPanel(Docked):
         self.progress = Progress(self.session)
         column.addWidget(self.progress)
         self.trace = TracePlot()
-        self.trace.sweep_clicked.connect(self.session.view_sweep)
+        self.trace.sweep_clicked.connect(self.session.canvas.view_sweep)
         self.trace.hovered.connect(self._trace_hovered)
         column.addWidget(self.trace, 1)
         self.verdict = text_line("verdict")
@@ -129,9 +120,9 @@ class SegmentationPanel(Docked):
         self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll.setWidget(self.inner)
         self.inner.setMinimumWidth(280)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.addWidget(self.scroll)
+        frame = QVBoxLayout(self)
+        frame.setContentsMargins(0, 0, 0, 0)
+        frame.addWidget(self.scroll)
         self.form.changed.connect(self._settings_changed)
         self.session.state_changed.connect(self._state_changed)
         self.session.framed.connect(self._framed)
@@ -143,26 +134,11 @@ class SegmentationPanel(Docked):
     def minimumSizeHint(self) -> QSize:
         return QSize(300, 200)
 
-    def _preset_row(self) -> QHBoxLayout:
-        self.presets = QButtonGroup(self)
-        row = QHBoxLayout()
-        row.setSpacing(4)
-        row.addWidget(QLabel("Preset"))
-        for name in PRESETS:
-            button = QPushButton(name.capitalize())
-            button.setCheckable(True)
-            button.setToolTip(preset_tip(name))
-            button.setProperty("preset", name)
-            self.presets.addButton(button)
-            row.addWidget(button, 1)
-        self.presets.buttonClicked.connect(lambda button: self._choose_preset(button.property("preset")))
-        return row
-
     def _run_row(self) -> QHBoxLayout:
         self.run_button = push_button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
         self.pause_button = push_button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
         self.step_button = push_button("Step", "One sweep (Ctrl+Alt+S)", self.step)
-        self.stop_button = push_button("Stop", "End the chain and keep what it has found (Ctrl+Alt+X)", self.stop)
+        self.stop_button = push_button("Stop", "End the chain and keep what it has come to (Ctrl+Alt+X)", self.stop)
         self.reset_button = push_button("Reset", "Forget the chain, its paint and its locks; start afresh", self.reset)
         row = QHBoxLayout()
         row.setSpacing(4)
@@ -184,7 +160,7 @@ class SegmentationPanel(Docked):
         self.form.layouts["sampler"].addRow("Seed", self.seed)
         self.seeds = SeedsSection(self.session)
         self.seeds.changed.connect(self._plan_changed)
-        self.seeds.canvas_wanted.connect(self._open_canvas)
+        self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace)
         self.sections: list[Section] = [*self.form.sections.values(), self.seeds, self.export]
         for section in self.sections:
@@ -224,7 +200,8 @@ class SegmentationPanel(Docked):
         """Current, best, consensus if it is known, and round again."""
         known = self.session.frame is not None and self.session.frame.known
         names = [name for name in STATES if known or name != "consensus"]
-        place = names.index(self.session.show) if self.session.show in names else -1
+        show = self.session.orders.view.show
+        place = names.index(show) if show in names else -1
         self.session.set_show(names[(place + 1) % len(names)])
         self._state_changed()
 
@@ -232,13 +209,12 @@ class SegmentationPanel(Docked):
         self.session.corrections.lock_painted()
 
     def _choose_preset(self, name: str) -> None:
-        for button in self.presets.buttons():
-            button.setChecked(button.property("preset") == name)
+        self.presets.choose(name)
         self.form.choose_preset(name)
 
-    def _open_canvas(self) -> None:
+    def _paint_first(self) -> None:
         if (plan := self._plan()) is not None:
-            self.session.corrections.open_canvas(plan)
+            self.session.paint_first(plan)
 
     # ---- the plan
 
@@ -275,44 +251,26 @@ class SegmentationPanel(Docked):
         self.session.set_ready(not self._plan_error)
         self._summarise(source)
 
-    def _wanted_sites(self, pixels: int) -> int | None:
-        try:
-            return self.form.settings().wanted_sites(pixels)
-        except InputError:  # said elsewhere
-            return None
-
     def _summarise(self, source: Source | None) -> None:
-        count = None if source is None else self._wanted_sites(source.pixels)
-        part, seg = self.session.part, self.session.segmentation
-        known = part is not None and seg is not None and source is not None and seg.plan.source.key == source.key
-        if known and part is not None:
-            count = part.live.problem.n
-        elif self.sites.value() is not None:
-            count = None
+        """Bring the heads of the sections up to date, and what a run would begin with."""
+        array_run, sites = self.session.array_run, self.sites.value()
+        pixels = None if source is None or sites is not None else source.pixels
+        counted = array_run.live.problem.n if array_run is not None and self.session.goes_on(source) else None
+        self._expectation = None
         try:
-            self.form.summarise(count)
-        except InputError:
+            self._expectation = self.form.expectation(pixels, counted)
+            self.form.summarise(self._expectation, "" if sites is None else sites.name)
+        except InputError:  # said elsewhere
             return
-        sites = self.sites.value()
-        if known and part is not None:
-            told = "" if sites is None else f", from {sites.name}"
-            self.form.sections["superpixels"].set_summary(f"{part.live.problem.n:,} sites{told}")
-        elif sites is not None:
-            self.form.sections["superpixels"].set_summary(f"from {sites.name}")
-        for button in self.presets.buttons():
-            name = button.property("preset")
-            changed = button.isChecked() and self.form.differences()
-            button.setText(name.capitalize() + (" *" if changed else ""))
-            tip = preset_tip(name)
-            button.setToolTip(tip + (f"\nChanged: {', '.join(changed)}. Click to undo." if changed else ""))
+        self.presets.mark(self.form.differences())
         self.progress.refresh(self._outlook())
 
     def _sites_chosen(self) -> None:
         if self._sites_layer is not None:
-            self._sites_layer.events.paint.disconnect(self._sites_painted)
+            self.link.disconnect(self._sites_layer.events.paint, self._sites_painted)
         self._sites_layer = self.sites.value()
         if self._sites_layer is not None:
-            self._sites_layer.events.paint.connect(self._sites_painted)
+            self.link.connect(self._sites_layer.events.paint, self._sites_painted)
         self._plan_changed()
 
     def _sites_painted(self, event: Any = None) -> None:
@@ -325,7 +283,7 @@ class SegmentationPanel(Docked):
         if self.session.run is not None and not self._plan_error:
             try:
                 source = self.session.segmentation.plan.source if self.session.segmentation else None
-                taken = source is not None and self.session.retune(self.form.settings(axes=source.axes))
+                taken = source is not None and self.session.orders.retune(self.form.settings(axes=source.axes))
             except InputError:
                 taken = False
             self._notice = "" if taken else "This applies at the next run."
@@ -365,17 +323,13 @@ class SegmentationPanel(Docked):
                 self.trace.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
             else:
                 self.trace.show_traces([], None)
-            self.trace.show_cursor(session.viewing)
+            self.trace.show_cursor(session.canvas.viewing)
         self.seeds.refresh()
         self.export.refresh()
 
-    def _outlook(self) -> str:
-        """What a run would do, in a line."""
-        if self.chooser.image.value() is None or self._plan_error:
-            return ""
-        sites = self.form.sections["superpixels"].summary.text().partition(", ")[0]
-        expects, _, known = self.form.sections["prior"].summary.text().partition(": ")
-        return f"{sites.capitalize()}; the prior {expects}." if known else ""
+    def _outlook(self) -> Expectation | None:
+        """What a run would begin with, if there can be one."""
+        return None if self.chooser.image.value() is None or self._plan_error else self._expectation
 
     def _noticed(self, text: str) -> None:
         self._notice = text
@@ -388,13 +342,6 @@ class SegmentationPanel(Docked):
 
     def _layers_changed(self, event: Any = None) -> None:
         layers = list(self.viewer.layers)
-        for layer in layers:
-            if not any(layer is x for x in self._renamed):
-                layer.events.name.connect(self._layers_changed)
-                self._renamed.append(layer)
-        for layer in [x for x in self._renamed if not any(x is y for y in layers)]:
-            layer.events.name.disconnect(self._layers_changed)
-        self._renamed = layers
         self.chooser.follow()
         seg = self.session.segmentation
         ours = [] if seg is None else seg.layers.all()
@@ -408,7 +355,7 @@ class SegmentationPanel(Docked):
         image = self.chooser.image.value()
         if event is None or event.type != "inserted" or image is None or not self.session.may("form"):
             return
-        if event.value.metadata.get(MARK) == str(image.unique_id):
+        if event.value.metadata.get(SUPERPIXELS_OF) == str(image.unique_id):
             self.sites.choose(event.value)
 
     def _theme_changed(self, event: Any = None) -> None:
@@ -431,21 +378,6 @@ class SegmentationPanel(Docked):
             text = describe(frame.table, number, f"{unit}{power}" if unit else "")
             if text:
                 self.region.setText(text)
-
-    # ---- the end
-
-    def shut_down(self) -> None:
-        """End the run and let go of the viewer; more than once does no harm."""
-        self.session.shut_down()
-
-    def _let_layers_go(self) -> None:
-        if self._sites_layer is not None:
-            self._sites_layer.events.paint.disconnect(self._sites_painted)
-            self._sites_layer = None
-        for layer in self._renamed:
-            layer.events.name.disconnect(self._layers_changed)
-        self._renamed.clear()
-        OPEN[:] = [ref for ref in OPEN if ref() is not None and ref() is not self]
 
     def choose_image(self, layer: Image) -> None:
         """Choose an image layer, as the user would."""

@@ -1,12 +1,35 @@
-"""How far the run is: a bar with the sweeps and the time left, and a line of counters."""
+"""How far the run is: a bar with blocks or sweeps and the time left, and a line of counters."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from qtpy.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
+from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.widgets.kit.buttons import text_line
+from napari_gsw.widgets.panel.form import Expectation, count_clusters, count_sites
 from napari_gsw.widgets.session.run import Frame
 from napari_gsw.widgets.session.session import Session
+
+
+class StageWords(NamedTuple):
+    """What a person reads while a stage of the preparation goes on, and what it is counted in."""
+
+    title: str
+    unit: str = ""
+
+
+STAGES = {
+    "preparing": StageWords("Reading the image"),
+    "superpixels": StageWords("Making superpixels"),
+    "graph": StageWords("Building the graph"),
+    "features": StageWords("Counting words"),
+    "blocks": StageWords("Reading the image", "block"),
+    "assembly": StageWords("Joining the blocks"),
+    "start": StageWords("Starting the chain"),
+    "compiling": StageWords("Compiling (first time only)"),
+}
 
 
 class Progress(QWidget):  # type: ignore[misc]
@@ -24,30 +47,30 @@ class Progress(QWidget):  # type: ignore[misc]
         column.addWidget(self.bar)
         column.addWidget(self.status)
 
-    def refresh(self, outlook: str) -> None:
-        """Follow the session; `outlook` is what to say before the first run."""
-        frame, stage = self.session.frame, self.session.stage
-        if stage:
-            self._fill_bar(0, 0, "")
-            self.status.setText(f"{stage} ...")
+    def refresh(self, expectation: Expectation | None) -> None:
+        """Follow the session; `expectation` is what to speak of before the first run."""
+        frame, stage = self.session.frame, self.session.orders.stage
+        if stage is not None and stage.name != "sampling":
+            self._fill_bar(stage.done, stage.total, "%p %" if stage.total else "")
+            self.status.setText(describe_stage(stage))
         elif frame is None:
             self._fill_bar(0, 1, "")
-            self.status.setText(outlook)
+            self.status.setText("" if expectation is None else describe_expectation(expectation))
         else:
-            self._tell(frame)
+            self._show_frame(frame)
 
-    def _tell(self, frame: Frame) -> None:
+    def _show_frame(self, frame: Frame) -> None:
         left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
         running = self.session.state == "running" and left > 0
-        told = f"{frame.sweep:,} / {frame.target:,} sweeps{f', {_time(left)} left' if running else ''}"
-        self._fill_bar(frame.sweep, max(frame.target, 1), told)
+        sweeps = f"{frame.sweep:,} / {frame.target:,} sweeps{f', {_time(left)} left' if running else ''}"
+        self._fill_bar(frame.sweep, max(frame.target, 1), sweeps)
         run, many = self.session.run, ""
         if run is not None and len(run.jobs) > 1 and self.session.state in ("running", "paused"):
             many = f"Slice {run.place + 1} of {len(run.jobs)}. "
         speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
         plural = "" if frame.n_clusters == 1 else "s"
-        parts = f", {frame.n_regions} {frame.kind}{'' if frame.n_regions == 1 else 's'}" if frame.n_regions else ""
-        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}{parts}, best {frame.best:,.1f}{speed}")
+        regions = f", {frame.n_regions} {frame.kind}{'' if frame.n_regions == 1 else 's'}" if frame.n_regions else ""
+        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}{regions}, best {frame.best:,.1f}{speed}")
         self.status.setToolTip(f"Log posterior of the best state, of sweep {frame.best_sweep:,}")
 
     def _fill_bar(self, value: int, most: int, text: str) -> None:
@@ -57,6 +80,30 @@ class Progress(QWidget):  # type: ignore[misc]
         self.bar.setValue(value)
         self.bar.setFormat(text)
         self.bar.setUpdatesEnabled(True)
+
+
+def describe_stage(stage: Stage) -> str:
+    """What goes on, in words.
+
+    >>> describe_stage(Stage("blocks", 12, 64)), describe_stage(Stage("features"))
+    ('Reading the image: block 12 of 64', 'Counting words ...')
+    """
+    words = STAGES.get(stage.name, StageWords(stage.name.replace("-", " ").capitalize()))
+    if not stage.total:
+        return f"{words.title} ..."
+    unit = f"{words.unit} " if words.unit else ""
+    return f"{words.title}: {unit}{stage.done:,} of {stage.total:,}"
+
+
+def describe_expectation(expectation: Expectation) -> str:
+    """What a run would begin with, in words; nothing if it is not known.
+
+    >>> describe_expectation(Expectation(1000, False, 18.2))
+    'About 1,000 sites; the prior expects 18 clusters.'
+    """
+    if expectation.sites is None or expectation.clusters is None:
+        return ""
+    return f"{count_sites(expectation).capitalize()}; the prior expects {count_clusters(expectation)}."
 
 
 def _time(seconds: float) -> str:

@@ -1,12 +1,13 @@
-"""Seeds and locks: what a person has told the chain."""
+"""Seeds and locks: what the chain has to heed."""
 
 from __future__ import annotations
 
 import numpy as np
 from napari.layers import Layer
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QGridLayout, QListWidget, QPushButton
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QGridLayout, QListWidget
 
+from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.kinds import is_labels
@@ -38,18 +39,19 @@ class SeedsSection(Section):
         self.lock_strokes.setToolTip("The chain has to leave every site that you paint where you put it")
         self.lock_strokes.toggled.connect(self._lock_strokes)
         self.lock_strokes.setChecked(session.corrections.lock_strokes)
-        self.canvas = _button("Paint first", "Make the label layer now, to paint seeds before the first run")
-        self.lock_painted = _button("Lock painted", "Hold every site painted so far where it is (Ctrl+Alt+L)")
-        self.lock_label = _button("Lock label", "Hold the whole region of the layer's selected label")
-        self.undo = _button("Undo", "Take the last correction back (Ctrl+Z on the layer)")
-        self.redo = _button("Redo", "Make it again (Ctrl+Shift+Z on the layer)")
-        self.unlock = _button("Unlock", "Let the chosen locks go; all, if none is chosen")
-        self.canvas.clicked.connect(self.canvas_wanted)
-        self.lock_painted.clicked.connect(session.corrections.lock_painted)
-        self.lock_label.clicked.connect(self._lock_label)
-        self.undo.clicked.connect(session.corrections.undo)
-        self.redo.clicked.connect(session.corrections.redo)
-        self.unlock.clicked.connect(self._unlock)
+        corrections = session.corrections
+        self.canvas = push_button(
+            "Paint first", "Make the label layer now, to paint seeds before the first run", self.canvas_wanted.emit
+        )
+        self.lock_painted = push_button(
+            "Lock painted", "Hold every site painted so far where it is (Ctrl+Alt+L)", corrections.lock_painted
+        )
+        self.lock_label = push_button(
+            "Lock label", "Hold the whole region of the layer's selected label", self._lock_label
+        )
+        self.undo = push_button("Undo", "Take the last correction back (Ctrl+Z on the layer)", corrections.undo)
+        self.redo = push_button("Redo", "Make it again (Ctrl+Shift+Z on the layer)", corrections.redo)
+        self.unlock = push_button("Unlock", "Let the chosen locks go; all, if none is chosen", self._unlock)
         self.locks = QListWidget()
         self.locks.setMaximumHeight(84)
         self.locks.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
@@ -91,7 +93,7 @@ class SeedsSection(Section):
             self.session.corrections.unlock(number)
 
     def refresh(self) -> None:
-        """List the locks of the part on the screen."""
+        """List the locks of the array on the screen."""
         frame = self.session.frame
         rows: list[tuple[int, int]] = []
         strokes = 0
@@ -105,12 +107,12 @@ class SeedsSection(Section):
             self.locks.addItems([f"label {number}: {_sites(count)}" for number, count in rows])
             self.locks.setVisible(bool(rows))
         locked = sum(count for _, count in rows)
-        told = [f"{strokes} correction{'s' * (strokes != 1)}"] if strokes else []
-        told += [f"{_sites(locked)} locked"] if locked else []
+        facts = [f"{strokes} correction{'s' * (strokes != 1)}"] if strokes else []
+        facts += [f"{_sites(locked)} locked"] if locked else []
         seeds = self.seeds.value()
-        told += [f"seeds from {seeds.name}"] if seeds is not None else []
-        self.set_summary(", ".join(told) or "paint to correct")
-        alive = self.session.part is not None
+        facts += [f"seeds from {seeds.name}"] if seeds is not None else []
+        self.set_summary(", ".join(facts) or "paint to correct")
+        alive = self.session.array_run is not None
         for button in (self.lock_painted, self.lock_label, self.undo, self.redo):
             button.setEnabled(alive)
         self.unlock.setEnabled(bool(rows))
@@ -119,9 +121,3 @@ class SeedsSection(Section):
 
 def _sites(count: int) -> str:
     return f"{count:,} site{'s' * (count != 1)}"
-
-
-def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    return button

@@ -20,10 +20,11 @@ from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.pixel_kernels import paint_into
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture
 
-Labels = Any
+# A label image of 16 bits: an array, or a LazyPicture, which reads like one.
+LabelPicture = Any
 
 
-class Part:
+class ArrayRun:
     """A chain with what its pictures need.
 
     Attributes
@@ -31,7 +32,7 @@ class Part:
     live : the chain.
     image, axes : the array that is segmented, in memory or lazy, and the letters of its axes.
     means : (n, channels) mean values of its sites.
-    obeyed, asked : number of the user's orders that have been carried out, and that have been given.
+    submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
     rate : sweeps a second in the last run.
     verdict : what was last said about the agreement of its chains; `n_regions` how many regions there were.
     given : arrays of the user's own that went into it, by name, for the provenance.
@@ -50,7 +51,7 @@ class Part:
         self.live, self.image, self.axes, self.means = live, image, axes, means
         self.channel_names, self.pixel_size = channel_names, pixel_size
         self.given = given or {}
-        self.obeyed = self.asked = 0
+        self.submitted = self.obeyed = 0
         self.rate = 0.0
         self.verdict = ""
         self.n_regions = 0
@@ -62,7 +63,7 @@ class Part:
     def faces(self) -> Faces:
         return site_faces(self.live.problem)
 
-    def paint(self, numbers: NDArray[np.integer]) -> Labels:
+    def paint(self, numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
         return self._painted(_wrapped(numbers))
 
@@ -75,7 +76,7 @@ class Part:
         paint_into(self.sites.reshape(-1), values, image.reshape(-1))
         return image
 
-    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> Labels:
+    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of the locked sites alone."""
         return self.paint(np.where(locks, numbers, 0))
 
@@ -96,7 +97,7 @@ class Part:
             return None
         return self._painted(site_entropy(self.live.problem, together).astype(np.float32))
 
-    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> Labels:
+    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> LabelPicture:
         """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
 
         At the end of a run it is, without a detail, what ``gsw.segment`` returns.
@@ -137,15 +138,15 @@ class Part:
     def provenance(self) -> dict[str, Any]:
         """What made the labels: settings, seed, hashes, and every correction."""
         live = self.live
-        made = provenance(self.image, live.summary, live.seed, self.given)
-        return made | ({"corrections": list(live.changes)} if live.changes else {})
+        record = provenance(self.image, live.summary, live.seed, self.given)
+        return record | ({"corrections": list(live.changes)} if live.changes else {})
 
     def result(self) -> Result:
         """The same record that ``gsw.segment`` returns."""
         return result(self.live.summary, self.provenance())
 
 
-def count_numbers(labels: Labels) -> int:
+def count_numbers(labels: LabelPicture) -> int:
     """How many different numbers other than 0 a label image has."""
     return labels.count() if isinstance(labels, LazyPicture) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 

@@ -4,55 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.sites.strokes import touched_sites
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.source import Position
-from napari_gsw.widgets.session.plan import Plan
+from napari_gsw.widgets.session.canvas import Canvas
+from napari_gsw.widgets.session.orders import Orders
+from napari_gsw.widgets.session.run import Order
 
-if TYPE_CHECKING:
-    from napari_gsw.widgets.session.session import Session
 
+class Corrections(QObject):  # type: ignore[misc]
+    """Corrections of the segmentation that the orders work on.
 
-class Corrections:
-    """Corrections of one session.
+    Signals
+    -------
+    changed : a correction is on the screen, and on its way to the chain.
+    detached : the label layer was given other data, and is no longer ours.
 
     Attributes
     ----------
     lock_strokes : whether every stroke is locked at once.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    changed = Signal()
+    detached = Signal()
+
+    def __init__(self, orders: Orders, canvas: Canvas, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.orders, self.canvas = orders, canvas
         self.lock_strokes = bool(preference("lock_painted"))
-        self._brush: Brush | None = None
         # Where the corrections were made, in the order in which they can be undone and done again.
         self._undoable: list[Position] = []
         self._redoable: list[Position] = []
+        canvas.labels_added.connect(self.attach_brush)
 
     # ---- what the user asks for
-
-    def open_canvas(self, plan: Plan) -> None:
-        """An empty label layer to paint on before the first run."""
-        if plan.source.large:
-            self.session.say("an image this large cannot be painted on; give seeds as a Labels layer")
-            return
-        seg = self.session.segmentation
-        if seg is None or seg.plan.source.key != plan.source.key:
-            seg = self.session.fresh(plan)
-        if seg.layers.labels is None:
-            position = plan.source.positions[0]
-            seg.layers.show_labels(position, np.zeros(plan.source.space, np.uint16))
-            self.hold()
-        assert seg.layers.labels is not None
-        self.session.viewer.layers.selection.active = seg.layers.labels
-        seg.layers.labels.mode = "paint"
 
     def undo(self) -> None:
         """Undo the last correction, through the chain."""
@@ -61,86 +53,99 @@ class Corrections:
     def redo(self) -> None:
         self._revise(self._redoable, self._undoable, LiveChain.redo)
 
-    def _revise(self, here: list[Position], there: list[Position], what: Callable[[LiveChain], object]) -> None:
+    def _revise(self, here: list[Position], there: list[Position], order: Order) -> None:
         if here:
             there.append(here.pop())
-            self.session.live_again()
-            self.session.order(there[-1], what)
+            self.canvas.live_again()
+            self.orders.submit(there[-1], order)
 
     def lock_painted(self) -> None:
         """Lock every site that was painted and is not locked yet."""
-        self._each(lambda live: live.lock(np.flatnonzero(live.painted & ~live.locks)))
+        self._correct(lambda live: live.lock(np.flatnonzero(live.painted & ~live.locks)))
 
     def lock_label(self, number: int) -> None:
         """Lock a region as it is."""
-        self._each(lambda live: live.lock(np.flatnonzero((live.numbers == number) & ~live.locks)))
+        self._correct(lambda live: live.lock(np.flatnonzero((live.numbers == number) & ~live.locks)))
 
     def unlock(self, number: int | None = None) -> None:
         """Unlock the sites of a number, or all."""
-        self._each(lambda live: live.unlock(np.flatnonzero(live.locks if number is None else live.numbers == number)))
+        self._correct(
+            lambda live: live.unlock(np.flatnonzero(live.locks if number is None else live.numbers == number))
+        )
 
-    def _each(self, what: Callable[[LiveChain], None]) -> None:
-        position = self.session.position
+    def go_on_from_view(self) -> None:
+        """Continue the chain from the state that is being looked at."""
+        numbers = self.canvas.viewed
+        if numbers is not None:
+            self.canvas.look_ahead()
+            self._correct(lambda live: live.go_back(numbers))
+            self.changed.emit()
+
+    def _correct(self, order: Callable[[LiveChain], None]) -> None:
+        position = self.canvas.position
         if position is not None:
-            self.note(position)
-            self.session.order(position, what)
+            self.push_undo(position)
+            self.orders.submit(position, order)
 
-    def note(self, position: Position) -> None:
+    def push_undo(self, position: Position) -> None:
+        """A correction at a position can be undone from now on, and nothing be done again."""
         self._undoable.append(position)
+        self._redoable.clear()
+
+    def forget(self) -> None:
+        """Nothing is left to undo."""
+        self._undoable.clear()
         self._redoable.clear()
 
     # ---- the brush
 
-    @property
-    def busy(self) -> bool:
-        """Whether a stroke is under way, which nothing may overwrite."""
-        return self._brush is not None and self._brush.busy
-
-    def hold(self) -> None:
-        seg = self.session.segmentation
+    def attach_brush(self) -> None:
+        """Watch the label layer for paint."""
+        seg = self.orders.segmentation
         assert seg is not None
         assert seg.layers.labels is not None
-        self.release()
+        self.detach_brush()
         if seg.layers.labels.multiscale:  # napari does not let anybody paint on a pyramid
             return
-        self._brush = Brush(seg.layers.labels, self._painted, self._replaced, self.undo, self.redo)
+        self.canvas.brush = Brush(seg.layers.labels, self._painted, self._replaced, self.undo, self.redo)
 
-    def release(self) -> None:
-        if self._brush is not None:
-            self._brush.let_go()
-            self._brush = None
+    def detach_brush(self) -> None:
+        """Give the label layer back to napari."""
+        if self.canvas.brush is not None:
+            self.canvas.brush.detach()
+            self.canvas.brush = None
 
     def _painted(self, path: NDArray[np.float64]) -> None:
         """A stroke is done: find out which sites it means and hand them to the chain."""
-        seg = self.session.segmentation
+        seg = self.orders.segmentation
         if seg is None or seg.layers.labels is None:
             return
         source = seg.plan.source
         for position, written in list(seg.written.items()):
-            part = seg.parts.get(position)
-            if part is None:
+            array_run = seg.array_runs.get(position)
+            if array_run is None:
                 continue
             here = seg.layers.labels.data[source.index(position)]
             along = source.path_at(path, position)
-            sites, numbers = touched_sites(part.live.problem.site_image, written, here, along)
+            sites, numbers = touched_sites(array_run.live.problem.site_image, written, here, along)
             if not sites.size:
                 if not np.array_equal(here, written):  # paint where there is no site
-                    self.session.write(position, part, written)
+                    self.canvas.write(position, written)
                 continue
-            self.session.look_ahead()
-            self.note(position)
+            self.canvas.look_ahead()
+            self.push_undo(position)
             lock = self.lock_strokes
-            self.session.order(position, partial(LiveChain.paint, sites=sites, number=numbers, lock=lock))
+            self.orders.submit(position, partial(LiveChain.paint, sites=sites, number=numbers, lock=lock))
             # The stroke snaps to its sites at once; the chain confirms it with its next frame.
-            values = np.zeros(len(part.means), np.int64)
+            values = np.zeros(len(array_run.means), np.int64)
             values[sites] = numbers
-            over = part.paint(values)
-            self.session.write(position, part, np.where(over > 0, over, written))
-            self.session.framed.emit()
+            stroke = np.asarray(array_run.paint(values))
+            self.canvas.write(position, np.where(stroke > 0, stroke, written))
+            self.changed.emit()
 
     def _replaced(self) -> None:
         """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
-        seg = self.session.segmentation
+        seg = self.orders.segmentation
         if seg is None or seg.layers.labels is None:
             return
         data = seg.layers.labels.data
@@ -148,12 +153,4 @@ class Corrections:
         if same and data.flags.writeable:
             self._painted(np.empty((0, data.ndim)))
         else:
-            self.session.drop()
-            self.session.say("the label layer was given other data, so the run has let it go")
-            if self.session.run is None:
-                self.session.rest()
-
-    def forget(self) -> None:
-        """Nothing is left to undo."""
-        self._undoable.clear()
-        self._redoable.clear()
+            self.detached.emit()

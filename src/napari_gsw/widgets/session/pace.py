@@ -15,7 +15,7 @@ QUICK_SWEEP = 0.01
 class Pace:
     """Decides when the next picture is due, from how long the last one took to reach the screen.
 
-    Qt does not tell when a picture has been painted; but while it paints, it does not come back to us. So the time from
+    Qt does not say when a picture has been painted; but while it paints, it does not come back to us. So the time from
     a picture to the next look, beyond the usual time between two looks, is what painting has cost.
 
     Parameters

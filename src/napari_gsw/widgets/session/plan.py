@@ -1,4 +1,4 @@
-"""What a run is asked to do, and what has come of it so far: one image, its parts and its layers."""
+"""What a run is asked to do, and what has come of it so far: one image, the runs of its arrays and its layers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.strokes import touched_sites
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.layers.source import Position, Source
-from napari_gsw.widgets.session.array_run import Part
+from napari_gsw.widgets.session.array_run import ArrayRun
 
-Report = Callable[[Stage], None]
+StageReport = Callable[[Stage], None]
+ArrayRunMaker = Callable[[StageReport], ArrayRun]
+# What there is to do at one position: a chain that goes on, or one that has to be made first.
+ArrayJob = tuple[Position, ArrayRun | ArrayRunMaker]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,33 +80,33 @@ class Segmentation:
     Attributes
     ----------
     plan : that of the last run.
-    parts : the chains, by position.
+    array_runs : the chains, by position.
     written : what was last written to the label layer at a position; the difference to what is there is paint.
     """
 
     plan: Plan
     layers: ResultLayers
-    parts: dict[Position, Part] = field(default_factory=dict)
+    array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
     written: dict[Position, Any] = field(default_factory=dict)
 
-    def jobs(self, plan: Plan) -> list[tuple[Position, Part | Callable[[Report], Part]]]:
-        """What there is to do for a plan: chains that go on, and parts that have to be made (again)."""
+    def jobs(self, plan: Plan) -> list[ArrayJob]:
+        """What there is to do for a plan: chains that go on, and those that have to be made (again)."""
         afresh = plan.seed != self.plan.seed
-        made: list[tuple[Position, Part | Callable[[Report], Part]]] = []
+        jobs: list[ArrayJob] = []
         for position in plan.source.positions:
-            part = None if afresh else self.parts.get(position)
-            if part is not None and plan.same_problem(self.plan) and _tuned(part.live, plan.settings):
-                made.append((position, part))
+            array_run = None if afresh else self.array_runs.get(position)
+            if array_run is not None and plan.same_problem(self.plan) and _tuned(array_run.live, plan.settings):
+                jobs.append((position, array_run))
             else:
-                made.append((position, self._maker(plan, position, part, plan.same_sites(self.plan))))
+                jobs.append((position, self._maker(plan, position, array_run, plan.same_sites(self.plan))))
         self.plan = plan
-        return made
+        return jobs
 
-    def _maker(self, plan: Plan, position: Position, before: Part | None, same_sites: bool) -> Callable[[Report], Part]:
+    def _maker(self, plan: Plan, position: Position, before: ArrayRun | None, same_sites: bool) -> ArrayRunMaker:
         paint = self._paint_at(position) if before is None else None
 
-        def make(report: Report) -> Part:
-            return make_part(plan, position, report, before, same_sites, paint)
+        def make(report: StageReport) -> ArrayRun:
+            return make_array_run(plan, position, report, before, same_sites, paint)
 
         return make
 
@@ -129,14 +132,14 @@ def _tuned(live: LiveChain, settings: Settings) -> bool:
     return True
 
 
-def make_part(
+def make_array_run(
     plan: Plan,
     position: Position,
-    report: Report,
-    before: Part | None,
+    report: StageReport,
+    before: ArrayRun | None,
     same_sites: bool,
     paint: NDArray[np.uint16] | None,
-) -> Part:
+) -> ArrayRun:
     """Prepare one array and start its chain, as ``gsw.segment`` does; then bring over what the user has done."""
     source = plan.source
     image, mask = source.image(position), source.mask_at(position)
@@ -164,7 +167,7 @@ def make_part(
         means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
     else:
         means = site_means(image, plan.settings.axes, problem.site_image)
-    return Part(live, image, plan.settings.axes, means, names, source.pixel_size, given)
+    return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given)
 
 
 def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:

@@ -1,6 +1,6 @@
 """One run in a thread. This file alone knows threads.
 
-The worker never hands frames over one by one: it leaves the newest one of each part in a slot, and whoever watches
+The worker never hands frames over one by one: it leaves the newest one of each array in a slot, and whoever watches
 takes it from there when it has time. So a slow screen never makes the chain wait, nor the other way round. What a
 person does meanwhile goes into a queue; the worker obeys it, in order, before the next sweep.
 """
@@ -28,32 +28,32 @@ from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.layers.source import Position
-from napari_gsw.widgets.session.array_run import Labels, Part, count_numbers
+from napari_gsw.widgets.session.array_run import ArrayRun, LabelPicture, count_numbers
+from napari_gsw.widgets.session.plan import ArrayJob, ArrayRunMaker
 
 # How long a held chain sleeps before it looks for something to do, in seconds.
 NAP = 0.05
 # How often the slower pictures are made anew while the chain runs, in seconds, and how many times longer than they
 # take the chain is left alone afterwards.
-UNCERTAINTY_EVERY, TABLE_EVERY, PATIENCE = 0.5, 1.0, 40.0
+UNCERTAINTY_EVERY, TABLE_EVERY, REST = 0.5, 1.0, 40.0
 
 # How far the threads that sweep step back; see nice(2).
 NICE = 10
 
-Maker = Callable[[Callable[[Stage], None]], Part]
 Order = Callable[[LiveChain], object]
 
 
-class Stopped(Exception):
+class PreparationStopped(Exception):
     """The user does not want to wait for the preparation any longer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What there is to see of one part.
+    """What there is to see of one array.
 
     Attributes
     ----------
-    obeyed : number of orders that have been carried out on the part.
+    obeyed : number of orders that have been carried out on its chain.
     labels : label image with numbers that stay with their regions.
     numbers : (n,) the same for the sites.
     traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
@@ -66,12 +66,12 @@ class Frame:
     rate : sweeps a second so far.
     """
 
-    part: Part
+    array_run: ArrayRun
     obeyed: int
     sweep: int
     target: int
     show: Show
-    labels: Labels
+    labels: LabelPicture
     numbers: NDArray[np.int64]
     locks: NDArray[np.bool_]
     n_clusters: int
@@ -91,48 +91,62 @@ class Frame:
     provenance: dict[str, Any] | None = None
 
 
-class Run:
-    """A run over one or several parts in the background.
+@dataclass(frozen=True)
+class View:
+    """What a frame has to show.
 
     Attributes
     ----------
+    show : the current or another state.
+    wanted : which of "boundary", "entropy", "regions" are on the screen.
+    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
+    """
+
+    show: Show = "current"
+    wanted: frozenset[str] = frozenset()
+    detail: float | None = None
+
+
+class Run:
+    """A run over one or several arrays in the background.
+
+    Attributes
+    ----------
+    errand : whether it only carries out orders, because no other run is on that could.
     stage : what it is doing now, one of the stages of the preparation, "compiling" or "sampling".
-    place : index of the part it is at.
-    newest : the newest frame of each part, by position.
+    place : index of the array it is at.
+    array_runs : the chains that there are, by position.
+    newest : the newest frame of each array, by position.
     notices : sentences for the user: orders that could not be carried out.
     failure : what has ended the run before its time, or None.
-    hungry : whether a frame is wanted: making one that nobody looks at would only cost time.
-    show, wanted : what to draw: the current or another state; which of "boundary", "entropy", "regions" are visible.
-    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
+    frame_wanted : whether somebody waits for a frame: making one that nobody looks at would only cost time.
+    view : what its frames show.
     worker : napari's worker, with its signals.
     """
 
-    def __init__(
-        self, jobs: Sequence[tuple[Position, Part | Maker]], sweeps: int, show: Show = "current", hold: bool = False
-    ) -> None:
+    def __init__(self, jobs: Sequence[ArrayJob], sweeps: int, errand: bool = False) -> None:
         self.jobs = list(jobs)
         self.sweeps = sweeps
-        self.show: Show = show
-        self.wanted: frozenset[str] = frozenset()
-        self.detail: float | None = None
-        self.hungry = True
+        self.view = View()
+        self.errand = errand
+        self.frame_wanted = True
         self.stage = Stage("preparing")
         self.place = 0
-        self.parts: dict[Position, Part] = {p: job for p, job in self.jobs if isinstance(job, Part)}
+        self.array_runs: dict[Position, ArrayRun] = {p: job for p, job in self.jobs if isinstance(job, ArrayRun)}
         self.newest: dict[Position, Frame] = {}
         self.notices: deque[str] = deque()
         self.failure: Exception | None = None
         self.stopping = False
         self._orders: deque[tuple[Position, Order]] = deque()
         self._go = threading.Event()
+        self._go.set()
         self._wake = threading.Event()
         self._steps = 0
-        if not hold:
-            self._go.set()
         self._spent, self._timed = 0.0, 0
         self._stale = False
-        self._tables: dict[Position, float] = {}
-        self._clouds: dict[Position, float] = {}
+        # When the slower pictures of an array are due again.
+        self._tables_due: dict[Position, float] = {}
+        self._pictures_due: dict[Position, float] = {}
         self.worker = create_worker(self._guarded, _start_thread=False)
 
     # ---- called from the GUI thread
@@ -159,8 +173,8 @@ class Run:
         self._go.set()
         self._wake.set()
 
-    def ask(self, position: Position, order: Order) -> None:
-        """Do something to the chain of a part before its next sweep."""
+    def submit(self, position: Position, order: Order) -> None:
+        """Do something to the chain of an array before its next sweep."""
         self._orders.append((position, order))
         self._wake.set()
 
@@ -170,7 +184,7 @@ class Run:
         while self.worker.is_running and time.monotonic() < end:
             time.sleep(0.005)
 
-    def left(self) -> list[tuple[Position, Order]]:
+    def late_orders(self) -> list[tuple[Position, Order]]:
         """Orders that came too late for this run."""
         orders = list(self._orders)
         self._orders.clear()
@@ -179,7 +193,7 @@ class Run:
     def release(self) -> None:
         """Let the arrays go: napari keeps every worker as long as its window."""
         self.jobs.clear()
-        self.parts.clear()
+        self.array_runs.clear()
         self.newest.clear()
 
     # ---- in the worker's thread
@@ -190,7 +204,7 @@ class Run:
         with ThreadPoolExecutor(cores(), "gsw", step_back) as self._threads:
             try:
                 yield from self._work()
-            except Stopped:
+            except PreparationStopped:
                 pass
             except Exception as reason:
                 self.failure = reason
@@ -198,40 +212,17 @@ class Run:
     def _work(self) -> Iterator[None]:
         for place, (position, job) in enumerate(self.jobs):
             self.place = place
-            part = self.parts.get(position) or self._made(position, job)
+            array_run = self.array_runs.get(position) or self._prepared(position, job)
             yield
-            live = part.live
+            live = array_run.live
             live.ensemble.executor = self._threads
             live.target = live.sweep + self.sweeps
             self.stage = Stage("sampling" if is_compiled(kernels.advance) else "compiling")
             self._publish(position)
-            while True:
-                self._obey()
-                if self.stopping or live.sweep >= live.target:
-                    break
-                if self.held and not self._steps:
-                    if self._stale:  # what it came to rest at is worth a look
-                        self._publish(position)
-                    self._wake.wait(NAP)
-                    self._wake.clear()
-                    yield
-                    continue
-                most = None
-                if self.held:
-                    self._steps -= 1
-                    most = 1
-                first, began = live.sweep, time.perf_counter()
-                live.advance(most)
-                if self.stage.name == "sampling":  # the first step may have compiled
-                    self._spent += time.perf_counter() - began
-                    self._timed += live.sweep - first
-                self.stage, self._stale = Stage("sampling"), True
-                if self.hungry:
-                    self._publish(position)
-                yield
+            yield from self._sweep(position, live)
             if self.sweeps and place and not self.stopping:
-                before = self.jobs[place - 1][0]
-                part.live.rename(self.parts[before].paint(self.parts[before].live.shown("best")))
+                before = self.array_runs[self.jobs[place - 1][0]]
+                live.rename(before.paint(before.live.shown("best")))
             live.ensemble.executor = None
             self._publish(position, last=True)
             if self.stopping:
@@ -239,67 +230,94 @@ class Run:
         self._obey()
         yield
 
-    def _made(self, position: Position, job: Part | Maker) -> Part:
-        assert not isinstance(job, Part)
+    def _sweep(self, position: Position, live: LiveChain) -> Iterator[None]:
+        """Advance a chain to its target, and do meanwhile what the user asks for."""
+        while True:
+            self._obey()
+            if self.stopping or live.sweep >= live.target:
+                return
+            if self.held and not self._steps:
+                if self._stale:  # what it came to rest at is worth a look
+                    self._publish(position)
+                self._wake.wait(NAP)
+                self._wake.clear()
+                yield
+                continue
+            most = None
+            if self.held:
+                self._steps -= 1
+                most = 1
+            first, began = live.sweep, time.perf_counter()
+            live.advance(most)
+            if self.stage.name == "sampling":  # the first step may have compiled
+                self._spent += time.perf_counter() - began
+                self._timed += live.sweep - first
+            self.stage, self._stale = Stage("sampling"), True
+            if self.frame_wanted:
+                self._publish(position)
+            yield
+
+    def _prepared(self, position: Position, job: ArrayRun | ArrayRunMaker) -> ArrayRun:
+        assert not isinstance(job, ArrayRun)
 
         def report(stage: Stage) -> None:
             if self.stopping:
-                raise Stopped
+                raise PreparationStopped
             self.stage = stage
 
-        part = self.parts[position] = job(report)
-        return part
+        array_run = self.array_runs[position] = job(report)
+        return array_run
 
     def _obey(self) -> None:
         """Carry out what the user has asked for; what cannot be done is said and changes nothing."""
         changed: list[Position] = []
         while self._orders:
             position, order = self._orders.popleft()
-            part = self.parts[position]
+            array_run = self.array_runs[position]
             try:
-                order(part.live)
+                order(array_run.live)
             except InputError as reason:
                 self.notices.append(str(reason))
-            finally:  # also if it ends the run: a part that waits for an order is never drawn again
-                part.obeyed += 1
+            finally:  # also if it ends the run: an array that waits for an order is never drawn again
+                array_run.obeyed += 1
             changed.append(position)
         for position in dict.fromkeys(changed):
             self._publish(position, last=True)
 
     def _publish(self, position: Position, last: bool = False) -> None:
-        """Leave a frame of a part in its slot."""
-        part = self.parts[position]
-        self.hungry = self._stale = False
+        """Leave a frame of an array in its slot."""
+        array_run, view = self.array_runs[position], self.view
+        self.frame_wanted = self._stale = False
         if self._spent:
-            part.rate = self._timed / self._spent
-        live, now = part.live, time.monotonic()
+            array_run.rate = self._timed / self._spent
+        live, now = array_run.live, time.monotonic()
         snapshot = live.snapshot
-        numbers = live.shown(self.show)
+        numbers = live.shown(view.show)
         boundary = entropy = regions = table = None
-        if self.wanted and (last or now > self._clouds.get(position, 0.0)):
-            boundary = part.boundary(snapshot.together) if "boundary" in self.wanted else None
-            entropy = part.entropy(snapshot.together) if "entropy" in self.wanted else None
-            if "regions" in self.wanted:
-                regions = part.regions(numbers, self.detail, last)
-                part.n_regions = count_numbers(regions)
-            self._clouds[position] = _next(now, UNCERTAINTY_EVERY)
-        if last or now > self._tables.get(position, 0.0):
-            table = part.table(numbers, snapshot.together)
-            part.verdict = live.summary.diagnosis.sentence
-            self._tables[position] = _next(now, TABLE_EVERY)
+        if view.wanted and (last or now > self._pictures_due.get(position, 0.0)):
+            boundary = array_run.boundary(snapshot.together) if "boundary" in view.wanted else None
+            entropy = array_run.entropy(snapshot.together) if "entropy" in view.wanted else None
+            if "regions" in view.wanted:
+                regions = array_run.regions(numbers, view.detail, last)
+                array_run.n_regions = count_numbers(regions)
+            self._pictures_due[position] = _next(now, UNCERTAINTY_EVERY)
+        if last or now > self._tables_due.get(position, 0.0):
+            table = array_run.table(numbers, snapshot.together)
+            array_run.verdict = live.summary.diagnosis.sentence
+            self._tables_due[position] = _next(now, TABLE_EVERY)
         before = self.newest.get(position)
-        if before is not None and before.part is part:  # a picture that nobody has taken yet is not lost
+        if before is not None and before.array_run is array_run:  # a picture that nobody has taken yet is not lost
             boundary = before.boundary if boundary is None else boundary
             entropy = before.entropy if entropy is None else entropy
             regions = before.regions if regions is None else regions
             table = before.table if table is None else table
         self.newest[position] = Frame(
-            part=part,
-            obeyed=part.obeyed,
+            array_run=array_run,
+            obeyed=array_run.obeyed,
             sweep=live.sweep,
             target=live.target,
-            show=self.show,
-            labels=part.paint(numbers),
+            show=view.show,
+            labels=array_run.paint(numbers),
             numbers=numbers,
             locks=live.locks,
             n_clusters=int(np.count_nonzero(np.bincount(numbers))),
@@ -307,16 +325,16 @@ class Run:
             best_sweep=snapshot.best.sweep,
             traces=live.traces,
             marks=tuple(live.marks),
-            rate=part.rate,
+            rate=array_run.rate,
             boundary=boundary,
             entropy=entropy,
             regions=regions,
-            n_regions=0 if regions is None else part.n_regions,
-            kind="object" if live.settings.view == "objects" and self.detail is None else "region",
-            verdict=part.verdict,
+            n_regions=0 if regions is None else array_run.n_regions,
+            kind="object" if live.settings.view == "objects" and view.detail is None else "region",
+            verdict=array_run.verdict,
             known=live.summary.known,
             table=table,
-            provenance=part.provenance() if last else None,
+            provenance=array_run.provenance() if last else None,
         )
 
 
@@ -329,4 +347,4 @@ def step_back() -> None:
 def _next(began: float, every: float) -> float:
     """When to do again what has just been done, so that it never takes more than a small share of the time."""
     now = time.monotonic()
-    return now + max(every, PATIENCE * (now - began))
+    return now + max(every, REST * (now - began))

@@ -41,8 +41,8 @@ class SitePainter:
     @staticmethod
     def boxes_of(sites: NDArray[np.integer]) -> dict[int, Box]:
         """The bounding box of every site, by number."""
-        found = ndimage.find_objects(sites)
-        return {number: box for number, box in enumerate(found, 1) if box is not None}
+        boxes = ndimage.find_objects(sites)
+        return {number: box for number, box in enumerate(boxes, 1) if box is not None}
 
     def _painted(self, path: NDArray[np.float64]) -> None:
         data = self.layer.data
@@ -101,8 +101,8 @@ class SitePainter:
             self._done.append((box, before, after))
             self._put(box, after)
 
-    def let_go(self) -> None:
-        self._brush.let_go()
+    def detach(self) -> None:
+        self._brush.detach()
 
 
 def _around(points: NDArray[np.integer]) -> Box:

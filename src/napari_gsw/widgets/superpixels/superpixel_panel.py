@@ -11,57 +11,70 @@ from magicgui.widgets import CheckBox, ComboBox, Container, Label, PushButton, c
 from napari.layers import Image, Labels, Layer
 from napari.qt.threading import create_worker
 from numpy.typing import NDArray
-from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QVBoxLayout
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import Picture, picture
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.superpixels import superpixels
-from napari_gsw.widgets.kit.failure import Failure, sentence, tell
-from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.docked import Docked
+from napari_gsw.widgets.kit.failure import WorkerFailure, report_failure, sentence
 from napari_gsw.widgets.kit.setting_control import spoken, title
-from napari_gsw.widgets.layers.kinds import MARK, bare, is_image, is_region
+from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_region, mark
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
 from napari_gsw.widgets.superpixels.site_painter import SitePainter
 
 EVERYWHERE = "everywhere"
-KNOBS = ("superpixels", "site_size", "compactness", "smoothing")
+SHOWN_SETTINGS = ("superpixels", "site_size", "compactness", "smoothing")
 # How long the user has to be still before a preview is made, in milliseconds.
-PATIENCE = 300
+STILL = 300
 # What the worker brings: the source, its sites, the number of borders, and the sites' boxes.
 Cut = tuple[Source, NDArray[np.int32], int, dict[int, tuple[slice, ...]]]
 
 
-class Watcher(QObject):  # type: ignore[misc]
-    """Closing a dock takes the widget out of it without closing the widget."""
-
-    def __init__(self, panel: SuperpixelPanel) -> None:
-        super().__init__(panel.native)
-        self._panel = panel
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        gone = event.type() == QEvent.Type.ParentChange and watched.parent() is None
-        if gone or event.type() == QEvent.Type.Close:
-            self._panel.shut_down()
-        return False
-
-
-class SuperpixelPanel(Container):  # type: ignore[misc]
+class SuperpixelPanel(Docked):
     """Makes a Labels layer of superpixels where the image is; painting on it merges and splits them."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
+        super().__init__()
         self.viewer = viewer = bare(napari_viewer)
-        start, all_knobs = Settings(), declarations()
+        self._build()
+        self.worker: Any = None
+        self.layer: Labels | None = None
+        self.painter: SitePainter | None = None
+        self._of: Image | None = None
+        self._cancelled = False
+        self._again = False
+        self._counts = 0
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(STILL)
+        self._timer.timeout.connect(self.make)
+        layers = viewer.layers.events
+        for signal in (layers.inserted, layers.removed, layers.renamed):
+            self.link.connect(signal, self._layers_changed)
+        self.link.at_end(self._end)
+        self.link.stop_at_end(self._timer)
+        for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview):
+            widget.changed.connect(self._touched)
+        self.make_button.changed.connect(self._pressed)
+        self._layers_changed()
+
+    # ---- the form
+
+    def _build(self) -> None:
+        start, declared = Settings(), declarations()
         self.image = ComboBox(choices=self._images, label="Image", tooltip="The image layer to cut into superpixels")
         self.region = ComboBox(
             choices=self._regions, label="Where", tooltip="Everywhere, or inside a Shapes or Labels layer"
         )
         self.settings_widgets = {
             name: create_widget(
-                getattr(start, name), name=name, label=title(name, all_knobs[name]), options=_options(name)
+                getattr(start, name), name=name, label=title(name, declared[name]), options=_options(name)
             )
-            for name in KNOBS
+            for name in SHOWN_SETTINGS
         }
         self.preview = CheckBox(
             value=False, label="", text="Live preview", tooltip="Make them again whenever something changes"
@@ -72,36 +85,15 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
             value="Paint on the layer to mend it: a site's own label over its\nneighbours merges them, a new label "
             "(key M) splits,\nthe eraser takes pixels out.",
         )
-        super().__init__(
+        self.form = Container(
             widgets=[
                 self.image, self.region, *self.settings_widgets.values(), self.preview, self.count, self.make_button,
                 self.hint,
             ]
         )  # fmt: skip
-        self.worker: Any = None
-        self.layer: Labels | None = None
-        self.painter: SitePainter | None = None
-        self._of: Image | None = None
-        self._cancelled = False
-        self._again = False
-        self._counts = 0
-        self._timer = QTimer(self.native)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(PATIENCE)
-        self._timer.timeout.connect(self.make)
-        self.link = Link()
-        self.link.connect(viewer.layers.events.inserted, self._layers_changed)
-        self.link.connect(viewer.layers.events.removed, self._layers_changed)
-        self.link.at_end(self._end)
-        self.native.destroyed.connect(self.link.cut)
-        for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview):
-            widget.changed.connect(self._touched)
-        self.make_button.changed.connect(self._pressed)
-        self._watcher = Watcher(self)
-        self.native.installEventFilter(self._watcher)
-        self._layers_changed()
-
-    # ---- the form
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.form.native)
 
     def _images(self, _: Any) -> list[tuple[str, Layer]]:
         return [(x.name, x) for x in reversed(self.viewer.layers) if is_image(x)]
@@ -119,11 +111,11 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
             raise InputError("Open an image to cut into superpixels")
         axis = guess_channel_axis(layer)
         region = None if self.region.value == EVERYWHERE else self.region.value
-        made = Source(
+        source = Source(
             layer, channel_axis=axis, depth=guess_depth(layer, axis), mask=region, **place_of(self.viewer, layer)
         )
-        made.check()
-        return made
+        source.check()
+        return source
 
     def _touched(self, _: Any = None) -> None:
         now = self.settings()
@@ -145,10 +137,10 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         self.image.reset_choices()
         self.region.reset_choices()
         if self.layer is not None and self.layer not in self.viewer.layers:
-            self._let_go()
+            self._drop_layer()
         if self._of is not None and self._of not in self.viewer.layers:
             self._cancelled = True
-            self._let_go()
+            self._drop_layer()
         self._touched()
 
     # ---- making
@@ -173,14 +165,14 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         self._of, self._cancelled, self._again = source.layer, False, False
         self.worker = create_worker(self._cut, source, settings, _start_thread=False)
         self.worker.yielded.connect(self._progressed)
-        self.worker.returned.connect(self._made)
+        self.worker.returned.connect(self._returned)
         self.worker.finished.connect(self._finished)
         self.make_button.text = "Cancel"
         self.count.value = "making them ..."
         self.worker.start()
 
-    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | Failure | None]:
-        """In the worker's thread: sites of every slice, numbered on, and what is to be told about them."""
+    def _cut(self, source: Source, settings: Settings) -> Generator[str, None, Cut | WorkerFailure | None]:
+        """In the worker's thread: sites of every slice, numbered on, and what there is to say about them."""
         try:
             positions = source.positions
             sites = np.zeros(source.label_shape, np.int32)
@@ -188,33 +180,33 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
             for i, position in enumerate(positions):
                 if self._cancelled:
                     return None
-                seen = picture(source.image(position), source.axes)
+                pixels = picture(source.image(position), source.axes)
                 yield f"making them ... {i + 1} of {len(positions)}" if len(positions) > 1 else "making them ..."
-                here = superpixels(seen, settings, source.mask_at(position))
-                borders += _borders(seen, here)
+                here = superpixels(pixels, settings, source.mask_at(position))
+                borders += _borders(pixels, here)
                 sites[source.index(position)] = np.where(here > 0, here + sites.max(), 0)
             return source, sites, borders, SitePainter.boxes_of(sites)
         except Exception as reason:
-            return Failure(reason)
+            return WorkerFailure(reason)
 
     def _progressed(self, text: str) -> None:
         self.count.value = text
 
-    def _made(self, made: Cut | Failure | None) -> None:
-        if isinstance(made, Failure):
-            self.count.value = sentence(made.reason)
-            tell(made.reason, "Superpixels")
+    def _returned(self, cut: Cut | WorkerFailure | None) -> None:
+        if isinstance(cut, WorkerFailure):
+            self.count.value = sentence(cut.reason)
+            report_failure(cut.reason, "Superpixels")
             return
-        if made is None or self._cancelled:
+        if cut is None or self._cancelled:
             return
-        source, sites, borders, boxes = made
+        source, sites, borders, boxes = cut
         if source.layer not in self.viewer.layers:
             return
         data = sites.astype(np.uint16) if sites.max() <= np.iinfo(np.uint16).max else sites
-        self._let_go(keep=True)
+        self._drop_painter()
         if (
             self.layer is not None
-            and self.layer.metadata.get(MARK) == str(source.layer.unique_id)
+            and self.layer.metadata.get(SUPERPIXELS_OF) == str(source.layer.unique_id)
             and _alike(self.layer, data)
         ):
             self.layer.data = data
@@ -222,14 +214,14 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
             self.layer = self.viewer.add_labels(
                 data,
                 name=f"{source.layer.name} [superpixels]",
-                metadata={MARK: str(source.layer.unique_id)},
+                metadata=mark("superpixels", {SUPERPIXELS_OF: str(source.layer.unique_id)}),
                 **source.geometry(),
             )
             self.layer.contour = 1
         self.painter = SitePainter(self.layer, source, boxes, self._mended)
-        self._tell(int(len(np.unique(sites)) - (sites.min() == 0)), borders)
+        self._show_count(int(len(np.unique(sites)) - (sites.min() == 0)), borders)
 
-    def _tell(self, count: int, borders: int) -> None:
+    def _show_count(self, count: int, borders: int) -> None:
         self.count.value = f"{count:,} sites, {borders:,} borders"
 
     def _mended(self) -> None:
@@ -249,12 +241,12 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
         self._counts += 1
         number = self._counts
 
-        def tell(found: tuple[int, int]) -> None:
-            if number == self._counts:  # a later stroke has its own count
-                self._tell(*found)
+        def show(counted: tuple[int, int]) -> None:
+            if number == self._counts and self.link.alive:  # a later stroke has its own count
+                self._show_count(*counted)
 
         worker = create_worker(count, _start_thread=False)
-        worker.returned.connect(tell)
+        worker.returned.connect(show)
         worker.start()
 
     def _finished(self) -> None:
@@ -267,24 +259,21 @@ class SuperpixelPanel(Container):  # type: ignore[misc]
 
     # ---- the end
 
-    def _let_go(self, keep: bool = False) -> None:
+    def _drop_painter(self) -> None:
         if self.painter is not None:
-            self.painter.let_go()
+            self.painter.detach()
             self.painter = None
-        if not keep:
-            self.layer = None
+
+    def _drop_layer(self) -> None:
+        """The layer of superpixels is the user's own from now on."""
+        self._drop_painter()
+        self.layer = None
 
     def _end(self) -> None:
         self._cancelled, self._again = True, False
         if self.worker is not None:
             self.worker.quit()
-        self._let_go()
-
-    def shut_down(self) -> None:
-        """End what is going on and let go of the viewer; more than once does no harm."""
-        if self.link.alive:
-            self._timer.stop()
-        self.link.cut()
+        self._drop_layer()
 
 
 def _options(name: str) -> dict[str, Any]:
@@ -296,10 +285,10 @@ def _options(name: str) -> dict[str, Any]:
     return options | {"min": setting.kind(low), "max": setting.kind(min(setting.high, 1_000_000))}
 
 
-def _borders(seen: Picture, sites: NDArray[np.int32]) -> int:
+def _borders(pixels: Picture, sites: NDArray[np.int32]) -> int:
     """Number of edges of the region graph."""
     compact = np.unique(sites, return_inverse=True)[1].reshape(sites.shape).astype(np.int32)
-    return len(region_graph(seen, compact + (0 if (sites == 0).any() else 1)).edges)
+    return len(region_graph(pixels, compact + (0 if (sites == 0).any() else 1)).edges)
 
 
 def _alike(layer: Labels, data: NDArray[Any]) -> bool:

@@ -1,0 +1,232 @@
+"""What is on the screen: the newest frames, or a moment of the past, written to the layers of a segmentation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import napari
+import numpy as np
+from napari.layers import Layer
+from numpy.typing import NDArray
+from qtpy.QtCore import QObject, Signal
+
+from napari_gsw.widgets.layers.brush import Brush
+from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
+from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.orders import Orders
+from napari_gsw.widgets.session.plan import Plan, Segmentation
+from napari_gsw.widgets.session.run import Frame
+
+
+class Canvas(QObject):  # type: ignore[misc]
+    """Draws the segmentation that the orders work on.
+
+    Signals
+    -------
+    changed : something else is looked at.
+    labels_added : the label layer has just been made.
+    layer_gone : name of a picture ("boundary", "entropy", "regions", "sites") whose layer the user has removed.
+
+    Attributes
+    ----------
+    frames : the newest frame at each position.
+    drawn : the frame that is on the screen at each position.
+    viewing, viewed : the sweep that the user looks back at, and its numbers; None if it is the present.
+    brush : what watches the label layer for paint, if anything does.
+    """
+
+    changed = Signal()
+    labels_added = Signal()
+    layer_gone = Signal(str)
+
+    def __init__(self, viewer: napari.Viewer, orders: Orders, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.viewer, self.orders = viewer, orders
+        self.frames: dict[Position, Frame] = {}
+        self.drawn: dict[Position, Frame] = {}
+        self.viewing: int | None = None
+        self.viewed: NDArray[np.int64] | None = None
+        self.brush: Brush | None = None
+        self._shown_tables: list[int] = []
+
+    # ---- where we are
+
+    @property
+    def busy(self) -> bool:
+        """Whether a stroke is under way, which nothing may overwrite."""
+        return self.brush is not None and self.brush.busy
+
+    @property
+    def position(self) -> Position | None:
+        """The array on the screen, or else the one that runs."""
+        seg, run = self.orders.segmentation, self.orders.run
+        if seg is None or not seg.array_runs:
+            return None
+        layer, axes = seg.plan.source.layer, seg.plan.source.loop_axes
+        if layer in self.viewer.layers and axes:
+            point = np.asarray(self.viewer.dims.point)[-layer.ndim :]
+            step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
+            shown = tuple(int(step[a]) for a in axes)
+            if shown in seg.array_runs:
+                return shown
+        if run is not None and not run.errand:
+            running = run.jobs[run.place][0]
+            if running in seg.array_runs:
+                return running
+        return next(iter(seg.array_runs))
+
+    @property
+    def array_run(self) -> ArrayRun | None:
+        """The chain of the array on the screen."""
+        seg, position = self.orders.segmentation, self.position
+        return None if seg is None or position is None else seg.array_runs[position]
+
+    @property
+    def frame(self) -> Frame | None:
+        """The newest frame of the array on the screen."""
+        position = self.position
+        return None if position is None else self.frames.get(position)
+
+    # ---- drawing
+
+    def collect(self) -> None:
+        """Take over what the run has left behind."""
+        seg, run = self.orders.segmentation, self.orders.run
+        if seg is not None and run is not None:
+            seg.array_runs.update(run.array_runs)
+            self.frames.update(run.newest)
+
+    def draw(self, force: bool = False) -> bool:
+        """Draw every frame that is new; False if there was none."""
+        seg, something = self.orders.segmentation, False
+        if seg is None or seg.plan.source.layer not in self.viewer.layers:
+            return False
+        if self.busy:
+            return False  # a stroke in progress is never overwritten
+        for position, frame in list(self.frames.items()):
+            array_run = seg.array_runs.get(position)
+            # A frame from before the last correction would show it undone for a moment.
+            if frame.array_run is not array_run or frame.obeyed < array_run.submitted:
+                continue
+            before = self.drawn.get(position)
+            if before is frame and not force:
+                continue
+            self.drawn[position], something = frame, True
+            self._draw_frame(seg, position, frame, before, force)
+        return something
+
+    def _draw_frame(
+        self, seg: Segmentation, position: Position, frame: Frame, before: Frame | None, force: bool
+    ) -> None:
+        """Write what differs from the frame before to the layers; all of it if there was none."""
+        layers, wanted = seg.layers, self.orders.view.wanted
+        if self.viewing is None:
+            self.write(position, frame.labels)
+        for name in UNCERTAINTY_IMAGES:
+            image = getattr(frame, name)
+            if image is not None and name in wanted and (before is None or image is not getattr(before, name)):
+                layers.show_uncertainty(name, position, image)
+        new = before is None or frame.regions is not before.regions
+        if new and "regions" in wanted and frame.regions is not None:
+            layers.show_regions(position, frame.regions)
+        if before is None or not np.array_equal(before.locks, frame.locks) or (frame.locks.any() and force):
+            layers.show_locks(position, frame.array_run.paint_locked(frame.locks, frame.numbers))
+        if frame.provenance is not None and layers.labels is not None:
+            _sign(layers.labels, seg.plan, position, frame.provenance)
+
+    def write(self, position: Position, labels: Any) -> None:
+        """Write a label image where it belongs, and keep it: what differs from it later is paint."""
+        seg = self.orders.segmentation
+        assert seg is not None
+        new = seg.layers.labels is None
+        seg.layers.show_labels(position, labels)
+        seg.written[position] = labels
+        if new:
+            self.labels_added.emit()
+
+    def show_table(self) -> bool:
+        """Show the table of regions if it is new; False if it is not."""
+        seg = self.orders.segmentation
+        tables = [frame.table for frame in self.frames.values() if frame.table is not None]
+        if seg is None or not tables or (newest := [id(table) for table in tables]) == self._shown_tables:
+            return False
+        self._shown_tables = newest
+        seg.layers.show_table(tables)
+        return True
+
+    # ---- what is shown
+
+    def change_view(self, **changes: Any) -> None:
+        """Show another state, other pictures or another detail: fields of :class:`View` by name."""
+        before = self.orders.view
+        self.orders.view = view = replace(before, **changes)
+        if (seg := self.orders.segmentation) is not None:
+            for name in view.wanted ^ before.wanted:
+                layer = seg.layers.regions if name == "regions" else seg.layers.uncertainty_images.get(name)
+                if layer is not None:
+                    layer.visible = name in view.wanted
+        position = self.position
+        if position is not None and self.orders.resting:
+            self.orders.redraw(position)
+
+    def layer_removed(self, layer: Layer) -> None:
+        """A picture that the user has removed is not wanted any more."""
+        seg = self.orders.segmentation
+        if seg is None:
+            return
+        gone = [name for name, image in seg.layers.uncertainty_images.items() if image is layer]
+        gone += ["sites"] * (layer is seg.layers.sites) + ["regions"] * (layer is seg.layers.regions)
+        self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted - set(gone))
+        for name in gone:
+            self.layer_gone.emit(name)
+        seg.layers.forget(layer)
+
+    # ---- looking back
+
+    def view_sweep(self, sweep: float) -> None:
+        """Show the state that was on the screen near a sweep."""
+        position, array_run = self.position, self.array_run
+        if position is None or array_run is None or self.busy:
+            return
+        self.viewing, self.viewed = array_run.live.memory.near(sweep)
+        self.write(position, array_run.paint(self.viewed))
+        self.changed.emit()
+
+    def look_ahead(self) -> None:
+        """Stop looking back; the next frame is drawn."""
+        self.viewing = self.viewed = None
+
+    def live_again(self) -> None:
+        """Show the chain as it is now."""
+        if self.viewing is None:
+            return
+        self.look_ahead()
+        self.drawn.clear()
+        if self.orders.run is None:
+            self.draw(force=True)
+        self.changed.emit()
+
+    def moved(self, event: Any = None) -> None:
+        """The user has gone to another slice."""
+        seg = self.orders.segmentation
+        if seg is not None and seg.plan.source.loop:
+            self.look_ahead()
+            self.changed.emit()
+
+    def forget(self) -> None:
+        """Nothing is drawn yet."""
+        self.frames.clear()
+        self.drawn.clear()
+        self._shown_tables = []
+        self.look_ahead()
+
+
+def _sign(labels: Layer, plan: Plan, position: Position, provenance: dict[str, Any]) -> None:
+    """Leave in the layer what made it, for whoever saves it."""
+    if not plan.source.loop:
+        labels.metadata["napari-gsw"] = provenance
+    else:
+        parts = labels.metadata.setdefault("napari-gsw", {"software": "napari-gsw", "parts": {}})["parts"]
+        parts[" ".join(map(str, position))] = provenance

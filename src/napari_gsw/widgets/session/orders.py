@@ -1,0 +1,139 @@
+"""What is to be done to the chains, and the one run in the background that does it."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import QObject, Signal
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.settings import Settings
+from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.session.plan import Segmentation
+from napari_gsw.widgets.session.run import Order, Run, View
+
+# How long to wait at the end for the sweeps that are under way, in seconds.
+LAST_SWEEPS = 1.0
+
+
+class Orders(QObject):  # type: ignore[misc]
+    """Hands orders to the run that is on; if there is none, it sends an errand that carries them out.
+
+    Signals
+    -------
+    launched : a run or an errand has begun.
+    ending : it is over, but what it has left behind can still be taken.
+    ended : it is gone, with the run that was. An order that came too late for it has sent an errand.
+
+    Attributes
+    ----------
+    segmentation : what is worked on, or None.
+    run : the run or the errand that is on, or None.
+    """
+
+    launched = Signal()
+    ending = Signal()
+    ended = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.segmentation: Segmentation | None = None
+        self.run: Run | None = None
+        self._view = View()
+
+    # ---- how things stand
+
+    @property
+    def view(self) -> View:
+        """What is to be shown; a run that is on hears of a change at once."""
+        return self._view
+
+    @view.setter
+    def view(self, view: View) -> None:
+        self._view = view
+        if self.run is not None:
+            self.run.view = view
+
+    @property
+    def sampling(self) -> bool:
+        """Whether a run is on that is no errand."""
+        return self.run is not None and not self.run.errand
+
+    @property
+    def resting(self) -> bool:
+        """Whether no frame comes unless it is asked for."""
+        return self.run is None or self.run.errand or self.run.held
+
+    @property
+    def stage(self) -> Stage | None:
+        """What a run is doing; None if there is none."""
+        return self.run.stage if self.run is not None and not self.run.errand else None
+
+    # ---- orders
+
+    def submit(self, position: Position, order: Order) -> None:
+        """Have something done to the chain at a position, before its next sweep."""
+        seg = self.segmentation
+        if seg is None or position not in seg.array_runs:
+            return
+        array_run = seg.array_runs[position]
+        array_run.submitted += 1
+        if self.run is None:
+            self.launch(Run([(position, array_run)], 0, errand=True))
+        assert self.run is not None
+        self.run.array_runs.setdefault(position, array_run)
+        self.run.submit(position, order)
+
+    def redraw(self, position: Position) -> None:
+        """Have the pictures at a position made again, without a sweep."""
+        self.submit(position, lambda live: None)
+
+    def retune(self, settings: Settings) -> bool:
+        """Hand settings to a running chain; False if they apply at the next run only."""
+        if self.run is None or self.run.errand:
+            return False
+        array_runs = dict(self.run.array_runs)
+        try:
+            for array_run in array_runs.values():
+                array_run.live.check_tuning(settings)
+        except InputError:
+            return False
+        for position in array_runs:
+            self.submit(position, lambda live: live.retune(settings))
+        return True
+
+    # ---- the run
+
+    def launch(self, run: Run) -> None:
+        """Begin a run; no other may be on."""
+        assert self.run is None
+        self.run = run
+        run.view = self.view
+        run.worker.finished.connect(self._finished)
+        self.launched.emit()
+        run.worker.start()
+
+    def stop(self) -> None:
+        """End the run after the sweeps that are under way, if one is on."""
+        if self.run is not None:
+            self.run.stop()
+
+    def end(self) -> None:
+        """Stop, and wait a moment for it: nobody will be there any more when it ends."""
+        if self.run is not None:
+            self.run.stop()
+            self.run.worker.quit()
+            self.run.wait(LAST_SWEEPS)
+
+    def _finished(self) -> None:
+        run = self.run
+        if run is None:
+            return
+        self.ending.emit()
+        self.run = None
+        late_orders = run.late_orders()
+        run.release()
+        for position, order in late_orders:  # a stroke that came as the run ended goes before anything else
+            if self.segmentation is not None and position in self.segmentation.array_runs:
+                self.segmentation.array_runs[position].submitted -= 1
+                self.submit(position, order)
+        self.ended.emit(run)

@@ -1,0 +1,184 @@
+"""Whatever order Qt deletes in, every panel lets go of the viewer, ends its work and says nothing about it.
+
+An error in a slot that Qt calls fails a test by itself, as does one that Python can only print.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from gui_actions import click, wait_for, wait_sweeps
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+WIDGETS = ("GSW segmentation", "Superpixels", "Compare segmentations")
+
+
+def delete(widget):
+    """Delete what is behind a Python object, as Qt does with its children."""
+    import qtpy
+
+    if qtpy.API_NAME.startswith("PyQt"):
+        from qtpy import sip
+
+        sip.delete(widget)
+    else:
+        import shiboken6
+
+        shiboken6.delete(widget)
+
+
+def delete_later(qtbot, widget):
+    from qtpy.QtCore import QCoreApplication, QEvent
+
+    widget.deleteLater()
+    QCoreApplication.sendPostedEvents(widget, QEvent.Type.DeferredDelete)
+    qtbot.wait(10)
+
+
+def end(order, viewer, qtbot, dock, panel):
+    """End a panel in one of the orders that happen."""
+    if order == "panel deleted":
+        delete(panel)
+    elif order == "panel deleted later":
+        delete_later(qtbot, panel)
+    elif order == "dock closed":
+        dock.destroyOnClose()  # what the x of the dock does
+    elif order == "viewer closed":
+        viewer.close()
+        qtbot.wait(10)
+    elif order == "panel deleted behind our back":
+        panel.destroyed.disconnect(panel.link.cut)
+        delete(panel)
+        # napari goes on, and nobody is there to listen
+        viewer.add_image(np.zeros((20, 30)), name="late")
+        viewer.layers["late"].name = "later"
+        viewer.cursor.position = (3, 4)
+        viewer.theme = "light"
+        viewer.layers.remove("later")
+    elif order == "its parts deleted first":
+        for child in panel.children():
+            delete(child)
+        delete(panel)
+    panel.link.cut()
+    panel.shut_down()
+
+
+ORDERS = (
+    "panel deleted",
+    "panel deleted later",
+    "dock closed",
+    "viewer closed",
+    "panel deleted behind our back",
+    "its parts deleted first",
+)
+
+
+def ties(viewer):
+    """What of this package hangs on a viewer: slots that hear its events or those of its layers, and keys."""
+    groups = [viewer.events, viewer.layers.events, viewer.dims.events, viewer.cursor.events]
+    groups += [layer.events for layer in viewer.layers]
+    signals = [signal for group in groups for signal in (group, *(group[name] for name in group))]
+    slots = [callback for signal in signals for callback in signal.callbacks]
+    owners = [callback[0]() if isinstance(callback, tuple) else callback for callback in slots]
+    ours = [owner for owner in owners if type(owner).__module__.startswith("napari_gsw")]
+    keys = [f for f in viewer.keymap.values() if getattr(f, "__module__", "").startswith("napari_gsw")]
+    watched = [layer for layer in viewer.layers if {"undo", "redo"} & set(vars(layer))]
+    return ours + keys + watched
+
+
+def busy_panel(viewer, qtbot, monkeypatch, name):
+    """A panel in the middle of its work, with the worker that does it."""
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", name)
+    if name == "GSW segmentation":
+        panel.form.controls["sweeps"].set_value(1_000_000)
+        panel.sites.choose(viewer.layers["squares"])
+        click(qtbot, panel.run_button)
+        wait_sweeps(qtbot, panel)
+        return dock, panel, panel.session.run.worker
+    if name == "Superpixels":
+        panel.make()
+        wait_for(qtbot, lambda: panel.worker is None and panel.layer is not None)
+        panel.make()
+        return dock, panel, panel.worker
+
+    def endless(*_, report, **__):
+        while True:
+            report("counting sheep")
+            time.sleep(0.01)
+
+    monkeypatch.setattr("napari_gsw.widgets.comparison.comparison_worker.scores", endless)
+    panel.start()
+    wait_for(qtbot, lambda: panel.comparison.step == "counting sheep")
+    return dock, panel, panel.comparison.worker
+
+
+@pytest.fixture
+def stocked(viewer):
+    """A viewer with an image and two label layers."""
+    y, x = np.mgrid[:120, :160] // 8
+    viewer.add_image(mosaic()[0][:120, :160], name="m")
+    viewer.add_labels(20 * y + x + 1, name="squares")
+    viewer.add_labels(y + 1, name="rows")
+    return viewer
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", WIDGETS)
+def test_the_end_is_silent(stocked, qtbot, monkeypatch, name, order):
+    assert ties(stocked) == []
+    dock, panel, worker = busy_panel(stocked, qtbot, monkeypatch, name)
+    assert ties(stocked) != []
+    link = panel.link
+    end(order, stocked, qtbot, dock, panel)
+    assert not link.alive
+    wait_for(qtbot, lambda: not worker.is_running)
+    qtbot.wait(50)  # what is still on its way
+    assert ties(stocked) == []
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_a_slot_with_another_name_is_let_go(stocked, qtbot, monkeypatch, name):
+    """To disconnect a slot, napari looks for its name on its owner, which may be deleted and have none of that name."""
+    from napari_gsw.widgets.comparison.comparison_panel import ComparisonPanel
+    from napari_gsw.widgets.panel.panel import SegmentationPanel
+    from napari_gsw.widgets.superpixels.superpixel_panel import SuperpixelPanel
+
+    def wrapped(inner):
+        return lambda self, event=None: inner(self, event)
+
+    for owner, slot in (
+        (SegmentationPanel, "_layers_changed"),
+        (SuperpixelPanel, "_layers_changed"),
+        (ComparisonPanel, "_heard"),
+    ):
+        monkeypatch.setattr(owner, slot, wrapped(getattr(owner, slot)))
+    _, panel = stocked.window.add_plugin_dock_widget("napari-gsw", name)
+    delete(panel)
+    panel.link.cut()
+    panel.shut_down()
+    assert ties(stocked) == []
+
+
+def test_everything_ends_even_if_something_fails():
+    from napari_gsw.widgets.kit.link import Link
+
+    ended = []
+
+    def broken():
+        raise ValueError("the disk is on fire")
+
+    link = Link()
+    for ending in (lambda: ended.append("first"), broken, lambda: ended.append("last")):
+        link.at_end(ending)
+    with pytest.raises(ValueError, match="on fire"):
+        link.cut()
+    assert ended == ["last", "first"]
+    link.cut()
+    assert len(ended) == 2

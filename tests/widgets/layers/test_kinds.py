@@ -1,0 +1,137 @@
+"""Our own layers are known by a mark in their metadata: users rename layers, and call theirs what they like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gui_actions import click, wait_done, wait_for
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+OURS = {"segmentation", "regions", "boundary", "entropy", "locked", "superpixels"}
+
+
+def offered(combo):
+    """The layers that a list of the panel offers, without its fixed entries."""
+    return [combo.itemText(i) for i in range(combo.count()) if combo.itemText(i) not in ("Whole image", "Visible part")]
+
+
+def rename(layers, word):
+    for place, layer in enumerate(layers):
+        layer.name = f"{word} {place}"
+
+
+@pytest.fixture
+def everything(panel, qtbot):
+    """A panel after a run that has made every layer it can make."""
+    viewer = panel.viewer
+    viewer.add_image(mosaic()[0][:120, :160], name="m")
+    viewer.add_labels(np.ones((120, 160), int), name="mine")
+    panel.form.controls["sweeps"].set_value(40)
+    for name in ("boundary", "entropy"):
+        click(qtbot, panel.display.layer_boxes[name])
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    panel.session.corrections.lock_label(int(panel.session.array_run.live.numbers[0]))
+    wait_done(qtbot, panel)
+    panel.display.show_sites.setChecked(True)
+    wait_for(qtbot, lambda: len(viewer.layers) == 2 + len(OURS))
+    return panel
+
+
+def test_every_layer_of_a_run_has_its_mark(everything):
+    ours = [layer for layer in everything.viewer.layers if layer.name not in ("m", "mine")]
+    assert {layer.metadata["napari-gsw layer"] for layer in ours} == OURS
+    assert "settings" in everything.session.segmentation.layers.labels.metadata["napari-gsw"]
+
+
+def test_renamed_layers_are_offered_as_little_as_before(everything, viewer):
+    ours = [layer for layer in viewer.layers if layer.name not in ("m", "mine")]
+    for _ in range(2):
+        assert offered(everything.chooser.image) == ["m"]
+        assert offered(everything.chooser.where) == ["mine"]
+        assert not everything.chooser.form.isRowVisible(everything.chooser.also)
+        rename(ours, "anything")
+    _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
+    assert [layer.name for layer in cutter.image.choices] == ["m"]
+    assert [getattr(choice, "name", choice) for choice in cutter.region.choices] == ["everywhere", "mine"]
+    cutter.shut_down()
+
+
+def test_a_layer_of_the_users_own_may_be_called_like_ours(panel, viewer):
+    for name in ("a [boundary]", "b [difference]", "c"):
+        viewer.add_image(np.zeros((20, 30)), name=name)
+    for name in ("d [GSW]", "e [superpixels]", "f [locked]", "g [regions]"):
+        viewer.add_labels(np.ones((20, 30), int), name=name)
+    assert offered(panel.chooser.image) == ["c", "b [difference]", "a [boundary]"]
+    assert offered(panel.chooser.where) == ["g [regions]", "f [locked]", "e [superpixels]", "d [GSW]"]
+
+
+def test_a_second_run_and_undo_go_on_in_renamed_layers(everything, qtbot, viewer):
+    layers = everything.session.segmentation.layers
+    labels, count = layers.labels, len(viewer.layers)
+    rename([layer for layer in viewer.layers if layer.name != "m"], "anything")
+    everything.session.corrections.unlock()
+    wait_done(qtbot, everything)
+    before = everything.session.array_run.live.numbers.copy()
+    labels.paint((60, 80), 77)
+    wait_for(qtbot, lambda: everything.session.run is None and (everything.session.frame.numbers == 77).any())
+    labels.undo()
+    wait_for(qtbot, lambda: everything.session.run is None and not (everything.session.frame.numbers == 77).any())
+    assert np.array_equal(everything.session.array_run.live.numbers, before)
+    assert everything.run_button.text() == "Run on"
+    click(qtbot, everything.run_button)
+    wait_for(qtbot, lambda: everything.session.frame.sweep == 80)
+    wait_done(qtbot, everything)
+    assert len(viewer.layers) == count
+    assert layers.labels is labels
+    assert np.array_equal(labels.data, everything.session.array_run.paint(everything.session.frame.numbers))
+
+
+def test_compare_judges_the_renamed_result(everything, qtbot, viewer):
+    """It is chosen among other layers, with the truth of its image, and its difference is drawn in place."""
+    labels = everything.session.segmentation.layers.labels
+    viewer.add_labels(np.ones((120, 160), int), name="n truth")
+    viewer.add_labels(np.ones((120, 160), int), name="m truth")
+    labels.name = "anything"
+    viewer.layers.selection.active = viewer.layers["mine"]
+    _, comparison = viewer.window.add_plugin_dock_widget("napari-gsw", "Compare segmentations")
+
+    def compare():
+        click(qtbot, comparison.compare_button)
+        qtbot.waitUntil(lambda: comparison.comparison is None, timeout=60_000)
+
+    assert comparison.chosen == (labels, [viewer.layers["m truth"]])
+    compare()
+    (difference,) = (x for x in viewer.layers if x.metadata.get("napari-gsw layer") == "difference")
+    assert "anything vs m truth" in difference.name
+    assert difference.name not in offered(everything.chooser.image)
+    count = len(viewer.layers)
+    rename([difference, labels, viewer.layers["m truth"]], "again")
+    assert difference.name not in offered(everything.chooser.image)
+    difference.data[:] = 7
+    compare()
+    assert len(viewer.layers) == count
+    assert (difference.data <= 1).all()
+    comparison.shut_down()
+
+
+def test_superpixels_are_known_after_they_were_renamed(panel, qtbot, viewer):
+    viewer.add_image(mosaic()[0][:120, :160], name="m")
+    _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
+    cutter.make()
+    wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
+    layer = cutter.layer
+    assert layer.metadata["napari-gsw layer"] == "superpixels"
+    layer.name = "anything"
+    assert offered(panel.chooser.where) == []
+    assert panel.sites.value() is layer
+    cutter.make()
+    wait_for(qtbot, lambda: cutter.worker is None)
+    assert cutter.layer is layer
+    assert len(viewer.layers) == 2
+    cutter.shut_down()

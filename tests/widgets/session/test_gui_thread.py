@@ -1,0 +1,173 @@
+"""The GUI thread never waits for the chain, nor the chain for the GUI thread, however long either of them takes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from gui_actions import click, wait_done, wait_for, wait_sweeps
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+@pytest.fixture
+def running(panel, qtbot):
+    """A panel whose chain goes on and on."""
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["sweeps"].set_value(1_000_000)
+    click(qtbot, panel.run_button)
+    wait_sweeps(qtbot, panel, 5)
+    return panel
+
+
+def without_events(condition):
+    """Wait on the GUI thread for something that the worker does, without looking at an event."""
+    end = time.monotonic() + 100
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+class HeldWorker:
+    """Keeps the worker of a run inside an order until it may go on.
+
+    A slot that waits for the worker would wait until the worker has given up, and find it gone.
+    """
+
+    def __init__(self, panel, qtbot):
+        self.inside, self.go_on, self.gone = threading.Event(), threading.Event(), threading.Event()
+
+        def order(live):
+            self.inside.set()
+            self.go_on.wait(timeout=100)
+            self.gone.set()
+
+        panel.session.orders.submit((), order)
+        wait_for(qtbot, self.inside.is_set)
+
+
+@pytest.fixture
+def held(running, qtbot):
+    worker = HeldWorker(running, qtbot)
+    yield worker
+    worker.go_on.set()
+
+
+def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatch):
+    """Everything that a person can do during a run, while the worker is at a standstill."""
+    from napari_gsw.widgets.session.run import Run
+
+    def impatient(self, seconds):
+        raise AssertionError("a slot waits for the worker, if only for a while")
+
+    viewer, session = running.viewer, running.session
+    layer = session.segmentation.layers.labels
+    actions = {
+        "tick": session._tick,
+        "pause": running.pause,
+        "step": running.step,
+        "resume": running.pause,
+        "paint": lambda: layer.paint((60, 60), 77),
+        "undo": layer.undo,
+        "redo": layer.redo,
+        "lock": session.corrections.lock_painted,
+        "unlock": session.corrections.unlock,
+        "show the best state": lambda: session.set_show("best"),
+        "look back": lambda: session.canvas.view_sweep(2),
+        "look ahead": session.canvas.live_again,
+        "pictures": lambda: session.canvas.change_view(wanted=frozenset({"boundary", "entropy", "regions"})),
+        "outlines of the superpixels": lambda: running.display.show_sites.setChecked(True),
+        "point at a region": lambda: setattr(viewer.cursor, "position", (50, 50)),
+        "a setting that may change": lambda: running.form.controls["regroups"].set_value(2),
+        "a setting that may not": lambda: running.form.controls["alpha"].set_value(3.0),
+        "another image": lambda: viewer.add_image(np.zeros((30, 30)), name="other"),
+        "another name": lambda: setattr(layer, "name", "renamed"),
+        "another theme": lambda: setattr(viewer, "theme", "light"),
+        "save the trace": lambda: running.export.save_trace(tmp_path / "trace.csv"),
+        "refresh": running._framed,
+        "stop": running.stop,
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "wait", impatient)
+        for name, action in actions.items():
+            action()
+            qtbot.wait(1)  # what the action has set going in the event loop
+            assert not held.gone.is_set(), name
+            assert session.run.worker.is_running, name
+    held.go_on.set()
+    wait_done(qtbot, running)
+
+
+def test_preparation_is_not_waited_for(panel, qtbot, monkeypatch):
+    from napari_gsw.widgets.session import plan
+
+    inside, go_on, gone = threading.Event(), threading.Event(), threading.Event()
+    prepare = plan.prepare
+
+    def held(*given, **named):
+        inside.set()
+        go_on.wait(timeout=100)
+        gone.set()
+        return prepare(*given, **named)
+
+    monkeypatch.setattr(plan, "prepare", held)
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["sweeps"].set_value(20)
+    panel.run()
+    assert not gone.is_set()
+    wait_for(qtbot, inside.is_set)
+    for action in (panel.pause, panel.step, panel.pause, panel.session._tick, panel._framed, panel.stop):
+        action()
+        assert not gone.is_set()
+    go_on.set()
+    wait_for(qtbot, lambda: panel.session.run is None)
+
+
+def test_frames_that_nobody_looked_at_are_dropped(running, qtbot, monkeypatch):
+    """The worker leaves frame after frame while the GUI thread does something else: the newest alone is drawn."""
+    from napari_gsw.widgets.layers.result_layers import ResultLayers
+
+    session, run = running.session, running.session.run
+    live = session.array_run.live
+    frames, drawn = [], []
+    show_labels = ResultLayers.show_labels
+
+    def counted(self, position, labels):
+        drawn.append(labels)
+        show_labels(self, position, labels)
+
+    monkeypatch.setattr(ResultLayers, "show_labels", counted)
+
+    def twenty_frames():
+        run.frame_wanted = True
+        if not frames or run.newest[()] is not frames[-1]:
+            frames.append(run.newest[()])
+        return len(frames) == 20
+
+    without_events(twenty_frames)
+    assert drawn == []
+    run.pause()
+    without_events(lambda: not run._stale and live.sweep == run.newest[()].sweep)  # what it came to rest at
+    newest = run.newest[()]
+    session.canvas.collect()
+    assert session.canvas.draw()
+    assert [labels is newest.labels for labels in drawn] == [True]
+    assert not session.canvas.draw()  # nothing is left in a queue
+    run.resume()
+
+
+def test_the_chain_does_not_wait_for_the_window(running, qtbot):
+    """Sweeps go on, and no frame is made for nobody, while the GUI thread does not come back to its events."""
+    run, live = running.session.run, running.session.array_run.live
+    without_events(lambda: not run.frame_wanted)  # the one that was asked for before is under way
+    sweep = live.sweep
+    without_events(lambda: live.sweep > sweep)  # and done
+    frame, sweep = run.newest[()], live.sweep
+    without_events(lambda: live.sweep > sweep + 50)
+    assert run.newest[()] is frame
