@@ -12,7 +12,7 @@ from scipy import sparse
 from napari_gsw.core.arrays import Floats, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
-from napari_gsw.core.evidence.words import colour_words, histogram, luminance_words, texture_words
+from napari_gsw.core.evidence.words import colour_words, histogram, lab_colours, luminance_words, texture_words
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.per_site import means_over
@@ -116,12 +116,8 @@ class ImageFeatures:
         ours = (s.likelihood, s.colours, self.codebook) == ("words", "lab", None) and s.codebook in ("auto", "shipped")
         if ours and self.picture.rgb:
             return self.colour
-        words = shipped("lab")
-        if self.picture.rgb:
-            return histogram(words.words(self.picture.channels), self.sites, len(words.centres))
-        grey = np.zeros((*self.picture.shape, 3), np.float32)
-        grey[..., 0] = self.picture.luminance
-        return histogram(words.words(grey), self.sites, len(words.centres))
+        book = shipped("lab")
+        return histogram(book.words(lab_colours(self.picture)), self.sites, len(book.centres))
 
     @cached_property
     def photo_texture(self) -> sparse.csr_array:

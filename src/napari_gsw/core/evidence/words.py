@@ -96,6 +96,15 @@ def colours(picture: Picture, space: str) -> Pixels:
     )
 
 
+def lab_colours(picture: Picture) -> Pixels:
+    """(\\*shape, 3) float32 Lab of any picture, for the words of photographs; one that is not RGB is grey."""
+    if picture.rgb:
+        return picture.channels
+    grey = np.zeros((*picture.shape, 3), np.float32)
+    grey[..., 0] = picture.luminance
+    return grey
+
+
 def texture_words(picture: Picture, sites: Sites, count: int) -> NDArray[np.int32]:
     """(\\*shape,) texture word of each pixel: shipped words if 32 are asked for in 2D, otherwise learnt here."""
     values = texture(picture.luminance)

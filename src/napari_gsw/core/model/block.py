@@ -12,7 +12,7 @@ from scipy import sparse
 from napari_gsw.core.arrays import Floats, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
-from napari_gsw.core.evidence.words import colours, histogram, luminance_words, texture
+from napari_gsw.core.evidence.words import colours, histogram, lab_colours, luminance_words, texture
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
@@ -163,6 +163,32 @@ def pieces_of(cut: Sites) -> tuple[Sites, Ints]:
     return pieces, uncut
 
 
+def sides_of(
+    context: BlockContext, index: Index, sites: Sites, pieces: Sites, here: Picture, around: Slices, inside: Slices
+) -> dict[tuple[int, int], Side]:
+    """What a block knows at its borders: `sites` around it, and its own `pieces` and channels."""
+    sides = {}
+    for axis in range(pieces.ndim):
+        for end in (LOW, HIGH):
+            last = index[axis] + 1 == context.grid.counts[axis]
+            if (end == LOW and index[axis] == 0) or (end == HIGH and last):
+                continue
+            before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
+            reach = context.reach(before, axis)
+            border = inside[axis].stop if end == HIGH else inside[axis].start
+            strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
+            plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
+            sides[axis, end] = Side(
+                PackedArray.of(pieces[plane]), here.channels[plane].copy(), PackedArray.of(sites[crop(around, strip)])
+            )
+    return sides
+
+
+def photo_books() -> dict[str, Codebook]:
+    """The words that learnt couplings look at."""
+    return {"photo_colour": shipped("lab"), "photo_texture": shipped("texture")}
+
+
 def _sites(context: BlockContext, shown: Picture, around: Slices) -> Sites:
     """Superpixels around a block, or the user's own; 0 where there is none."""
     mask = None if context.mask is None else lazy.read(context.mask, around) != 0
@@ -204,10 +230,8 @@ def _counts(
     book = context.books[name]
     if name in ("texture", "photo_texture"):
         words = book.words(texture(shown.luminance)[core])
-    elif name == "photo_colour" and not here.rgb:
-        grey = np.zeros((*here.shape, 3), np.float32)
-        grey[..., 0] = here.luminance
-        words = book.words(grey)
+    elif name == "photo_colour":
+        words = book.words(lab_colours(here))
     else:
         words = book.words(colours(here, book.space))
     return _histogram(words, pieces, len(book.centres))
@@ -218,29 +242,3 @@ def _histogram(words: Ints, pieces: Sites, count: int) -> sparse.csr_array:
     if not pieces.any():
         return sparse.csr_array(np.zeros((0, count), np.int32))
     return histogram(words, pieces, count).astype(np.int32)
-
-
-def sides_of(
-    context: BlockContext, index: Index, sites: Sites, pieces: Sites, here: Picture, around: Slices, inside: Slices
-) -> dict[tuple[int, int], Side]:
-    """What a block knows at its borders: `sites` around it, and its own `pieces` and channels."""
-    sides = {}
-    for axis in range(pieces.ndim):
-        for end in (LOW, HIGH):
-            last = index[axis] + 1 == context.grid.counts[axis]
-            if (end == LOW and index[axis] == 0) or (end == HIGH and last):
-                continue
-            before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
-            reach = context.reach(before, axis)
-            border = inside[axis].stop if end == HIGH else inside[axis].start
-            strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
-            plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
-            sides[axis, end] = Side(
-                PackedArray.of(pieces[plane]), here.channels[plane].copy(), PackedArray.of(sites[crop(around, strip)])
-            )
-    return sides
-
-
-def photo_books() -> dict[str, Codebook]:
-    """The words that learnt couplings look at."""
-    return {"photo_colour": shipped("lab"), "photo_texture": shipped("texture")}

@@ -308,6 +308,7 @@ def _log_falling(K: int, n: int) -> Floats:
 
 
 def _check_positive(name: str, value: float) -> None:
+    """Refuse what is not a number in the range of parameters."""
     if not (_is_number(value) and value > 0):
         raise InputError(f"{name} must be a number > 0, not {value!r}")
     if not LEAST < value <= MOST:
@@ -315,6 +316,7 @@ def _check_positive(name: str, value: float) -> None:
 
 
 def _checked_whole(name: str, value: int, low: int = 1) -> int:
+    """A whole number from `low` on, as an int."""
     if not (_is_number(value) and low <= value < math.inf and int(value) == value):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
     if value > MOST_K:

@@ -22,7 +22,7 @@ from napari_gsw.core.model.partition_kernels import canonical
 # Superpixels of two blocks that share more than this of their pixels near the border are one.
 SAME = 0.5
 # Pieces at a border with less than this share of the pixels of a site do not stand alone.
-LEAST = 0.25
+LEAST_PIECE = 0.25
 
 
 class Contacts(NamedTuple):
@@ -46,7 +46,7 @@ def stitched(context: BlockContext, blocks: Sequence[Block]) -> tuple[Ints, Cont
     touching = contacts(context, blocks)
     site = connected_pairs(len(mass), touching.pairs[touching.same])
     if context.sites is None:
-        least = LEAST * context.site_size
+        least = LEAST_PIECE * context.site_size
         pixels = np.bincount(site, mass)
         ends = site[touching.pairs]
         across = np.concatenate((ends, ends[:, ::-1]))
