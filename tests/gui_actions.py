@@ -62,7 +62,7 @@ def wait_done(qtbot, panel, seconds=120):
     wait_for(qtbot, lambda: panel.session.state == "done" and panel.session.run is None, seconds)
 
 
-def wait_sweeps(qtbot, panel, sweeps=1):
+def wait_sweeps(qtbot, panel, sweeps=1, seconds=120):
     """Wait until the chain has made some sweeps and they are on the screen."""
 
     def there():
@@ -70,4 +70,4 @@ def wait_sweeps(qtbot, panel, sweeps=1):
         frame = session.frame
         return frame is not None and frame.sweep >= sweeps and session.canvas.drawn.get(session.position) is frame
 
-    wait_for(qtbot, there)
+    wait_for(qtbot, there, seconds)

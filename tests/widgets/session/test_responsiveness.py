@@ -148,7 +148,7 @@ def test_a_large_image_live(viewer, qtbot, monkeypatch):
     viewer.add_image(large(), name="large")
     panel.form.controls["sweeps"].set_value(1_000_000)
     click(qtbot, panel.run_button)
-    wait_sweeps(qtbot, panel, 10)
+    wait_sweeps(qtbot, panel, 10, seconds=600)
     heart = Heart(panel)
     heart.listen(qtbot, 2)  # warm
     print(f"\n{measure(panel, qtbot, heart, spent)}")
