@@ -33,7 +33,7 @@ from napari_gsw.core.graph.region_graph import Adjacency
 from napari_gsw.core.jit import as_int64, inlined, jit
 from napari_gsw.core.sampler.chain_kernels import compact, record_sweep
 from napari_gsw.core.sampler.moves.cluster_kernels import draw, gain, gather, gauss_part, grown
-from napari_gsw.core.sampler.moves.sweep_kernels import Group, empty_group
+from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
 from napari_gsw.core.sampler.records import NOW, USED, Clusters, RunningSums
 
 # Entries of LinkWalker.used beside USED, the first slot that was never used: regions, tables, and the last stamp.

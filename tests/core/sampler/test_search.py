@@ -14,8 +14,7 @@ from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import step
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
 from napari_gsw.core.sampler.greedy import polished
-from napari_gsw.core.sampler.moves import cluster_kernels
-from napari_gsw.core.sampler.moves import greedy_kernels as greedy_kernels
+from napari_gsw.core.sampler.moves import cluster_kernels, greedy_kernels
 from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.records import BEST, NOW

@@ -30,6 +30,7 @@ LEAST_RIVAL = 44.0
 
 @jit
 def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
+    """So many free slots, for D words and C channels."""
     return Clusters(
         np.zeros(slots, np.int64),
         np.zeros((words, slots), np.uint32),
@@ -40,6 +41,7 @@ def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
 
 @lean
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
+    """Slot b of `target` becomes what slot a of `source` is."""
     target.size[b] = source.size[a]
     target.gauss[b] = source.gauss[a]
     for d in range(source.words.shape[0]):
@@ -50,6 +52,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
 
 @lean
 def clear_slot(clusters: Clusters, k: int) -> None:
+    """Free slot k."""
     clusters.size[k] = 0
     clusters.gauss[k] = 0.0
     for d in range(clusters.words.shape[0]):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.sampler.moves.anchor_kernels import attractions
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_gains,
     add_site,
@@ -19,7 +20,6 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     remove_site,
     with_slots,
 )
-from napari_gsw.core.sampler.moves.split_merge_kernels import attractions
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from napari_gsw.core.arrays import Floats, Longs
 from napari_gsw.core.jit import as_int64, inlined, jit, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
-from napari_gsw.core.sampler.moves.sweep_kernels import Group, empty_group
+from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
 
 # Most anchors of a move, and so most clusters that it can rearrange at once.
