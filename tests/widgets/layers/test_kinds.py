@@ -127,7 +127,12 @@ def test_superpixels_are_known_after_they_were_renamed(panel, qtbot, viewer):
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     layer = cutter.layer
     assert layer.metadata["napari-gsw layer"] == "superpixels"
+    count = cutter.count.value
+    assert count.endswith("borders")
     layer.name = "anything"
+    viewer.layers["m"].name = "image"
+    assert cutter.count.value == count
+    assert cutter.image.value is viewer.layers["image"]
     assert offered(panel.chooser.where) == []
     assert panel.sites.value() is layer
     cutter.make()

@@ -134,6 +134,8 @@ class SuperpixelPanel(Docked):
             self._timer.start()
 
     def _layers_changed(self, event: Any = None) -> None:
+        """List the layers as they are now; what is said about the chosen ones stays unless the choice has changed."""
+        chosen = self.image.value, self.region.value
         self.image.reset_choices()
         self.region.reset_choices()
         if self.layer is not None and self.layer not in self.viewer.layers:
@@ -141,7 +143,8 @@ class SuperpixelPanel(Docked):
         if self._of is not None and self._of not in self.viewer.layers:
             self._cancelled = True
             self._drop_layer()
-        self._touched()
+        if event is None or any(a is not b for a, b in zip(chosen, (self.image.value, self.region.value), strict=True)):
+            self._touched()
 
     # ---- making
 
