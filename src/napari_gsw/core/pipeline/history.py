@@ -18,10 +18,10 @@ class History:
 
     Examples
     --------
-    >>> memory = Memory(most=100)
+    >>> history = History(most=100)
     >>> for sweep in range(40):
-    ...     memory.keep(sweep, np.full(5, sweep))
-    >>> len(memory.sweeps) <= 10, memory.near(17)[0] in memory.sweeps
+    ...     history.keep(sweep, np.full(5, sweep))
+    >>> len(history.sweeps) <= 10, history.near(17)[0] in history.sweeps
     (True, True)
     """
 

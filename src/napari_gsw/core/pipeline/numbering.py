@@ -24,7 +24,7 @@ def matched_numbers(
 
     Examples
     --------
-    >>> matched(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
+    >>> matched_numbers(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
     [5, 5, 1, 3]
     """
     new, i = _ranked(labels)
