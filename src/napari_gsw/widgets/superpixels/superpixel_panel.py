@@ -136,14 +136,15 @@ class SuperpixelPanel(Docked):
     def _layers_changed(self, event: Any = None) -> None:
         """List the layers as they are now; what is said about the chosen ones stays unless the choice has changed."""
         chosen = self.image.value, self.region.value
-        self.image.reset_choices()
-        self.region.reset_choices()
+        with self.image.changed.blocked(), self.region.changed.blocked():  # another name is no other choice
+            self.image.reset_choices()
+            self.region.reset_choices()
         if self.layer is not None and self.layer not in self.viewer.layers:
             self._drop_layer()
         if self._of is not None and self._of not in self.viewer.layers:
             self._cancelled = True
             self._drop_layer()
-        if event is None or any(a is not b for a, b in zip(chosen, (self.image.value, self.region.value), strict=True)):
+        if event is None or chosen != (self.image.value, self.region.value):
             self._touched()
 
     # ---- making
