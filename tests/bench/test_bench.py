@@ -305,9 +305,9 @@ def test_cpp_is_measured_where_there_is_a_compiler():
 
 def test_the_runner_takes_the_bonds_of_its_case():
     runner = sampling.Runner(sampling.Case(40, 3, 5.0))
-    assert np.array_equal(runner.chain.bonds.strength, fixed(runner.chain.problem, 5.0).strength)
+    assert np.array_equal(runner.chain.options.bonds.strength, fixed(runner.chain.problem, 5.0).strength)
     runner.turn()
-    assert runner.found >= 1
+    assert runner.clusters >= 1
     assert runner.cost(runner.sweeps * 40 * 1e-9) == pytest.approx(1.0)
 
 

@@ -15,6 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # How numba is told not to count references; a version without that option is slower and right.
 NOT_COUNTED = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
+# And not to make what Python would call a kernel through.
+NOT_FOR_PYTHON = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 # np.int64 to numba, a plain integer to the type checker
@@ -32,17 +34,22 @@ def jit(function: F) -> F:
     return _compiled(function)
 
 
+def inner(function: F) -> F:
+    """As :func:`jit`, for a kernel that only kernels call: what Python would need to call it takes long to compile."""
+    return _compiled(function, **NOT_FOR_PYTHON)
+
+
 def lean(function: F) -> F:
-    """As :func:`jit`, for an inner loop that makes no arrays and returns none: references are not counted in it.
+    """As :func:`inner`, for a loop that makes no arrays and returns none: references are not counted in it.
 
     Numba counts them whenever an array is taken out of a record, which costs more than most of what a visit does.
     """
-    return _compiled(function, **NOT_COUNTED)
+    return _compiled(function, **NOT_COUNTED, **NOT_FOR_PYTHON)
 
 
 def inlined(function: F) -> F:
     """As :func:`lean`, for a part of an inner loop: it is compiled into whoever calls it."""
-    return _compiled(function, forceinline=True, **NOT_COUNTED)
+    return _compiled(function, forceinline=True, **NOT_COUNTED, **NOT_FOR_PYTHON)
 
 
 def _compiled(function: F, **options: bool) -> F:

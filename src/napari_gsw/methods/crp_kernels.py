@@ -30,7 +30,7 @@ import numpy as np
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_int64, inlined, jit
+from napari_gsw.core.jit import as_int64, inlined, inner, jit
 from napari_gsw.core.sampler.chain_kernels import compact, record_sweep
 from napari_gsw.core.sampler.moves.cluster_kernels import draw, gain, gather, gauss_part, grown
 from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
@@ -98,7 +98,7 @@ def hang(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int, target: in
     child[target] = i
 
 
-@jit
+@inner
 def cut_link(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> None:
     """Take site i from among the children of its link's target."""
     if elder[i] >= 0:
@@ -109,7 +109,7 @@ def cut_link(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> Non
         elder[younger[i]] = elder[i]
 
 
-@jit
+@inner
 def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, walked: Ints) -> int:
     """Write i and all sites whose links lead to it into `walked` and stamp them; returns their number."""
     walked[0] = i
@@ -295,7 +295,7 @@ def link_up(evidence: Evidence, walker: LinkWalker, part: CutPart, group: Group,
             walker.labels[family[WALKED][t]] = new
 
 
-@jit
+@inner
 def relink(
     evidence: Evidence, graph: Adjacency, prior: LinkPrior, walker: LinkWalker, rng: np.random.Generator, first: int
 ) -> int:

@@ -272,7 +272,7 @@ def test_going_back_to_an_earlier_state(problem):
     chain = live(problem)
     for _ in range(4):
         chain.advance()
-    sweep, numbers = chain.memory.near(2)
+    sweep, numbers = chain.history.near(2)
     drain(chain)
     chain.go_back(numbers)
     assert variation_of_information(chain.numbers, numbers) == pytest.approx(0, abs=1e-9)
@@ -375,10 +375,10 @@ def test_boundary_image_against_slow_obvious_code(problem):
 
 @pytest.mark.parametrize("view", ["clusters", "regions"])
 def test_a_corrected_segmentation_is_exported_in_its_view_with_the_users_numbers(problem, image, view):
-    from napari_gsw.widgets.session.array_run import Part
+    from napari_gsw.widgets.session.array_run import ArrayRun
 
     chain = drain(live(problem, view=view))
-    part = Part(chain, image, "YXS", problem.graph.means)
+    part = ArrayRun(chain, image, "YXS", problem.graph.means)
     api = gsw.segment(image, LIVELY, seed=3, sweeps=40, view=view)
     assert np.array_equal(part.final(), api.labels)
     sites = np.flatnonzero(chain.numbers == chain.numbers[0])

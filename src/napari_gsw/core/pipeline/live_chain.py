@@ -96,7 +96,7 @@ class LiveChain:
     locks : (n,) sites that the chain may not move away from their number.
     painted : (n,) sites that a person has given a number to.
     marks : sweeps at which a person stepped in.
-    memory : states that were on the screen, thinned to a bound.
+    history : states that were on the screen, thinned to a bound.
     target : sweep at which the present run ends.
     """
 
@@ -124,12 +124,12 @@ class LiveChain:
         self.numbers: Longs = matched_numbers(labels, own, self._weight()) if own.any() else labels + 1
         self.marks: list[int] = []
         self.changes: list[dict[str, Any]] = []
-        self.memory = History()
+        self.history = History()
         self.target = 0
         self._log = Log()
         self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
         self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
-        self.memory.keep(0, self.numbers)
+        self.history.keep(0, self.numbers)
 
     # ---- what there is to see
 
@@ -194,7 +194,7 @@ class LiveChain:
                 self._rows[c] = longer
             self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
-        self.memory.keep(self.sweep, self.numbers)
+        self.history.keep(self.sweep, self.numbers)
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
             self.target = self.sweep
 
@@ -315,7 +315,7 @@ class LiveChain:
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, corrected[0][1], self._weight())
         self.marks.append(self.sweep)
         self.changes.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
-        self.memory.keep(self.sweep, self.numbers)
+        self.history.keep(self.sweep, self.numbers)
 
     def _weight(self) -> NDArray[np.float64]:
         return np.where(self.locks, LOCK_WEIGHT, self.pixels)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import as_index, as_int64, jit
+from napari_gsw.core.jit import as_index, as_int64, inner, jit
 from napari_gsw.core.model.partition_kernels import renumber
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, with_slots
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
@@ -36,7 +36,7 @@ from napari_gsw.core.sampler.records import (
 from napari_gsw.core.sampler.schedule import Cooling, Moves, Schedule
 
 
-@jit
+@inner
 def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
     """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
     moved = np.full(used[USED], -1, np.int32)
@@ -55,7 +55,7 @@ def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
     return moved
 
 
-@jit
+@inner
 def size_entropy(size: Longs, slots: int, n: int) -> float:
     """Entropy in bits of the cluster of a site drawn at random: 0 for one cluster, log2 n for singletons."""
     bits = 0.0
@@ -83,7 +83,7 @@ def is_full(share: float, done: int) -> bool:
     return math.floor(share * done) > math.floor(share * (done - 1))
 
 
-@jit
+@inner
 def record_sweep(
     sums: RunningSums, left: Ints, right: Ints, labels: Ints, size: Longs, used: Longs, burn_in: int, row: Floats
 ) -> None:
@@ -119,7 +119,7 @@ def keep_draw(draws: KeptDraws, labels: Ints, since: int) -> None:
         taken[WRITTEN] += 1
 
 
-@jit
+@inner
 def sweep(
     target: Target, bonds: Bonds, walker: Walker, schedule: Schedule, coldness: float, rng: np.random.Generator
 ) -> Walker:

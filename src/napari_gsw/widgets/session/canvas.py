@@ -190,7 +190,7 @@ class Canvas(QObject):  # type: ignore[misc]
         position, array_run = self.position, self.array_run
         if position is None or array_run is None or self.busy:
             return
-        self.viewing, self.viewed = array_run.live.memory.near(sweep)
+        self.viewing, self.viewed = array_run.live.history.near(sweep)
         self.write(position, array_run.paint(self.viewed))
         self.changed.emit()
 

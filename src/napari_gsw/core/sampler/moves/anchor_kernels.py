@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.evidence.evidence_tables import FACTOR
-from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.jit import as_int64, inner, jit
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, draw, gain, gauss_part
 from napari_gsw.core.sampler.records import USED, Target, Walker
 from napari_gsw.core.sampler.schedule import Moves
@@ -27,7 +27,7 @@ class Anchors(NamedTuple):
 NO_ANCHORS = Anchors(-1, -1, False, 0.0)
 
 
-@jit
+@inner
 def attractions(target: Target, walker: Walker, own: int, coldness: float, score: Floats) -> float:
     """Log weight of every cluster with which block 0, the sites whose ``work.place`` is 0, might be merged.
 
@@ -116,7 +116,7 @@ def member(labels: Ints, k: int, which: int, but: int) -> int:
     return -1
 
 
-@jit
+@inner
 def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> Anchors:
     """Two sites, in one of the three ways."""
     labels, clusters, work, graph = walker.labels, walker.clusters, walker.work, target.graph
@@ -152,7 +152,7 @@ def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, 
     return Anchors(i, j, True, log_merge)
 
 
-@jit
+@inner
 def line_up(target: Target, walker: Walker, i: int, j: int, rng: np.random.Generator) -> tuple[int, int, int]:
     """Write all sites of the anchors' clusters to ``work.order``: anchors, those with a seed, the rest at random.
 

@@ -21,7 +21,7 @@ from napari_gsw.core.evidence.evidence_tables import (
     UNIT,
     Evidence,
 )
-from napari_gsw.core.jit import as_index, as_int64, inlined, jit, lean
+from napari_gsw.core.jit import as_index, as_int64, inlined, inner, jit, lean
 from napari_gsw.core.sampler.records import Clusters, Walker
 
 # exp(-44) is 2 ** -63.5.
@@ -39,7 +39,7 @@ def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     )
 
 
-@lean
+@jit
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
     """Slot b of `target` becomes what slot a of `source` is."""
     target.size[b] = source.size[a]
@@ -50,7 +50,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
         target.moments[c, b] = source.moments[c, a]
 
 
-@lean
+@jit
 def clear_slot(clusters: Clusters, k: int) -> None:
     """Free slot k."""
     clusters.size[k] = 0
@@ -61,7 +61,7 @@ def clear_slot(clusters: Clusters, k: int) -> None:
         clusters.moments[c, k] = 0.0
 
 
-@jit
+@inner
 def grown(clusters: Clusters, slots: int) -> Clusters:
     """The same clusters with room for more."""
     wider = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
@@ -70,7 +70,7 @@ def grown(clusters: Clusters, slots: int) -> Clusters:
     return wider
 
 
-@jit
+@inner
 def with_slots(walker: Walker, slots: int) -> Walker:
     """The same walker with room for so many clusters."""
     return Walker(walker.labels, grown(walker.clusters, slots), walker.work, walker.sums)
@@ -92,7 +92,7 @@ def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, 
     return length
 
 
-@lean
+@jit
 def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
     """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
 
@@ -116,7 +116,7 @@ def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats
     return result
 
 
-@lean
+@jit
 def log_gamma(x: float) -> float:
     """log Gamma(x) for x > 0, by Stirling's series.
 
@@ -137,7 +137,7 @@ def log_gamma(x: float) -> float:
     return result if product == 1.0 else result - math.log(product)
 
 
-@lean
+@jit
 def beyond(tail: Floats, d: int, m: int) -> float:
     """Contribution of count m of word d to the log marginal where the table has ended.
 
@@ -185,7 +185,7 @@ def add_gains(
                 score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
 
 
-@lean
+@jit
 def leader(score: Floats, length: int) -> tuple[int, float]:
     """Where the highest score is, and how far below it the second highest.
 
@@ -205,7 +205,7 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
     return first, top - second
 
 
-@lean
+@jit
 def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
     top = score[first]
@@ -227,7 +227,7 @@ def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first
     return chosen
 
 
-@lean
+@jit
 def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
     """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch.
 
@@ -262,7 +262,7 @@ def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
 
 
-@jit
+@inner
 def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Add site i to slot k."""
     clusters.size[k] += 1
@@ -273,7 +273,7 @@ def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     renew_gauss(evidence, clusters, k)
 
 
-@jit
+@inner
 def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Take site i out of slot k."""
     clusters.size[k] -= 1
@@ -287,7 +287,7 @@ def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     renew_gauss(evidence, clusters, k)
 
 
-@jit
+@inner
 def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
     """Add all that is in one slot to another, and free the slot."""
     clusters.size[target] += clusters.size[source]
@@ -299,7 +299,7 @@ def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int
     clear_slot(clusters, source)
 
 
-@lean
+@jit
 def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
     """log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Longs
-from napari_gsw.core.jit import as_int64, inlined, jit, lean
+from napari_gsw.core.jit import as_int64, inlined, inner, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
 from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
@@ -131,7 +131,7 @@ def put_into_block(walker: Walker, target: Target, group: Group, i: int, b: int,
         stats.gauss[b] = gauss_part(target.evidence.gauss, stats.moments, b, total, group.nothing)
 
 
-@jit
+@inner
 def allocate(
     target: Target, walker: Walker, deal: Deal, follow: bool, coldness: float, rng: np.random.Generator
 ) -> tuple[int, float, float]:
@@ -218,7 +218,7 @@ def allocate(
     return opened, log_q, energy
 
 
-@jit
+@inner
 def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng: np.random.Generator) -> int:
     """Draw anchors, and write all sites of their clusters to ``work.order``: anchors first, the rest in random order.
 
@@ -255,7 +255,7 @@ def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng:
     return length
 
 
-@jit
+@inner
 def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: np.random.Generator) -> float:
     """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
 

@@ -32,7 +32,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.evidence_tables import FACTOR
-from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.jit import as_int64, inner, jit
 from napari_gsw.core.sampler.moves.anchor_kernels import attractions, draw_anchors, line_up
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_site,
@@ -55,7 +55,7 @@ def increment(log_w: Floats, m: int) -> float:
     return float(log_w[m + 1] - log_w[m])
 
 
-@jit
+@inner
 def divide(
     target: Target,
     walker: Walker,
@@ -146,7 +146,7 @@ def divide(
     return log_q
 
 
-@jit
+@inner
 def log_parted(target: Target, walker: Walker, length: int) -> float:
     """Log posterior of the two blocks less that of their union, but for the number of clusters."""
     evidence, graph, log_w = target.evidence, target.graph, target.prior.log_w
@@ -168,7 +168,7 @@ def log_parted(target: Target, walker: Walker, length: int) -> float:
     return float(alone - log_marginal(evidence, union, as_int64(0)) + prior - across)
 
 
-@jit
+@inner
 def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
     """Make the accepted move: slot a becomes the two blocks (a == b), or slot b joins slot a."""
     labels, clusters, work = walker.labels, walker.clusters, walker.work
@@ -191,7 +191,7 @@ def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
             labels[order[t]] = a
 
 
-@jit
+@inner
 def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> float:
     """One move; returns the change of the log posterior. There must be a free slot."""
     labels, seeds, work, log_v = walker.labels, target.seeds, walker.work, target.prior.log_v

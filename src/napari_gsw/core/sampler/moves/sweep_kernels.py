@@ -40,7 +40,7 @@ import numpy as np
 
 from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_index, as_int64, inlined, jit, lean
+from napari_gsw.core.jit import as_index, as_int64, inlined, inner, jit, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     LEAST_RIVAL,
     draw,
@@ -76,7 +76,7 @@ class Sweep(NamedTuple):
     first: int  # the root to begin with
 
 
-@inlined
+@jit
 def bonded(t: float, uniform: float) -> bool:
     """Whether uniform < 1 - exp(-t), for t >= 0.
 
@@ -240,7 +240,7 @@ def put_in(evidence: Evidence, walker: Walker, spin: Spin, group: Group, far: Fa
         clusters.gauss[new] = gauss_part(evidence.gauss, moments, new, pixels, group.nothing)
 
 
-@jit
+@inner
 def visit(
     target: Target,
     bonds: Bonds,

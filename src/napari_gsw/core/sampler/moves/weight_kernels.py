@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Counts, Floats, Longs, Mask
 from napari_gsw.core.evidence.evidence_tables import BASE, FACTOR, LOG_FACTOR, UNIT, Evidence
-from napari_gsw.core.jit import as_int64, inlined, jit, lean
+from napari_gsw.core.jit import as_int64, inlined, inner, jit, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import gain, gauss_part
 from napari_gsw.core.sampler.records import USED, Clusters, Target, Walker
 
@@ -113,7 +113,7 @@ def weigh(
         t += 1
 
 
-@lean
+@jit
 def far_gain(x: float, step: float, log_x: float) -> float:
     """log Gamma(x + step) - log Gamma(x) for x >= FAR and a step, of either sign, of at most x / 256.
 
@@ -133,7 +133,7 @@ def far_gain(x: float, step: float, log_x: float) -> float:
     return step * (log_x + r * curve) - rest
 
 
-@jit
+@inner
 def empty_group(evidence: Evidence) -> Group:
     """Room for the words and moments of any group of sites."""
     words, moments = evidence.table_start.size, evidence.moments.shape[1]
@@ -146,7 +146,7 @@ def empty_group(evidence: Evidence) -> Group:
     )
 
 
-@jit
+@inner
 def empty_candidates(slots: int) -> Candidates:
     """Room to weigh so many slots."""
     return Candidates(
@@ -159,7 +159,7 @@ def empty_candidates(slots: int) -> Candidates:
     )
 
 
-@jit
+@inner
 def far_counts(evidence: Evidence, clusters: Clusters) -> FarCounts:
     """The counts near the ends of the tables, for every slot: a free one is the candidate for a new cluster."""
     tail, table_end, words = evidence.tail, evidence.table_end, clusters.words
