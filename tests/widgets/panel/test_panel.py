@@ -544,10 +544,10 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     place = panel.trace.mapFromScene(box.mapViewToScene(box.viewRect().center()))
     qtbot.mouseClick(panel.trace.viewport(), Qt.MouseButton.LeftButton, pos=place)
     wait_for(qtbot, lambda: panel.session.canvas.viewing is not None)
-    kept = np.array(panel.session.array_run.live.memory.sweeps)
+    kept = np.array(panel.session.array_run.live.history.sweeps)
     assert panel.session.canvas.viewing == kept[np.abs(kept - 60.6).argmin()]  # the middle of the axis
     assert panel.display.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
-    sweep, numbers = panel.session.array_run.live.memory.near(panel.session.canvas.viewing)
+    sweep, numbers = panel.session.array_run.live.history.near(panel.session.canvas.viewing)
     assert sweep == panel.session.canvas.viewing
     assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.array_run.paint(numbers))
     click(qtbot, panel.display.back_button)
@@ -556,7 +556,7 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     panel.session.canvas.view_sweep(3)
     click(qtbot, panel.display.from_here)
     wait_for(qtbot, lambda: panel.session.run is None)
-    assert same_partition(panel.session.array_run.live.numbers, panel.session.array_run.live.memory.near(3)[1])
+    assert same_partition(panel.session.array_run.live.numbers, panel.session.array_run.live.history.near(3)[1])
 
 
 def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
