@@ -587,11 +587,11 @@ def stored(name):
 
 
 @pytest.mark.data
-def test_all_of_berkeley():
+def test_berkeley_as_it_is_stored():
     examples = bsds(stored("bsds500"), "train")
     stored_images = list((stored("bsds500") / "images" / "train").glob("*.jpg"))
     assert len({e.name for e in examples}) == len(examples) == len(stored_images) >= 100
-    for example in examples:
+    for example in examples[::4]:
         scene = example.read()
         assert sorted(scene.image.shape) == [3, 321, 481]
         assert 4 <= len(scene.humans) <= 9
