@@ -205,15 +205,24 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
     return first, top - second
 
 
-@jit
-def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
-    """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
-    top = score[first]
+@inlined
+def weigh(score: Floats, weight: Floats, length: int, top: float) -> float:
+    """weight[k] = exp(score[k] - top) for k < length; returns their sum.
+
+    What lies more than LEAST_RIVAL below the highest score has less weight than a uniform of 53 bits can tell from
+    nothing, even a thousand times over, and gets none.
+    """
     total = 0.0
     for k in range(length):
         weight[k] = math.exp(score[k] - top) if score[k] >= top - LEAST_RIVAL else 0.0
         total += weight[k]
-    target = uniform * total
+    return total
+
+
+@jit
+def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
+    """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
+    target = uniform * weigh(score, weight, length, score[first])
     running = weight[first]
     chosen = first
     if running > target:
@@ -229,19 +238,11 @@ def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first
 
 @jit
 def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
-    """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch.
-
-    What lies more than LEAST_RIVAL below the highest score has less weight than a uniform of 53 bits can tell from
-    nothing, even a thousand times over, and gets none.
-    """
+    """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
     top = -math.inf
     for k in range(length):
         top = max(top, score[k])
-    total = 0.0
-    for k in range(length):
-        weight[k] = math.exp(score[k] - top) if score[k] >= top - LEAST_RIVAL else 0.0
-        total += weight[k]
-    target = uniform * total
+    target = uniform * weigh(score, weight, length, top)
     running = 0.0
     chosen = -1
     for k in range(length):
