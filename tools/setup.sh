@@ -43,7 +43,8 @@ setup_python() {
     fi
     echo "Installing napari-gsw and its development tools"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.5"
-    UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" \
+    # Compiled now, by all cores: the tests start many processes, and some machines forbid Python to do it as it imports.
+    UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" \
         --editable ".[${QT:-pyqt6},batch,peers]" --group dev
 }
 
