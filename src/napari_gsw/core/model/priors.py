@@ -73,6 +73,10 @@ class PartitionPrior(ABC):
         """The same prior restricted to partitions whose clusters all have min_size to max_size sites."""
         return Truncated(self, min_size, max_size)
 
+    def exactly(self, k: int) -> Exactly:
+        """The same prior restricted to partitions into k clusters."""
+        return Exactly(self, k)
+
 
 @dataclass(frozen=True)
 class Potts(PartitionPrior):
@@ -252,6 +256,27 @@ class Truncated(PartitionPrior):
         if self.max_size is not None:
             log_w[self.max_size + 1 :] = -np.inf
         return PriorTables(log_v, log_w)
+
+
+@dataclass(frozen=True)
+class Exactly(PartitionPrior):
+    """Partitions into k clusters, whose sizes another prior weighs: what is left when every cluster has a name.
+
+    How probable the other prior finds k is a constant here, even where it allows no k clusters.
+    """
+
+    prior: PartitionPrior
+    k: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", _checked_whole("k", self.k))
+
+    def tables(self, n: int) -> PriorTables:
+        if self.k > n:
+            raise InputError(f"{n} sites cannot be {self.k} clusters; make the sites smaller")
+        log_v = np.full(n + 1, -np.inf)
+        log_v[self.k] = 0.0
+        return PriorTables(log_v, self.prior.tables(n).log_w)
 
 
 def from_settings(settings: Settings) -> PartitionPrior:

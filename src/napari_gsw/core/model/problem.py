@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
+from napari_gsw.core.model.field import Field, field_of, log_field
 from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior, PriorTables
 from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
@@ -43,6 +44,7 @@ class Problem:
     signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
     block_context : how the image was read, if it was read in blocks
         (:class:`napari_gsw.core.model.block.BlockContext`), or None.
+    field : what named clusters say about every site, a factor exp(sum of h_i(name)) of the posterior; or None.
     """
 
     n: int
@@ -55,6 +57,7 @@ class Problem:
     settings: Settings | None = None
     signal: NDArray[np.float32] | None = None
     block_context: Any = None
+    field: Field | None = None
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -63,6 +66,8 @@ class Problem:
         object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
         if not isinstance(self.prior, PartitionPrior):
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
+        if self.field is not None:
+            object.__setattr__(self, "field", field_of(*self.field, self.n))
         self.prior.tables(self.n)  # says what is wrong with the prior now rather than at the first sweep
 
     @classmethod
@@ -111,6 +116,14 @@ class Problem:
         """The graph as the sampler reads it."""
         return adjacency(self.n, self.edges, self.beta)
 
+    def with_field(self, field: Field | None, prior: PartitionPrior | None = None) -> Problem:
+        """The same data and graph under another field, and under another prior if one is given."""
+        other = replace(self, field=field, prior=self.prior if prior is None else prior)
+        for name in ("evidence", "adjacency"):  # large, and the same
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
     def paint(self, values: ArrayLike, background: float = 0) -> NDArray[np.generic]:
         """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""
         if self.sites is None:
@@ -145,7 +158,8 @@ class Problem:
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:
     """Log posterior of a partition (the logarithm of eq. 14), up to a constant of the problem.
 
-    The sum of log p(y | partition) (eq. 2), of the couplings within clusters (eq. 12) and of log g (eq. 6).
+    The sum of log p(y | partition) (eq. 2), of the couplings within clusters (eq. 12), of log g (eq. 6) and of the
+    field, if there is one.
 
     Parameters
     ----------
@@ -156,7 +170,8 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
     log_v, log_w = problem.tables
     same = z[problem.edges[:, 0]] == z[problem.edges[:, 1]]
     data = sum(block.log_marginal(z) for block in problem.likelihoods)
-    return float(data + problem.beta[same].sum() + log_v[len(sizes)] + log_w[sizes].sum())
+    value = float(data + problem.beta[same].sum() + log_v[len(sizes)] + log_w[sizes].sum())
+    return value if problem.field is None else value + log_field(problem.field, z)
 
 
 def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from napari_gsw.core.arrays import Arrays, Floats, Ints
+from napari_gsw.core.model.field import named_seeds, no_field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.draws import Draws
@@ -55,11 +57,12 @@ class Chain:
         """Inverse temperature of the next sweep."""
         return chain_kernels.coldness_at(self.options.cooling, self.sweep)
 
-    @property
+    @cached_property
     def target(self) -> Target:
         """The law that is sampled, as the kernels read it."""
         problem = self.problem
-        return Target(problem.evidence, problem.adjacency, problem.tables, self.seeds)
+        field = no_field(problem.n) if problem.field is None else problem.field
+        return Target(problem.evidence, problem.adjacency, problem.tables, named_seeds(field, self.seeds), field)
 
     def advance(self, trace: Floats) -> None:
         """As many sweeps as `trace` (sweeps, 3) has rows, which become what is traced of them."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from napari_gsw.core.arrays import Counts, Floats, Ints, Longs
 from napari_gsw.core.evidence.evidence_tables import Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.model.field import Field
 from napari_gsw.core.model.priors import PriorTables
 
 # Entries of Workspace.slots.
@@ -27,12 +28,16 @@ TRACE = 3
 
 
 class Target(NamedTuple):
-    """The law that is sampled: p(y | partition) exp(sum of beta_ij within clusters) g(sizes), under clamps."""
+    """The law that is sampled: p(y | partition) exp(sum of beta_ij within clusters) g(sizes) exp(field), under clamps.
+
+    Seeds with a field have the numbers of its columns: see :func:`~napari_gsw.core.model.field.named_seeds`.
+    """
 
     evidence: Evidence
     graph: Adjacency
     prior: PriorTables
     seeds: Ints  # (n,) equal numbers >= 0 stay together and apart from other numbers, -1 is free
+    field: Field  # h_i(name) of named clusters; without a name there is none
 
 
 class Bonds(NamedTuple):

@@ -109,12 +109,11 @@ def first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
     """(n,) labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
     n = problem.n
     if init is not None:
-        labels = seeded(check_labels(init, n, "init"), seeds)
-        if not np.isfinite(log_prior(problem, labels)):
-            raise InputError(
-                "the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)"
-            )
-        return labels
+        own = check_labels(init, n, "init")
+        for labels in (seeded(own, seeds), adopted(own, seeds)):
+            if np.isfinite(log_prior(problem, labels)):
+                return labels
+        raise InputError("the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
     if (seeds < 0).all():
         for k in range(1, n + 1):
             if even_start_allowed(problem, k):
@@ -150,6 +149,25 @@ def seeded(labels: NDArray[np.integer], seeds: Ints) -> Ints:
     """(n,) labels with each seed's sites in a cluster of their own, numbered without gaps."""
     apart = np.where(seeds >= 0, labels.max() + 1 + seeds.astype(np.int64), labels)
     return canonical(np.unique(apart, return_inverse=True)[1].astype(np.int32))
+
+
+def adopted(labels: NDArray[np.integer], seeds: Ints) -> Ints:
+    """(n,) labels in which each seed takes over the cluster that most of its sites are in, numbered without gaps.
+
+    Where :func:`seeded` adds a cluster for each seed, this adds none but for seeds that find all clusters taken.
+    """
+    result = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    free = int(result.max()) + 1
+    pairs, count = np.unique(np.stack((seeds[seeds >= 0], result[seeds >= 0])), axis=1, return_counts=True)
+    owner: dict[int, int] = {}
+    for seed, cluster in pairs[:, np.argsort(-count, kind="stable")].T.tolist():
+        if seed not in owner and cluster not in owner.values():
+            owner[seed] = cluster
+    for seed in np.unique(pairs[0]).tolist():
+        if seed not in owner:
+            owner[seed], free = free, free + 1
+        result[seeds == seed] = owner[seed]
+    return canonical(np.unique(result, return_inverse=True)[1].astype(np.int32))
 
 
 def dealt(seeds: Ints, k: int) -> Ints:

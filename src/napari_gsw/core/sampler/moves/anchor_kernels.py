@@ -11,6 +11,7 @@ from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.evidence.evidence_tables import FACTOR
 from napari_gsw.core.jit import as_int64, inner, jit
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, draw, gain, gauss_part
+from napari_gsw.core.sampler.moves.field_kernels import merged_fields
 from napari_gsw.core.sampler.records import USED, Target, Walker
 from napari_gsw.core.sampler.schedule import Moves
 
@@ -31,9 +32,9 @@ NO_ANCHORS = Anchors(-1, -1, False, 0.0)
 def attractions(target: Target, walker: Walker, own: int, coldness: float, score: Floats) -> float:
     """Log weight of every cluster with which block 0, the sites whose ``work.place`` is 0, might be merged.
 
-    ``score[k]`` becomes b (log p(y_0 u A_k) - log p(y_A_k) + log W(m_0 + m_k) - log W(m_k) + sum beta), minus infinity
-    for free slots, for `own` and for other seeds; ``score[-1]`` is that of block 1 if it holds anything. Returns the
-    logarithm of the sum of the weights.
+    ``score[k]`` becomes b (log p(y_0 u A_k) - log p(y_A_k) + log W(m_0 + m_k) - log W(m_k) + sum beta + sum h), minus
+    infinity for free slots, for `own` and for other seeds; ``score[-1]`` is that of block 1 if it holds anything.
+    Returns the logarithm of the sum of the weights.
     """
     evidence, graph, log_w, seeds = target.evidence, target.graph, target.prior.log_w, target.seeds
     labels, clusters, place, blocks = walker.labels, walker.clusters, walker.work.place, walker.work.blocks
@@ -59,8 +60,9 @@ def attractions(target: Target, walker: Walker, own: int, coldness: float, score
                 j = neighbour[t]
                 if place[j] != 0:
                     pull[slots if place[j] == 1 else labels[j]] += beta[edge[t]]
-        elif place[i] < 0 and seeds[i] >= 0:
-            cluster_seed[labels[i]] = seeds[i]
+        elif seeds[i] >= 0:
+            cluster_seed[slots if place[i] == 1 else labels[i]] = seeds[i]
+    merged_fields(target, walker, seed, cluster_seed, pull)
     words = clusters.words
     for k in range(slots + 1):
         score[k] = 0.0

@@ -29,7 +29,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
 
     Returns the walker, with new arrays if slots ran out, and the gain.
     """
-    evidence, graph, seeds = target.evidence, target.graph, target.seeds
+    evidence, graph, seeds, field = target.evidence, target.graph, target.seeds, target.field
     log_v, log_w = target.prior.log_v, target.prior.log_w
     labels, used = walker.labels, walker.work.slots
     channels = evidence.moments.shape[1] // 2
@@ -50,6 +50,8 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
         score = np.zeros(slots)
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
+        for s in range(field.anchor.size):
+            score[labels[field.anchor[s]]] += field.pull[i, s]
         length = gather(evidence, i, group_word, group_count, as_int64(0))
         add_gains(evidence, clusters.words, group_word, group_count, length, slots, score)
         k_left = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1

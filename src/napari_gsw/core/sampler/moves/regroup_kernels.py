@@ -10,6 +10,7 @@ import numpy as np
 from napari_gsw.core.arrays import Floats, Longs
 from napari_gsw.core.jit import as_int64, inlined, inner, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
+from napari_gsw.core.sampler.moves.field_kernels import lean_to
 from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
 
@@ -142,7 +143,7 @@ def allocate(
     are allowed: hardly any other deal would end well. A deal that is `sized` also draws the size of each block when it
     is opened, and fills the places: where limits are tight that alone is accepted. With `follow` the present labels are
     dealt again instead of drawn, to learn with what probability they would have been. Returns the number of blocks (-1:
-    the deal came to a dead end), the log probability of this deal, and its log likelihood plus couplings.
+    the deal came to a dead end), the log probability of this deal, and its log likelihood plus couplings and field.
     """
     labels, size, order = walker.labels, walker.work.blocks.size, walker.work.order
     most = size.size
@@ -186,7 +187,8 @@ def allocate(
         for b in range(candidates):
             if propose[b] == 0.0 and first <= b < last:
                 places = blocks.goal[b] - size[b] if deal.sized and b < opened else max(size[b], 1)
-                propose[b] = coldness * score[b] + math.log(places)
+                name = as_int64(blocks.seed[b]) if b < opened else as_int64(-1)
+                propose[b] = coldness * (score[b] + lean_to(target.field, i, name)) + math.log(places)
             else:
                 propose[b] = -math.inf
             top = max(top, propose[b])
@@ -215,6 +217,9 @@ def allocate(
         if target.seeds[i] >= 0:
             blocks.seed[chosen] = target.seeds[i]
         put_into_block(walker, target, group, i, chosen, distinct)
+    for t in range(deal.length):  # now that it is known which block each name went to
+        i = as_int64(order[t])
+        energy += lean_to(target.field, i, as_int64(blocks.seed[walker.work.place[i]]))
     return opened, log_q, energy
 
 

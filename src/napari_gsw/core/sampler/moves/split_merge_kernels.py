@@ -43,6 +43,7 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     log_marginal,
     merge_slots,
 )
+from napari_gsw.core.sampler.moves.field_kernels import lean_to
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Clusters, Target, Walker
 from napari_gsw.core.sampler.schedule import Moves
 
@@ -53,6 +54,16 @@ def increment(log_w: Floats, m: int) -> float:
     if log_w[m] == -math.inf or log_w[m + 1] == -math.inf:
         return 0.0
     return float(log_w[m + 1] - log_w[m])
+
+
+@inner
+def name_and_block(target: Target, walker: Walker, length: int) -> tuple[int, int]:
+    """The seed among the sites ``work.order[:length]`` and the block that holds it; -1 and 0 if there is none."""
+    for t in range(length):
+        i = as_int64(walker.work.order[t])
+        if target.seeds[i] >= 0:
+            return as_int64(target.seeds[i]), as_int64(walker.work.place[i])
+    return as_int64(-1), as_int64(0)
 
 
 @inner
@@ -83,6 +94,7 @@ def divide(
     own = np.zeros(2 * channels)
     nothing = np.zeros(2 * channels)
     pull = np.zeros(2)
+    name, side = name_and_block(target, walker, first)
     log_q = 0.0
     for scan in range(scans + 2):
         for t in range(first, length):
@@ -102,6 +114,7 @@ def divide(
             # By how much does it lean towards block 1?
             pull[0] = 0.0
             pull[1] = 0.0
+            pull[side] += lean_to(target.field, i, name)
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] >= 0:
                     pull[place[neighbour[u]]] += beta[edge[u]]
@@ -153,8 +166,11 @@ def log_parted(target: Target, walker: Walker, length: int) -> float:
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
     across = 0.0
+    name, side = name_and_block(target, walker, length)
     for t in range(length):
         i = as_int64(order[t])
+        if place[i] != side:
+            across += lean_to(target.field, i, name)
         if place[i] == 0:
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] == 1:

@@ -49,6 +49,7 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     gauss_part,
     leader,
 )
+from napari_gsw.core.sampler.moves.field_kernels import feel_field
 from napari_gsw.core.sampler.moves.weight_kernels import (
     Candidates,
     FarCounts,
@@ -258,12 +259,14 @@ def visit(
         log V(k) + log W(m_j + |C|) - log W(m_j) + log p(y_C u A_j) - log p(y_A_j) + sum beta_ij (1 - delta_ij)
 
     where the last sum runs over the edges that leave C and end in A_j, each once. Unbonded edges inside C are the same
-    for every candidate and must not be counted. A spin cluster that holds a seed stays where it is.
+    for every candidate and must not be counted. If A_j has a name s, the sum of h_i(s) over C is added. A spin cluster
+    that holds a seed stays where it is.
 
     At inverse temperature b = `coldness` all of it is multiplied by b but the bonds' part, - sum beta_ij delta_ij: the
     bonds are what they are, and any bonds leave the posterior to the power b as it is.
 
-    Not `full`, C chooses only among S, the clusters in which edges that leave C end, and a new one; and it stays if
+    Not `full`, C chooses only among S, the clusters in which edges that leave C end, those with a name and a new one;
+    and it stays if
     what is left of its own cluster is not among them. S depends on the bonds and on the labels outside C, which the
     choice does not change. So of all places that C may be at, those outside S keep their probability since nothing
     moves from or to them, and within S the draw is from the conditional given that C is in S: the conditional of C, and
@@ -317,6 +320,7 @@ def visit_each(
         if held or (left > 0 and log_w[left] == -math.inf):
             continue  # a seed, or a remnant too small to stand: its own cluster's weight would be infinite
         around = look_around(target.graph, bonds, walker, candidates, root, x)
+        around = feel_field(target.field, walker, candidates, root, around)
         if not full and left > 0 and seen[old] != root:
             continue  # its own cluster is not among those that may be chosen
         length, mass = take_out(evidence, walker, group, root, old, left)
