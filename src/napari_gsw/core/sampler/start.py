@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Ints, Longs
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.model.field import Field, named_seeds
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
@@ -89,9 +90,18 @@ def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
     return alone.labels.copy()
 
 
-def start_labels(problem: Problem, settings: Settings, seed: int) -> Longs | None:
-    """(n,) labels of the start that the settings name; None leaves one cluster to the chain."""
+def start_labels(problem: Problem, settings: Settings, seed: int, seeds: Ints | None = None) -> Longs | None:
+    """(n,) labels of the start that the settings name; None leaves one cluster to the chain.
+
+    Under a field every site begins where the field pulls most, whatever the settings say.
+
+    Parameters
+    ----------
+    seeds : (n,) clamped sites, -1 for a free one; None for none.
+    """
     n = problem.n
+    if problem.field is not None and seeds is not None:
+        return pulled(problem, problem.field, seeds)
     if settings.start == "one":
         return None
     if settings.start == "singletons":
@@ -105,12 +115,21 @@ def start_labels(problem: Problem, settings: Settings, seed: int) -> Longs | Non
     return np.random.default_rng((seed, 1)).permutation(np.arange(n) * count // n)
 
 
+def pulled(problem: Problem, field: Field, seeds: Ints) -> Longs:
+    """(n,) the name that pulls each site most; where none does and other clusters may be, one that has no name."""
+    best = field.pull.argmax(axis=1)
+    if not problem.closed:
+        best = np.where(field.pull.max(axis=1) > 0, best, field.anchor.size)
+    return np.where(seeds >= 0, named_seeds(field, seeds), best).astype(np.int64)
+
+
 def first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
     """(n,) labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
     n = problem.n
     if init is not None:
         own = check_labels(init, n, "init")
-        for labels in (seeded(own, seeds), adopted(own, seeds)):
+        starts = (seeded(own, seeds), adopted(own, seeds))
+        for labels in starts if problem.field is None else starts[::-1]:
             if np.isfinite(log_prior(problem, labels)):
                 return labels
         raise InputError("the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
