@@ -131,7 +131,7 @@ def chains(
             continue
         # Chains that all begin at one cluster would agree before they have looked around.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
-        first = start_labels(problem, wide, own_seed) if first_labels is None else first_labels
+        first = start_labels(problem, wide, own_seed, clamps) if first_labels is None else first_labels
         members.append(begin_chain(problem, options, own_seed, first, clamps))
     return Ensemble(members)
 
