@@ -26,7 +26,7 @@ from napari_gsw.core.sampler.greedy import polished
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, painted
+from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, lazy_sites
 
 
 class Summary:
@@ -131,14 +131,13 @@ class Summary:
         if self.settings.view != "objects":
             return None
         objects_of = object_labels if self.problem.block_context is None else object_mosaic
-        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck, self.seeds)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
         """Label image of the view that the settings ask for."""
         if isinstance(self._objects, Mosaic):
-            shown = painted(self._objects, np.arange(self.largest + 1, dtype=np.uint32))
-            return cast(NDArray[np.integer], shown)
+            return cast(NDArray[np.integer], lazy_sites(self._objects).astype(np.uint32))
         if self._objects is not None:
             lazily = isinstance(self.problem.sites, Mosaic)
             return lazy_copy(self._objects, self._objects.shape) if lazily else self._objects
@@ -153,6 +152,14 @@ class Summary:
         if self._objects is not None:
             return int(self._objects.max())
         return int((self.regions if self.settings.view == "regions" else self.clusters).max())
+
+    @cached_property
+    def n_objects(self) -> int:
+        """How many objects there are, if that is the view: clamps may have numbers that are larger than that."""
+        if self._objects is None:
+            return 0
+        tables = self._objects.numbers if isinstance(self._objects, Mosaic) else [self._objects]
+        return len(np.setdiff1d(np.concatenate([np.unique(table) for table in tables]), [0]))
 
     def detailed(self, share: float) -> Longs:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""

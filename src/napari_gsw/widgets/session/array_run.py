@@ -109,7 +109,8 @@ class ArrayRun:
         if final and settings.view != "clusters" and not large:
             return _wrapped(summary.labels)
         if settings.view == "objects" and not large:
-            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck))
+            seeds = summary.seeds
+            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck, seeds))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
             regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
