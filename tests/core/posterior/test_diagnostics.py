@@ -144,7 +144,7 @@ def test_one_change_in_all_is_no_accident():
 @pytest.mark.parametrize("sweeps", [0, 1, 19])
 def test_short_traces(sweeps):
     found = diagnose([np.zeros((sweeps, 3)), np.ones((500, 3))])
-    assert found.sentence == "too early to tell: wait for 20 sweeps after burn-in"
+    assert found.sentence == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run on"
     assert not found.agree
     assert found.mixing == {}
     assert found.sweeps == sweeps

@@ -115,7 +115,7 @@ def diagnose(
     deviation = _edge_deviation(together, counted, len(rows))
     sweeps = min(len(row) for row in rows)
     if sweeps < FEWEST_SWEEPS:
-        sentence = f"too early to tell: wait for {FEWEST_SWEEPS} sweeps after burn-in"
+        sentence = f"too few sweeps to tell: {sweeps} counted since the burn-in, {FEWEST_SWEEPS} needed; run on"
         return Diagnosis(len(rows), sweeps, {}, deviation, False, sentence)
     # The log posterior is kept by adding up changes: chains in one state differ by rounding errors, in ranks a lot.
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)

@@ -18,7 +18,7 @@ from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
-from napari_gsw.core.posterior.diagnostics import Diagnosis, diagnose
+from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
@@ -60,8 +60,14 @@ class Summary:
 
     @property
     def known(self) -> bool:
-        """Whether the burn-in is over and sweeps have been counted."""
-        return not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        """Whether the burn-in is over and so many sweeps have been counted that their shares mean something."""
+        known = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        return known and self.counted >= FEWEST_SWEEPS
+
+    @property
+    def counted(self) -> int:
+        """Sweeps of each chain after its burn-in that the probabilities of edges are shares of."""
+        return int(self.snapshot.state["counted"])
 
     @cached_property
     def draws(self) -> Ints:

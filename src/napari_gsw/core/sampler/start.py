@@ -15,8 +15,9 @@ from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.chain import Chain, assembled, step
+from napari_gsw.core.sampler.draws import Draws
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import RunningSums
+from napari_gsw.core.sampler.records import COUNTED, RunningSums
 from napari_gsw.core.sampler.schedule import NO_MOVES
 from napari_gsw.core.settings import Settings
 
@@ -78,6 +79,17 @@ def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) 
     sums = first_sums(problem, first, chain.sweep)
     options = chain.options.replace(burn_in=burn_in)
     return chain.renewed(assembled(problem, options, clamps, first, sums, chain.rng, int(first.max()) + 1))
+
+
+def recount(chain: Chain, burn_in: int) -> None:
+    """Begin the running sums and the draws anew, in place, after a burn-in that ends at another sweep.
+
+    The state, the best state and the generator are left as they are.
+    """
+    chain.sums.together[:] = 0
+    chain.sums.counted[COUNTED] = 0
+    chain.draws = Draws(chain.problem.n)
+    chain.options = chain.options.replace(burn_in=burn_in)
 
 
 def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:

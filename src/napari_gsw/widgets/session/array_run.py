@@ -137,9 +137,9 @@ class ArrayRun:
         return [trace_of(rows, len(rows)) for rows in self.live.traces]
 
     def provenance(self) -> dict[str, Any]:
-        """What made the labels: settings, seed, hashes, and every correction."""
+        """What made the labels: settings, seed, hashes, and every step that a person took."""
         live = self.live
-        record = provenance(self.image, live.summary, live.seed, self.given)
+        record = provenance(self.image, live.summary, live.seed, self.given, live.steps)
         return record | ({"corrections": list(live.changes)} if live.changes else {})
 
     def result(self) -> Result:
