@@ -119,6 +119,11 @@ class Summary:
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
         return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
+    @property
+    def settled(self) -> bool:
+        """Whether several chains agree on what is known; one alone cannot say whether others would come to the same."""
+        return self.known and self.diagnosis.chains > 1 and self.diagnosis.agree
+
     @cached_property
     def clusters(self) -> Longs:
         """(n,) number of each site's cluster."""

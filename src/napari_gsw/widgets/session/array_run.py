@@ -34,7 +34,8 @@ class ArrayRun:
     means : (n, channels) mean values of its sites.
     submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
     rate : sweeps a second in the last run.
-    verdict : what was last said about the agreement of its chains; `n_regions` how many regions there were.
+    verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
+    n_regions : how many regions there were.
     given : arrays of the user's own that went into it, by name, for the provenance.
     """
 
@@ -53,7 +54,7 @@ class ArrayRun:
         self.given = given or {}
         self.submitted = self.obeyed = 0
         self.rate = 0.0
-        self.verdict = ""
+        self.verdict, self.settled = "", False
         self.n_regions = 0
         sites = live.problem.sites
         assert sites is not None
