@@ -35,7 +35,7 @@ def test_one_chain_does_not_reassure_and_several_are_one_click_away(panel, qtbot
     assert panel.agreement.line.text().startswith("one chain")
     assert "agree" not in panel.agreement.line.text()
     assert "settle elsewhere" in panel.agreement.line.text() or "not yet" in panel.agreement.line.text()
-    assert panel.display.layer_boxes["entropy"].text() == "Entropy (not settled)"
+    assert panel.display.layer_boxes["entropy"].text() == "Entropy (unsettled)"
     assert "Not settled: one chain" in panel.display.layer_boxes["entropy"].toolTip()
     layer = panel.viewer.layers["m [entropy]"]
     assert layer.metadata[SETTLED] is False

@@ -117,7 +117,8 @@ class Display(QWidget):  # type: ignore[misc]
             **{name: _check(name.capitalize(), tip) for name, tip in UNCERTAINTY_TIPS.items()},
         }
         self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
-        # Two by two: side by side they would not fit beside each other in a narrow dock.
+        # Two by two: side by side they would not fit beside each other in a narrow dock. Outlines on the left; the
+        # pictures of uncertainty have the room that is left, since more is said of them.
         grid = QGridLayout()
         grid.setVerticalSpacing(2)
         for name, box in self.layer_boxes.items():
@@ -127,7 +128,9 @@ class Display(QWidget):  # type: ignore[misc]
         for place, box in enumerate(
             (self.layer_boxes["regions"], self.show_sites, *list(self.layer_boxes.values())[1:])
         ):
-            grid.addWidget(box, place // 2, place % 2)
+            grid.addWidget(box, place % 2, place // 2)
+        grid.setColumnStretch(1, 1)
+        grid.setHorizontalSpacing(12)
         return grid
 
     def refresh(self) -> None:
@@ -151,7 +154,7 @@ class Display(QWidget):  # type: ignore[misc]
         """Say beside the pictures of uncertainty when more sweeps, or more chains, may still change them."""
         for name, tip in UNCERTAINTY_TIPS.items():
             open_question = frame is not None and not frame.settled
-            self.layer_boxes[name].setText(f"{name.capitalize()}{' (not settled)' if open_question else ''}")
+            self.layer_boxes[name].setText(f"{name.capitalize()}{' (unsettled)' if open_question else ''}")
             why = f"\nNot settled: {frame.verdict}" if frame is not None and open_question and frame.verdict else ""
             self.layer_boxes[name].setToolTip(tip + why)
 
