@@ -79,16 +79,19 @@ def segment(
     def summary() -> Summary:
         return summarized(problem, chosen, ensemble.snapshots, [np.concatenate(row) for row in rows])
 
+    steps: list[dict[str, Any]] = []
     for snapshots in ensemble.run(chosen.sweeps, CHECK_EVERY):
         for row, one in zip(rows, snapshots, strict=True):
             row.append(one.trace)
         sampling = Stage("sampling", snapshots[0].sweep, chosen.sweeps)
         if report and report(sampling, pooled(snapshots)):
+            if snapshots[0].sweep < chosen.sweeps:
+                steps.append({"sweep": snapshots[0].sweep, "what": "stopped"})
             break
         if to_be_judged(chosen, snapshots[0].sweep) and summary().diagnosis.agree:
             break
     inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
-    return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None})
+    return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None}, steps)
 
 
 def summarized(
@@ -99,11 +102,16 @@ def summarized(
 
 
 def concluded(
-    image: ArrayLike, summary: Summary, seed: int, codebook: Codebook | None, inputs: Mapping[str, Any]
+    image: ArrayLike,
+    summary: Summary,
+    seed: int,
+    codebook: Codebook | None,
+    inputs: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> Result:
-    """The result, with what made it: the image, the settings, the seed, and the arrays that went in besides."""
+    """The result, with what made it: the image, the settings, the seed, the arrays that went in, the steps."""
     words = {} if codebook is None else {"codebook": codebook.centres}
-    return result(summary, provenance(image, summary, seed, {**inputs, **words}))
+    return result(summary, provenance(image, summary, seed, {**inputs, **words}, steps))
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:

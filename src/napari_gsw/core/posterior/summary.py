@@ -19,7 +19,7 @@ from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
-from napari_gsw.core.posterior.diagnostics import Diagnosis, diagnose
+from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
@@ -27,7 +27,7 @@ from napari_gsw.core.sampler.greedy import polished
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, painted
+from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, lazy_sites
 
 
 class Summary:
@@ -61,8 +61,14 @@ class Summary:
 
     @property
     def known(self) -> bool:
-        """Whether the burn-in is over and sweeps have been counted."""
-        return not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        """Whether the burn-in is over and so many sweeps have been counted that their shares mean something."""
+        known = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        return known and self.counted >= FEWEST_SWEEPS
+
+    @property
+    def counted(self) -> int:
+        """Sweeps of each chain after its burn-in that the probabilities of edges are shares of."""
+        return int(self.snapshot.state["counted"])
 
     @cached_property
     def draws(self) -> Ints:
@@ -117,6 +123,11 @@ class Summary:
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
         return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
+    @property
+    def settled(self) -> bool:
+        """Whether several chains agree on what is known; one alone cannot say whether others would come to the same."""
+        return self.known and self.diagnosis.chains > 1 and self.diagnosis.agree
+
     @cached_property
     def clusters(self) -> Longs:
         """(n,) number of each site's cluster."""
@@ -139,14 +150,13 @@ class Summary:
         if self.settings.view != "objects" or self.problem.closed:
             return None
         objects_of = object_labels if self.problem.block_context is None else object_mosaic
-        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck, self.seeds)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
         """Label image of the view that the settings ask for."""
         if isinstance(self._objects, Mosaic):
-            shown = painted(self._objects, np.arange(self.largest + 1, dtype=np.uint32))
-            return cast(NDArray[np.integer], shown)
+            return cast(NDArray[np.integer], lazy_sites(self._objects).astype(np.uint32))
         if self._objects is not None:
             lazily = isinstance(self.problem.sites, Mosaic)
             return lazy_copy(self._objects, self._objects.shape) if lazily else self._objects
@@ -171,6 +181,14 @@ class Summary:
         if self._objects is not None:
             return int(self._objects.max())
         return int(self.numbers.max())
+
+    @cached_property
+    def n_objects(self) -> int:
+        """How many objects there are, if that is the view: clamps may have numbers that are larger than that."""
+        if self._objects is None:
+            return 0
+        tables = self._objects.numbers if isinstance(self._objects, Mosaic) else [self._objects]
+        return len(np.setdiff1d(np.concatenate([np.unique(table) for table in tables]), [0]))
 
     def detailed(self, share: float) -> Longs:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
