@@ -228,7 +228,7 @@ def test_undo_after_more_sweeps_touches_only_the_strokes_sites(problem):
     drain(chain)
     chain.paint(np.arange(10), 50, lock=True)
     before = chain.numbers.copy()
-    chain.target = 60
+    chain.run_for(40)
     drain(chain)
     rest = chain.numbers[10:].copy()
     chain.undo()
@@ -386,3 +386,79 @@ def test_a_corrected_segmentation_is_exported_in_its_view_with_the_users_numbers
     assert (final[np.isin(problem.sites, sites + 1)] == 777).any()
     found = chain.summary.regions if view == "regions" else chain.summary.clusters
     assert len(np.unique(final)) == len(np.unique(found))
+
+
+def steered_chain(problem, **changes):
+    """A chain of two painted corners, before its first sweep."""
+    seeds = np.zeros(problem.sites.shape, np.uint16)
+    seeds[:20, :20], seeds[-20:, -20:] = 7, 3
+    return LiveChain(problem, problem.settings.replace(sweeps=30, **changes), 0, seeds=seeds)
+
+
+def test_a_stroke_teaches_a_live_chain_about_sites_that_it_does_not_touch(problem):
+    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0)
+    chain.target = 30
+    drain(chain)
+    assert chain.problem.field is None
+    biggest = np.bincount(chain.numbers).argmax()
+    sites = np.flatnonzero(chain.numbers == biggest)
+    chain.paint(sites[:2], 99, lock=True)
+    assert chain.problem.field is not None
+    chain.settle()
+    drain(chain)
+    assert np.count_nonzero(chain.numbers == 99) > 2
+    consistent(chain)
+    chain.unlock(np.flatnonzero(chain.locks))
+    assert chain.problem.field is None
+
+
+def test_closed_labels_stay_closed_with_every_correction(problem):
+    chain = steered_chain(problem)
+    assert chain.problem.closed
+    assert set(np.unique(chain.numbers)) == {3, 7}
+    chain.target = 30
+    drain(chain)
+    chain.paint([50], 12, lock=True)
+    drain(chain)
+    assert set(np.unique(chain.numbers)) == {3, 7, 12}
+    chain.unlock(np.flatnonzero(chain.numbers == 12))
+    drain(chain)
+    assert set(np.unique(chain.numbers)) == {3, 7}
+    chain.unlock(np.flatnonzero(chain.locks))
+    assert not chain.problem.closed
+    consistent(chain)
+
+
+def test_open_corrections_never_close_a_run_that_was_open(problem):
+    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0)
+    chain.target = 30
+    drain(chain)
+    chain.paint([3], 98, lock=True)
+    chain.paint([60], 99, lock=True)
+    assert not chain.problem.closed
+    chain.retune(chain.settings.replace(only_painted="yes"))
+    assert chain.problem.closed
+    assert set(np.unique(chain.numbers)) == {98, 99}
+    chain.retune(chain.settings.replace(only_painted="no"))
+    assert not chain.problem.closed
+
+
+def test_undo_of_a_stroke_at_rest_takes_back_what_followed_from_it(problem):
+    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0)
+    chain.target = 30
+    drain(chain)
+    before = chain.numbers.copy()
+    chain.paint(np.flatnonzero(chain.numbers == np.bincount(chain.numbers).argmax())[:2], 99, lock=True)
+    chain.settle()
+    drain(chain)
+    chain.undo()
+    assert np.array_equal(chain.numbers, before)
+    assert not chain.locks.any()
+    chain.redo()
+    assert (chain.numbers == 99).any()
+
+
+def test_without_steering_a_live_chain_has_no_field(problem):
+    chain = steered_chain(problem, steering=0.0)
+    assert chain.problem.field is None
+    assert not chain.problem.closed

@@ -9,22 +9,25 @@ numbers (and colours) that stay with their regions (:mod:`napari_gsw.core.pipeli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Longs, Mask
+from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.steering import Steering, is_closed
+from napari_gsw.core.pipeline.change import Change, Log
 from napari_gsw.core.pipeline.history import History
-from napari_gsw.core.pipeline.numbering import matched_numbers
+from napari_gsw.core.pipeline.numbering import matched_numbers, named_numbers
 from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.sampler.chain import Chain
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.records import COUNTED, TRACE
@@ -43,6 +46,7 @@ MOST_NUMBER = int(np.iinfo(np.uint16).max)
 LEAST_RUN = 2 * FEWEST_SWEEPS
 # Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
 # runs.
+STEERS = ("steering", "only_painted")
 MOVES = (
     "sampler",
     "lam",
@@ -58,33 +62,7 @@ MOVES = (
     "stop",
     "burn_in",
 )
-TUNABLE = frozenset((*MOVES, "consensus", "polish", "view", "neck", "min_region", "merge"))
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """What a correction did to some sites, so that it can be undone and done again.
-
-    Attributes
-    ----------
-    sites : (s,) sites.
-    before, after : (s,) their numbers; 0 in `after` leaves a site to the chain.
-    held_before, held_after : (s,) whether they were locked.
-    """
-
-    sites: NDArray[np.int64]
-    before: Longs
-    after: Longs
-    held_before: Mask
-    held_after: Mask
-
-
-@dataclass
-class Log:
-    """Corrections in the order in which they were made: done, and undone ones that can be done again."""
-
-    done: list[Change] = field(default_factory=list)
-    undone: list[Change] = field(default_factory=list)
+TUNABLE = frozenset((*MOVES, *STEERS, "consensus", "polish", "view", "neck", "min_region", "merge"))
 
 
 class LiveChain:
@@ -92,7 +70,8 @@ class LiveChain:
 
     Attributes
     ----------
-    problem, settings, seed : what is sampled, and how.
+    problem, settings, seed : what is sampled, under the field of what is locked, and how.
+    steering : what strokes say about sites that they do not touch.
     ensemble : the chains; the first one is shown.
     numbers : (n,) positive number of each site on the screen, for the current state.
     locks : (n,) sites that the chain may not move away from their number.
@@ -109,11 +88,20 @@ class LiveChain:
         seed: int,
         seeds: NDArray[np.integer] | None = None,
         init: NDArray[np.integer] | None = None,
+        closed: bool | None = None,
     ) -> None:
-        """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images."""
-        self.problem, self.settings, self.seed = problem, settings, seed
+        """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images.
+
+        `closed` says whether the painted labels are all that there are, where the settings leave it open; None goes by
+        what is painted before the first sweep.
+        """
+        self.settings, self.seed = settings, seed
         clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
-        self.ensemble: Ensemble = chains(problem, settings, seed, clamps, init)
+        self._closed = closed
+        by_seeds = settings.only_painted != "auto" or closed is None
+        self.steering = Steering(problem, settings, is_closed(settings, clamps) if by_seeds else bool(closed))
+        self.problem = problem if clamps is None else self.steering.steered(clamps)
+        self.ensemble: Ensemble = chains(self.problem, settings, seed, clamps, init)
         n = problem.n
         self.locks: Mask = np.zeros(n, bool) if clamps is None else clamps >= 0
         self.painted = self.locks.copy()
@@ -207,9 +195,16 @@ class LiveChain:
         """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
         self.target = self.sweep + sweeps
         if sweeps:
+            self._log.go_on()
             self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
         if sweeps and sweeps >= self.settings.sweeps:
             self._count_enough()
+
+    def settle(self) -> None:
+        """After a correction of a chain at rest: go on until enough sweeps are counted to know what it means."""
+        log, self._log = self._log, Log()  # what can be taken back stays so
+        self.run_for(self._length)
+        self._log = log
 
     def _count_enough(self) -> None:
         """Move the target of a run that is on, if too few sweeps would be counted after a correction."""
@@ -230,14 +225,27 @@ class LiveChain:
         for chain in self.ensemble.chains:
             chain.options = chain.options.replace(bonds=options.bonds, moves=options.moves, regroups=options.regroups)
         before, self.settings, self._summary = self.settings, settings, None
-        changed = {k: [getattr(before, k), getattr(settings, k)] for k in MOVES}
+        changed = {k: [getattr(before, k), getattr(settings, k)] for k in (*MOVES, *STEERS)}
         changed = {k: pair for k, pair in changed.items() if pair[0] != pair[1]}
         if changed:
             self._steps.append({"sweep": self.sweep, "what": "settings", "changed": changed})
+        if changed.keys() & set(STEERS):
+            self._steer()
         if "sweeps" in changed and self.target > self.sweep:
             self.target = max(self.sweep, self.target + settings.sweeps - before.sweeps)
         if "burn_in" in changed:
             self._move_burn_in(self._begin + int(settings.burn_in * self._length))
+
+    def _steer(self) -> None:
+        """Let what is locked speak as the settings say now, for closed or for open labels."""
+        self.steering.settings = self.settings
+        nothing = np.zeros(0, np.int64)
+        self._apply(nothing, nothing, np.zeros(0, bool), "steering")
+
+    def _decide(self, seeds: Ints) -> None:
+        """Whether the painted labels are all that there are, from now on."""
+        if self.settings.only_painted != "auto" or (self._closed is None and self.sweep == 0):
+            self.steering.closed = is_closed(self.settings, seeds)
 
     def _move_burn_in(self, end: int) -> None:
         """Let the burn-in end at another sweep; the sums begin anew if they hold sweeps that it leaves out."""
@@ -318,7 +326,13 @@ class LiveChain:
         if not self._log.done:
             return False
         change = self._log.done[-1]
-        self._apply(change.sites, change.before, change.held_before, "undo")
+        sites, before, held = change.sites, change.before, change.held_before
+        if change.at_rest is not None:  # what has followed from it goes back with it
+            locks = self.locks.copy()
+            locks[sites] = held
+            sites = np.union1d(sites, np.flatnonzero(self.numbers != change.at_rest))
+            before, held = change.at_rest[sites], locks[sites]
+        self._apply(sites, before, held, "undo")
         self._log.undone.append(self._log.done.pop())
         return True
 
@@ -332,6 +346,8 @@ class LiveChain:
         return True
 
     def _do(self, change: Change) -> None:
+        if self.target <= self.sweep:
+            change = replace(change, at_rest=self.numbers)
         self._apply(change.sites, change.after, change.held_after, "paint")
         self._log.done.append(change)
         self._log.undone.clear()
@@ -344,16 +360,22 @@ class LiveChain:
         # A corrected chain has to settle again, however little is left of its run.
         length = max(self.settings.sweeps, LEAST_RUN)
         burn_in = self.sweep + int(self.settings.burn_in * length)
-        corrected = []
+        corrected: list[tuple[Chain, Longs]] = []
+        problem = self.problem
         for c, chain in enumerate(self.ensemble.chains):
             # The weight of locks makes matching give a lock's number to its cluster in every chain.
             numbers = self.numbers.copy() if c == 0 else matched_numbers(chain.labels, self.numbers, self._weight())
             numbers[sites[after > 0]] = after[after > 0]
-            seeds = np.where(locks, numbers, -1)
-            new = redirected(chain, numbers, seeds, burn_in)
+            seeds = np.where(locks, numbers, -1).astype(np.int32)
+            if c == 0:  # locks have the same numbers in all chains
+                self._decide(seeds)
+                problem = self.steering.steered(seeds)
+            numbers = named_numbers(problem, numbers, seeds)
+            new = redirected(chain, numbers, seeds, burn_in, problem)
             if freed.size:
                 new = redirected(new, relaxed(new, freed), seeds, burn_in)
             corrected.append((new, numbers))
+        self.problem = problem
         self.ensemble.chains = [chain for chain, _ in corrected]
         self.ensemble.refresh()
         self.locks = locks
@@ -366,5 +388,5 @@ class LiveChain:
         self._count_enough()
         self.history.keep(self.sweep, self.numbers)
 
-    def _weight(self) -> NDArray[np.float64]:
+    def _weight(self) -> Floats:
         return np.where(self.locks, LOCK_WEIGHT, self.pixels)

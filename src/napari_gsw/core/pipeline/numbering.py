@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from napari_gsw.core.arrays import Ints, Longs
+from napari_gsw.core.model.problem import Problem
+
 
 def matched_numbers(
     labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
@@ -46,3 +49,18 @@ def _ranked(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np
     here = np.bincount(numbers) > 0
     place = np.cumsum(here) - 1
     return np.flatnonzero(here), place[numbers]
+
+
+def named_numbers(problem: Problem, numbers: Longs, seeds: Ints) -> Longs:
+    """(n,) the numbers; where all labels are to be painted ones, a site with another takes the one that pulls it most.
+
+    Parameters
+    ----------
+    seeds : (n,) number of a locked site, -1 for a free one.
+    """
+    if not problem.closed:
+        return numbers
+    names, count = np.unique(seeds[seeds >= 0], return_counts=True)
+    field = problem.field
+    best = np.full(problem.n, names[count.argmax()]) if field is None else names[field.pull.argmax(axis=1)]
+    return np.where(np.isin(numbers, names), numbers, best).astype(np.int64)

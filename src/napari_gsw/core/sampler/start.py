@@ -58,7 +58,9 @@ def first_sums(problem: Problem, labels: Ints, sweep: int) -> RunningSums:
     )
 
 
-def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) -> Chain:
+def redirected(
+    chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int, problem: Problem | None = None
+) -> Chain:
     """The chain with another state and other seeds; it keeps its generator and its count of sweeps.
 
     The best state and the running sums begin anew: what they tell belongs to what was there before.
@@ -68,8 +70,9 @@ def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) 
     labels : (n,) the new state; sites with the same seed must be together, those with different ones apart.
     seeds : (n,) numbers >= 0 for clamped sites, -1 for free ones.
     burn_in : sweeps, counted from the first start of the chain, that the sums leave out.
+    problem : the same under another field or prior; None for that of the chain.
     """
-    problem = chain.problem
+    problem = chain.problem if problem is None else problem
     clamps = check_seeds(seeds, problem.n)
     first = canonical(np.unique(check_labels(labels, problem.n), return_inverse=True)[1].astype(np.int32))
     pairs = np.unique(np.stack((clamps[clamps >= 0], first[clamps >= 0])), axis=1)

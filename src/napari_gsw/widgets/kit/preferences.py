@@ -11,7 +11,7 @@ PLUGIN = "napari-gsw"
 FALLBACK: dict[str, Any] = {
     "preset": DEFAULT_PRESET,
     "seed": 0,
-    "lock_painted": False,
+    "lock_painted": True,
     "boundary": False,
     "entropy": False,
     "opacity": 0.5,

@@ -21,6 +21,8 @@ TITLES = {
     "sampler": "Sampler",
     "result": "Result",
 }
+# Controls that the panel places elsewhere, beside what they are about.
+LENT = ("steering", "only_painted")
 HELP = {
     "superpixels": "How the image is cut into the sites that are sampled",
     "features": "What the model sees of a site",
@@ -95,6 +97,9 @@ class SettingsForm(QObject):  # type: ignore[misc]
                     label.setToolTip(control.toolTip())
                     self._rows[name] = (layout, control)
                     control.changed.connect(self._touched)
+        for name in LENT:
+            control = self.controls[name] = Control(name, declarations()[name], getattr(start, name))
+            control.changed.connect(self._touched)
         self._arrange()
 
     def settings(self, **more: Any) -> Settings:

@@ -26,6 +26,7 @@ from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.progress import Progress
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
@@ -88,6 +89,9 @@ class SegmentationPanel(Docked):
         self.presets.chosen.connect(self._choose_preset)
         column.addWidget(self.presets)
         column.addLayout(self._run_row())
+        self.paint_row = PaintRow(self.session.corrections.lock_strokes, self.form.controls["only_painted"])
+        self.paint_row.keep_changed.connect(self._keep_strokes)
+        column.addWidget(self.paint_row)
         self.reason = text_line("reason")
         self.reason.setStyleSheet("QLabel { color: #e0a030; }")
         column.addWidget(self.reason)
@@ -156,7 +160,7 @@ class SegmentationPanel(Docked):
         self.seed.setToolTip("The same image, settings and seed give the same labels; another seed starts afresh")
         self.seed.valueChanged.connect(self._plan_changed)
         self.form.layouts["sampler"].addRow("Seed", self.seed)
-        self.seeds = SeedsSection(self.session)
+        self.seeds = SeedsSection(self.session, self.form.controls["steering"])
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace)
@@ -213,6 +217,9 @@ class SegmentationPanel(Docked):
 
     def lock_painted(self) -> None:
         self.session.corrections.lock_painted()
+
+    def _keep_strokes(self, keep: bool) -> None:
+        self.session.corrections.lock_strokes = keep
 
     def _choose_preset(self, name: str) -> None:
         self.presets.choose(name)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import numpy as np
 from napari.layers import Layer
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QGridLayout, QListWidget
+from qtpy.QtWidgets import QFormLayout, QGridLayout, QListWidget
 
+from napari_gsw.core.settings import declarations
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.kit.setting_control import Control, title
 from napari_gsw.widgets.layers.kinds import is_labels
 from napari_gsw.widgets.session.session import Session
 
 
 class SeedsSection(Section):
-    """Paint corrects the chain; locks hold it; any Labels layer can be seeds.
+    """Paint corrects and teaches the chain; locks hold it; any Labels layer can be seeds.
+
+    Parameters
+    ----------
+    steering : the control of that setting.
 
     Signals
     -------
@@ -26,8 +32,8 @@ class SeedsSection(Section):
     changed = Signal()
     canvas_wanted = Signal()
 
-    def __init__(self, session: Session) -> None:
-        super().__init__("Seeds and locks", "Correct the chain by painting, and hold what is right")
+    def __init__(self, session: Session, steering: Control) -> None:
+        super().__init__("Strokes and locks", "Correct and teach the chain by painting, and hold what is right")
         self.session = session
         self.seeds = LayerCombo(self._fits, [("None", None)])
         self.seeds.setToolTip("A Labels layer whose labels are clamped when a run starts afresh")
@@ -35,10 +41,8 @@ class SeedsSection(Section):
         row = QFormLayout()
         row.setContentsMargins(0, 0, 0, 0)
         row.addRow("Seeds", self.seeds)
-        self.lock_strokes = QCheckBox("Lock what I paint")
-        self.lock_strokes.setToolTip("The chain has to leave every site that you paint where you put it")
-        self.lock_strokes.toggled.connect(self._lock_strokes)
-        self.lock_strokes.setChecked(session.corrections.lock_strokes)
+        row.addRow(title("steering", declarations()["steering"]), steering)
+        row.labelForField(steering).setToolTip(steering.toolTip())
         corrections = session.corrections
         self.canvas = push_button(
             "Paint first", "Make the label layer now, to paint seeds before the first run", self.canvas_wanted.emit
@@ -68,7 +72,6 @@ class SeedsSection(Section):
             "new label makes a new cluster, the eraser leaves a site to the chain."
         )
         self.content.addLayout(row)
-        self.content.addWidget(self.lock_strokes)
         self.content.addLayout(grid)
         self.content.addWidget(self.locks)
         self._shown: list[tuple[int, int]] | None = None
@@ -78,9 +81,6 @@ class SeedsSection(Section):
         seg = self.session.segmentation
         ours = [] if seg is None else seg.layers.all()
         return is_labels(layer) and not any(layer is x for x in ours)
-
-    def _lock_strokes(self, on: bool) -> None:
-        self.session.corrections.lock_strokes = on
 
     def _lock_label(self) -> None:
         seg = self.session.segmentation

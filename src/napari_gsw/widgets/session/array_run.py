@@ -109,6 +109,8 @@ class ArrayRun:
         large = isinstance(self.sites, Mosaic)  # objects pixel by pixel are then for the export alone
         if final and settings.view != "clusters" and not large:
             return _wrapped(summary.labels)
+        if self.live.problem.closed:
+            return self.paint(numbers)
         if settings.view == "objects" and not large:
             seeds = summary.seeds
             return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck, seeds))
@@ -123,9 +125,9 @@ class ArrayRun:
         Objects are cut out pixel by pixel, so that they have no counterpart on the screen and are numbered afresh.
         """
         live, summary = self.live, self.live.summary
-        if not live.changes or live.settings.view == "objects":
+        if not live.changes or (live.settings.view == "objects" and not live.problem.closed):
             return self.result().labels
-        return self.paint(live.named(summary.regions if live.settings.view == "regions" else summary.clusters))
+        return self.paint(live.named(summary.numbers))
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live

@@ -150,7 +150,10 @@ def make_array_run(
     }
     if before is not None and same_sites:
         sites = before.sites  # no need to make them again
-    problem = prepare(image, plan.settings, sites=sites, mask=mask, report=lambda stage, _: report(stage))
+    strokes = paint if seeds is None else seeds  # a site in which two labels meet is cut
+    problem = prepare(
+        image, plan.settings, sites=sites, mask=mask, seeds=strokes, report=lambda stage, _: report(stage)
+    )
     report(Stage("start"))
     locked = None if before is None else before.paint_locked(before.live.locks, before.live.numbers)
     if before is not None and plan.settings.chains > before.live.settings.chains:
@@ -160,7 +163,8 @@ def make_array_run(
         given |= {} if seeds is None else {"seeds": seeds}
         before = locked = None
     init = None if before is None else before.paint(before.live.numbers)
-    live = LiveChain(problem, plan.settings, plan.seed, seeds=seeds if before is None else None, init=init)
+    closed = None if before is None else before.live.steering.closed
+    live = LiveChain(problem, plan.settings, plan.seed, seeds if before is None else None, init, closed)
     if init is not None:
         given["init"] = init
         _carry_over(live, locked, True)

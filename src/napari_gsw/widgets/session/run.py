@@ -275,15 +275,27 @@ class Run:
         while self._orders:
             position, order = self._orders.popleft()
             array_run = self.array_runs[position]
+            corrections = len(array_run.live.marks)
             try:
                 order(array_run.live)
+                if self._is_here(position) and self.errand and len(array_run.live.marks) > corrections:
+                    array_run.live.settle()  # a chain at rest wakes, settles and rests again
             except InputError as reason:
                 self.notices.append(str(reason))
             finally:  # also if it ends the run: an array that waits for an order is never drawn again
                 array_run.obeyed += 1
             changed.append(position)
         for position in dict.fromkeys(changed):
-            self._publish(position, last=True)
+            self._publish(position, last=not self._goes_on(position))
+
+    def _is_here(self, position: Position) -> bool:
+        """Whether it is the array that the run is at."""
+        return self.jobs[self.place][0] == position
+
+    def _goes_on(self, position: Position) -> bool:
+        """Whether sweeps follow at once, and with them another frame: this one need not have everything."""
+        live = self.array_runs[position].live
+        return self._is_here(position) and not self.held and not self.stopping and live.sweep < live.target
 
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of an array in its slot."""

@@ -140,6 +140,8 @@ class Session(QObject):  # type: ignore[misc]
         """Begin a run, or go on from what is shown if there is something."""
         if self.run is not None:
             self._next = partial(self.start, plan, sweeps)
+            if self.run.errand:  # which may be settling after a correction
+                self.run.stop()
             return
         try:
             jobs = self._segmentation_of(plan).jobs(plan)
