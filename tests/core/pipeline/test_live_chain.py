@@ -166,7 +166,7 @@ def test_paint_over_a_lock_moves_it_and_keeps_it(problem):
 
 
 def test_a_freed_site_is_left_to_the_chain(problem):
-    chain = drain(live(problem))
+    chain = drain(live(problem, steering=0.0))
     site = int(np.argmax(chain.pixels))
     chain.paint([site], 99, lock=True)
     chain.paint([site], 0)

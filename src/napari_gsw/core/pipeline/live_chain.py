@@ -21,7 +21,7 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Change, Log
 from napari_gsw.core.pipeline.history import History
-from napari_gsw.core.pipeline.numbering import matched_numbers, named_numbers
+from napari_gsw.core.pipeline.numbering import matched_numbers, named_numbers, pulled_numbers
 from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
@@ -319,7 +319,7 @@ class LiveChain:
         where = np.flatnonzero((numbers != self.numbers) & ~self.locks)
         free = np.zeros(where.size, bool)
         if where.size:
-            self._do(Change(where, self.numbers[where], numbers[where], free, free))
+            self._do(Change(where, self.numbers[where], numbers[where], free, free), "go back")
 
     def undo(self) -> bool:
         """Give the sites of the last correction back their numbers and locks; False if there is none."""
@@ -345,10 +345,10 @@ class LiveChain:
         self._log.done.append(self._log.undone.pop())
         return True
 
-    def _do(self, change: Change) -> None:
+    def _do(self, change: Change, why: str = "paint") -> None:
         if self.target <= self.sweep:
             change = replace(change, at_rest=self.numbers)
-        self._apply(change.sites, change.after, change.held_after, "paint")
+        self._apply(change.sites, change.after, change.held_after, why)
         self._log.done.append(change)
         self._log.undone.clear()
 
@@ -371,6 +371,8 @@ class LiveChain:
                 self._decide(seeds)
                 problem = self.steering.steered(seeds)
             numbers = named_numbers(problem, numbers, seeds)
+            if why in ("paint", "redo", "steering"):
+                numbers = pulled_numbers(problem, numbers, seeds)
             new = redirected(chain, numbers, seeds, burn_in, problem)
             if freed.size:
                 new = redirected(new, relaxed(new, freed), seeds, burn_in)

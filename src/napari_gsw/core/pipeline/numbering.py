@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from napari_gsw.core.arrays import Ints, Longs
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, log_posterior
 
 
 def matched_numbers(
@@ -64,3 +64,17 @@ def named_numbers(problem: Problem, numbers: Longs, seeds: Ints) -> Longs:
     field = problem.field
     best = np.full(problem.n, names[count.argmax()]) if field is None else names[field.pull.argmax(axis=1)]
     return np.where(np.isin(numbers, names), numbers, best).astype(np.int64)
+
+
+def pulled_numbers(problem: Problem, numbers: Longs, seeds: Ints) -> Longs:
+    """(n,) the numbers, or those that the field asks for if the posterior likes them better.
+
+    Site by site a chain would take long to find that all of a region is to follow a stroke.
+    """
+    field = problem.field
+    if field is None:
+        return numbers
+    free = (seeds < 0) & (field.pull.max(axis=1) > 0)
+    names = seeds[field.anchor].astype(np.int64)
+    asked = np.where(free, names[field.pull.argmax(axis=1)], numbers)
+    return max(numbers, asked, key=lambda state: log_posterior(problem, state))
