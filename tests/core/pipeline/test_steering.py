@@ -175,14 +175,16 @@ def test_settings_that_changed_during_a_run_are_recorded_and_reproduce_the_label
 def test_stops_further_runs_and_corrections_are_steps(problem):
     live = to(begun(problem, 60), 20)
     assert record(live)["steps"][-1] == {"sweep": 20, "what": "stopped"}
+    live.run_for(0)  # which the window does to look at a chain at rest
+    assert record(live)["steps"] == [{"sweep": 0, "what": "run", "sweeps": 60}, {"sweep": 20, "what": "stopped"}]
     live.run_for(60)
     live.paint([0, 1, 2], 500, lock=True)
     live.undo()
     steps = record(live)["steps"]
     assert [(step["what"], step["sweep"]) for step in steps] == [
-        ("run", 0), ("run", 20), ("paint", 20), ("undo", 20), ("stopped", 20),
+        ("run", 0), ("stopped", 20), ("run", 20), ("paint", 20), ("undo", 20), ("stopped", 20),
     ]  # fmt: skip
-    assert steps[2]["sites"] == steps[2]["locked"] == 3
+    assert steps[3]["sites"] == steps[3]["locked"] == 3
     stopped = gsw.segment(IMAGE, SETTINGS, sweeps=500, report=lambda stage, snap: snap is not None)
     assert stopped.provenance["reproducible"] is False
     assert stopped.provenance["steps"] == [{"sweep": stopped.snapshot.sweep, "what": "stopped"}]

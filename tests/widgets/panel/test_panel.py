@@ -468,6 +468,10 @@ def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
     assert panel.session.array_run.live.settings.alpha == 3.0
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
+    kept = panel.viewer.layers[-1].metadata["napari-gsw"]  # what is exported with the labels
+    assert kept["reproducible"] is False
+    assert [step["what"] for step in kept["steps"]] == ["run", "settings", "stopped"]
+    assert kept["steps"][1]["changed"] == {"lam": [10.0, 2.5]}
 
 
 def test_keys(panel, qtbot):

@@ -193,6 +193,7 @@ class LiveChain:
 
     def run_for(self, sweeps: int) -> None:
         """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
+        self._steps += self._stop()
         self.target = self.sweep + sweeps
         if sweeps:
             self._log.go_on()
@@ -262,8 +263,12 @@ class LiveChain:
         Runs, settings that changed what the chain did, and corrections, each with the sweep after which it came.
         """
         alone = {"sweep": 0, "what": "run", "sweeps": self.settings.sweeps}
-        stopped = [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < self.target else []
-        return [] if self._steps in ([], [alone]) and not stopped else [*self._steps, *stopped]
+        steps = [*self._steps, *self._stop()]
+        return [] if steps in ([], [alone]) else steps
+
+    def _stop(self) -> list[dict[str, Any]]:
+        """The step of a run that has not come to its target, if there is one."""
+        return [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < self.target else []
 
     def rename(self, image: NDArray[np.integer]) -> None:
         """Take over the numbers of another label image of the same shape where regions overlap.
