@@ -41,11 +41,13 @@ class Method(NamedTuple):
     help : a few words for a person.
     options : the settings of its own, or None.
     samples : whether it is a chain on sites, and so takes the settings of sites, features and sweeps.
+    needs_seeds : whether it does nothing without strokes that a person has painted.
     """
 
     help: str
     options: type[Options] | None
     samples: bool
+    needs_seeds: bool = False
 
 
 METHODS: Mapping[str, Method] = {
@@ -62,6 +64,8 @@ ARRAYS: Mapping[str, tuple[str, ...]] = {
     "rdd-crp": ("sites", "mask"),
     "dd-crp": ("sites", "mask"),
 }
+# The methods that heed what a person has painted.
+SEEDED = tuple(name for name in METHODS if "seeds" in ARRAYS.get(name, ()))
 # The methods that are one call: image, options, axes, seed -> labels.
 ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
     "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
