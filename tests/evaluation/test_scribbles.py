@@ -124,6 +124,29 @@ def test_scribbles_that_change_are_segmented_again(folder, tmp_path):
     assert float(again[1][0]) < float(first[1][0]) - 0.2
 
 
+@pytest.mark.parametrize("method", ["random-walker", "watershed", "forest", "graph-cut"])
+def test_every_method_from_scribbles_is_scored(folder, tmp_path, method):
+    if method in ("forest", "graph-cut"):
+        pytest.importorskip("sklearn")
+        pytest.importorskip("maxflow")
+    words = [
+        "evaluate",
+        "-q",
+        "--jobs",
+        "1",
+        "--scribbles",
+        str(folder),
+        "-o",
+        str(tmp_path / "out"),
+        "--method",
+        method,
+    ]
+    assert main([*words, "--limit", "1"]) == 0
+    evaluation = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert evaluation["mean"]["dice"] > 0.95
+    assert evaluation["settings"]["method"] == method
+
+
 @pytest.mark.parametrize("method", ["rdd-crp", "felzenszwalb"])
 def test_a_method_that_cannot_use_scribbles_is_refused(folder, tmp_path, capsys, method):
     assert main(["evaluate", "-q", "--scribbles", str(folder), "-o", str(tmp_path), "--method", method]) == 2
