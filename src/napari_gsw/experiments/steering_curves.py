@@ -165,12 +165,16 @@ def _draw(curves: Mapping[str, Any], file: Path) -> None:
     """Mean Dice against strokes: a panel for each data set, a colour for each method, a dash for each chooser."""
     drawing = figures.figure(4.4 * len(curves), 4.0)
     styles = dict(zip(CHOOSERS, ("--", "-", ":"), strict=False))
+    inks = dict(
+        zip(dict.fromkeys(name for methods in curves.values() for name in methods), figures.INKS[1:], strict=False)
+    )
     for axes, (data_set, methods) in zip(
         drawing.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True
     ):
-        for ink, (name, method) in zip(figures.INKS[1:], methods.items(), strict=False):
+        for name, method in methods.items():
             for chooser, curve in method["choosers"].items():
-                axes.plot(curve["mean"], styles[chooser], color=ink, linewidth=1.4, label=f"{name}, {chooser}")
-        axes.legend(frameon=False, fontsize=8)
+                axes.plot(curve["mean"], styles[chooser], color=inks[name], linewidth=1.4, label=f"{name}, {chooser}")
+        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         figures.tidy(axes, "strokes after the first of each label", "mean Dice", data_set)
     figures.save(drawing, file)
