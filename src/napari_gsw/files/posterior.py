@@ -38,8 +38,8 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
     each pixel. contour.tif : the same as a hierarchy; what is above a threshold are closed boundaries. people.tif : the
     probability that a person draws a boundary there (colour or grey images of two dimensions). coarsest.tif,
     finest.tif, farthest.tif : clusters of the segmentations at the edge of the 95 % ball. posterior.json : R-hat,
-    effective samples, the ball's radius, in figures and in a sentence. Beside lazy labels
-    the images are .zarr instead of .tif.
+    effective samples, the ball's radius, in figures and in a sentence; `known` in it is false if so few sweeps were
+    counted that the images mean little. Beside lazy labels the images are .zarr instead of .tif.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
         else:
             tifffile.imwrite(image_file(name), values)
 
-    if result.summary.known:
+    if result.summary.counted:
         put("entropy", result.uncertainty)
         put("boundary", result.boundary)
         put("contour", result.contour)
@@ -79,6 +79,7 @@ def posterior_figures(result: Result) -> dict[str, Any]:
     content: dict[str, Any] = {
         "verdict": diagnosis.sentence,
         "agree": diagnosis.agree,
+        "known": result.summary.known,
         "chains": diagnosis.chains,
         "sweeps": diagnosis.sweeps,
         "mixing": {name: {"r_hat": _number(m.r_hat), "ess": _number(m.ess)} for name, m in diagnosis.mixing.items()},
@@ -86,7 +87,7 @@ def posterior_figures(result: Result) -> dict[str, Any]:
         "clusters": result.n_clusters,
         "regions": result.n_regions,
     }
-    if result.summary.known:
+    if result.summary.counted:
         ball = result.credible_ball()
         content["credible_ball"] = {
             "level": ball.level,

@@ -92,8 +92,9 @@ def test_one_chain_is_compared_with_itself():
     found = diagnose(one)
     assert found.agree
     assert found.chains == 1
-    assert found.sentence.startswith("one chain: its halves agree (R-hat 1.0")
-    assert found.sentence.endswith("; run several chains to be sure")
+    assert found.sentence.startswith("one chain shows no drift (R-hat 1.0")
+    assert found.sentence.endswith(", but not whether another would settle elsewhere: run 4 chains")
+    assert "agree" not in found.sentence
     one[0, :, 0] += np.linspace(0, 10, 1000)
     drifting = diagnose(one)
     assert not drifting.agree
@@ -144,7 +145,7 @@ def test_one_change_in_all_is_no_accident():
 @pytest.mark.parametrize("sweeps", [0, 1, 19])
 def test_short_traces(sweeps):
     found = diagnose([np.zeros((sweeps, 3)), np.ones((500, 3))])
-    assert found.sentence == "too early to tell: wait for 20 sweeps after burn-in"
+    assert found.sentence == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run on"
     assert not found.agree
     assert found.mixing == {}
     assert found.sweeps == sweeps

@@ -675,7 +675,7 @@ def test_consensus_range_and_detail(panel, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     wait_for(qtbot, lambda: panel.display.detail.isEnabled())
-    assert panel.verdict.text()
+    assert panel.agreement.line.text()
     assert panel.session.orders.view.show == "consensus"
     regions = panel.viewer.layers["m [regions]"]
     assert not regions.editable

@@ -19,7 +19,7 @@ from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
 from napari_gsw.core.model.field import Field, field_of, log_field
-from napari_gsw.core.model.priors import DirichletProcess, PartitionPrior, PriorTables
+from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
 from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
 from napari_gsw.core.sites.per_site import site_labels, site_majority
@@ -123,6 +123,11 @@ class Problem:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
+
+    @property
+    def closed(self) -> bool:
+        """Whether all clusters have names: every site is to have one of the painted labels."""
+        return isinstance(self.prior, Exactly)
 
     def paint(self, values: ArrayLike, background: float = 0) -> NDArray[np.generic]:
         """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""

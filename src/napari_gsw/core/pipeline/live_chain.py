@@ -22,14 +22,14 @@ from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.numbering import matched_numbers
 from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
+from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import site_pixels
-from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
-from napari_gsw.core.sampler.records import TRACE
-from napari_gsw.core.sampler.schedule import split_moves
+from napari_gsw.core.sampler.options import SamplerOptions
+from napari_gsw.core.sampler.records import COUNTED, TRACE
 from napari_gsw.core.sampler.snapshot import Snapshot
-from napari_gsw.core.sampler.start import redirected, relaxed
+from napari_gsw.core.sampler.start import recount, redirected, relaxed
 from napari_gsw.core.settings import Settings
 
 # and the coarsest, finest and farthest partition of its 95 % ball.
@@ -39,6 +39,8 @@ Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
 LOCK_WEIGHT = 1e9
 # The screen shows 16 bits: more is slow in napari.
 MOST_NUMBER = int(np.iinfo(np.uint16).max)
+# The run after a correction is as long as this at least, for its burn-in to be a share of.
+LEAST_RUN = 2 * FEWEST_SWEEPS
 # Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
 # runs.
 MOVES = (
@@ -95,7 +97,7 @@ class LiveChain:
     numbers : (n,) positive number of each site on the screen, for the current state.
     locks : (n,) sites that the chain may not move away from their number.
     painted : (n,) sites that a person has given a number to.
-    marks : sweeps at which a person stepped in.
+    marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
     history : states that were on the screen, thinned to a bound.
     target : sweep at which the present run ends.
     """
@@ -124,6 +126,9 @@ class LiveChain:
         self.numbers: Longs = matched_numbers(labels, own, self._weight()) if own.any() else labels + 1
         self.marks: list[int] = []
         self.changes: list[dict[str, Any]] = []
+        self._steps: list[dict[str, Any]] = []
+        # Since when the posterior is the one that is sampled now, and how many sweeps its burn-in is a share of.
+        self._begin, self._length = 0, settings.sweeps
         self.history = History()
         self.target = 0
         self._log = Log()
@@ -162,7 +167,7 @@ class LiveChain:
         summary = self.summary
         if show == "current":
             return summary.snapshot.labels
-        if show == "best" or not summary.known:
+        if show == "best" or not len(summary.draws):
             return summary.snapshot.best.labels
         return summary.consensus(self.loss).labels if show == "consensus" else summary.extremes[show]
 
@@ -198,6 +203,20 @@ class LiveChain:
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
             self.target = self.sweep
 
+    def run_for(self, sweeps: int) -> None:
+        """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
+        self.target = self.sweep + sweeps
+        if sweeps:
+            self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
+        if sweeps and sweeps >= self.settings.sweeps:
+            self._count_enough()
+
+    def _count_enough(self) -> None:
+        """Move the target of a run that is on, if too few sweeps would be counted after a correction."""
+        end = self.ensemble.chains[0].options.burn_in
+        if self.target > self.sweep and self.changes:
+            self.target = max(self.target, end + max(FEWEST_SWEEPS, self._begin + self._length - end))
+
     def check_tuning(self, settings: Settings) -> None:
         """Raise an InputError that names the settings which change what is sampled."""
         frozen = [k for k, v in settings.to_dict().items() if v != getattr(self.settings, k) and k not in TUNABLE]
@@ -207,11 +226,36 @@ class LiveChain:
     def retune(self, settings: Settings) -> None:
         """Take over settings that do not change what is sampled, from the next sweep on."""
         self.check_tuning(settings)
-        bonds = bonding.from_settings(self.problem, settings)
-        moves = split_moves(settings.splits, settings.full_scans)
+        options = SamplerOptions.from_settings(self.problem, settings, settings.sweeps)
         for chain in self.ensemble.chains:
-            chain.options = chain.options.replace(bonds=bonds, moves=moves, regroups=settings.regroups)
-        self.settings, self._summary = settings, None
+            chain.options = chain.options.replace(bonds=options.bonds, moves=options.moves, regroups=options.regroups)
+        before, self.settings, self._summary = self.settings, settings, None
+        changed = {k: [getattr(before, k), getattr(settings, k)] for k in MOVES}
+        changed = {k: pair for k, pair in changed.items() if pair[0] != pair[1]}
+        if changed:
+            self._steps.append({"sweep": self.sweep, "what": "settings", "changed": changed})
+        if "sweeps" in changed and self.target > self.sweep:
+            self.target = max(self.sweep, self.target + settings.sweeps - before.sweeps)
+        if "burn_in" in changed:
+            self._move_burn_in(self._begin + int(settings.burn_in * self._length))
+
+    def _move_burn_in(self, end: int) -> None:
+        """Let the burn-in end at another sweep; the sums begin anew if they hold sweeps that it leaves out."""
+        for chain in self.ensemble.chains:
+            if end > chain.options.burn_in or not chain.sums.counted[COUNTED]:
+                recount(chain, max(end, self.sweep))
+        self.ensemble.refresh()
+        self._count_enough()
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """What made the chains come to where they are, ready for JSON; empty if settings and seed say it all.
+
+        Runs, settings that changed what the chain did, and corrections, each with the sweep after which it came.
+        """
+        alone = {"sweep": 0, "what": "run", "sweeps": self.settings.sweeps}
+        stopped = [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < self.target else []
+        return [] if self._steps in ([], [alone]) and not stopped else [*self._steps, *stopped]
 
     def rename(self, image: NDArray[np.integer]) -> None:
         """Take over the numbers of another label image of the same shape where regions overlap.
@@ -297,7 +341,9 @@ class LiveChain:
         locks = self.locks.copy()
         locks[sites] = held
         freed = sites[after == 0]
-        burn_in = self.sweep + int(self.settings.burn_in * max(self.target - self.sweep, 0))
+        # A corrected chain has to settle again, however little is left of its run.
+        length = max(self.settings.sweeps, LEAST_RUN)
+        burn_in = self.sweep + int(self.settings.burn_in * length)
         corrected = []
         for c, chain in enumerate(self.ensemble.chains):
             # The weight of locks makes matching give a lock's number to its cluster in every chain.
@@ -315,6 +361,9 @@ class LiveChain:
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, corrected[0][1], self._weight())
         self.marks.append(self.sweep)
         self.changes.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
+        self._steps.append(self.changes[-1])
+        self._begin, self._length = self.sweep, length
+        self._count_enough()
         self.history.keep(self.sweep, self.numbers)
 
     def _weight(self) -> NDArray[np.float64]:

@@ -27,6 +27,8 @@ from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sites.per_site import label_image
+from napari_gsw.core.sites.stroke_sites import divided_sites
 from napari_gsw.core.sites.superpixels import given_sites, superpixels
 
 
@@ -57,6 +59,7 @@ def prepare(
     preset: str | None = None,
     sites: ArrayLike | None = None,
     mask: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
     beta: ArrayLike | None = None,
     codebook: Codebook | str | None = None,
     report: Report | None = None,
@@ -72,6 +75,8 @@ def prepare(
     settings, preset, \\*\\*changes : a Settings object or the name of a preset, and single settings by name.
     sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
     mask : non-zero where the image is to be segmented.
+    seeds : label image of the image's shape; a site in which seeds of several labels meet is cut between them, if seeds
+        steer at all (``steering``) and the image is not read in blocks.
     beta : instead of the setting, one number or an array with a coupling for each edge of ``problem.edges``.
     codebook : colour words, as the setting names them or as a :class:`Codebook`.
     report : called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
@@ -85,6 +90,10 @@ def prepare(
     pixels = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
     report(Stage("superpixels"), None)
     own_sites = superpixels(pixels, chosen, mask) if sites is None else given_sites(sites, pixels.shape, mask)
+    if seeds is not None and chosen.steering > 0:
+        own_sites, _ = divided_sites(
+            own_sites, np.asarray(label_image(seeds, own_sites.shape, "seeds")), pixels.channels
+        )
     report(Stage("graph"), None)
     graph = region_graph(pixels, own_sites, chosen.neighbourhood)
     report(Stage("features"), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,17 @@ from napari_gsw.core.versions import all_versions
 
 # Bytes that are hashed at a time.
 HASHED = 2**25
+# What a person is told about how to come to the same labels.
+SETTINGS_SUFFICE = "the same image, given arrays, settings and seed make the same labels"
+STEPS_NEEDED = (
+    "settings and seed alone do not make these labels: the settings are those at the end, and a person ran, stopped, "
+    "tuned or corrected the chain in the steps listed, each after the sweep of its number"
+)
 
 
-def provenance(image: ArrayLike, summary: Summary, seed: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(
+    image: ArrayLike, summary: Summary, seed: int, inputs: Mapping[str, Any], steps: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """What made a result: enough to make it again; ready for JSON.
 
     ``clusters`` and ``log_posterior`` are those of the partition that is the result; ``best_clusters``,
@@ -28,6 +36,7 @@ def provenance(image: ArrayLike, summary: Summary, seed: int, inputs: Mapping[st
     ----------
     image : the one that was segmented, in memory or lazy.
     inputs : arrays of the user's own that went into it, by name.
+    steps : what a person did while the chain ran, in order; without any, image, settings and seed are enough.
     """
     array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
     problem, best = summary.problem, summary.snapshot.best
@@ -38,9 +47,13 @@ def provenance(image: ArrayLike, summary: Summary, seed: int, inputs: Mapping[st
         "given": {name: array_hash(value if is_lazy(value) else np.asarray(value)) for name, value in inputs.items()},
         "settings": summary.settings.to_dict(),
         "seed": int(seed),
+        "reproducible": not steps,
+        "reproduction": STEPS_NEEDED if steps else SETTINGS_SUFFICE,
+        **({"steps": [dict(step) for step in steps]} if steps else {}),
         "sites": problem.n,
         "edges": len(problem.edges),
         "sweeps": summary.snapshot.sweep,
+        "counted_sweeps": summary.counted,
         "clusters": len(np.unique(summary.partition)),
         "log_posterior": log_posterior(problem, summary.partition),
         "best_clusters": best.n_clusters,

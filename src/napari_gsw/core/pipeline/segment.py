@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
 from napari_gsw.core.pipeline.provenance import provenance
 from napari_gsw.core.pipeline.stage import Report, Stage
@@ -50,8 +51,9 @@ def segment(
     Parameters
     ----------
     seed : the same image, settings and seed give the same labels, bit for bit.
-    seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label (by majority)
-        and keep its number; 0 leaves a site to the chain.
+    seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label and keep its
+        number; a site under several is cut between them; 0 leaves a site to the chain. What the seeds say about all
+        other sites is a matter of the settings ``steering`` and ``only_painted``.
     init : label image of the image's shape to start the chain from (by majority; sites under 0 share a cluster).
     report : called with the stage and, while the chain runs, with snapshots; when it returns True the chain ends there
         and the result is what it has found.
@@ -65,8 +67,10 @@ def segment(
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
-    problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report)
+    problem = prepare(image, chosen, sites=sites, mask=mask, seeds=seeds, beta=beta, codebook=codebook, report=report)
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
+    if clamps is not None:
+        problem = Steering(problem, chosen, is_closed(chosen, clamps)).steered(clamps)
     if report and not is_compiled(chain_kernels.advance):
         report(Stage("compiling"), None)
     ensemble = chains(problem, chosen, seed, clamps, init)
@@ -75,16 +79,19 @@ def segment(
     def summary() -> Summary:
         return summarized(problem, chosen, ensemble.snapshots, [np.concatenate(row) for row in rows])
 
+    steps: list[dict[str, Any]] = []
     for snapshots in ensemble.run(chosen.sweeps, CHECK_EVERY):
         for row, one in zip(rows, snapshots, strict=True):
             row.append(one.trace)
         sampling = Stage("sampling", snapshots[0].sweep, chosen.sweeps)
         if report and report(sampling, pooled(snapshots)):
+            if snapshots[0].sweep < chosen.sweeps:
+                steps.append({"sweep": snapshots[0].sweep, "what": "stopped"})
             break
         if to_be_judged(chosen, snapshots[0].sweep) and summary().diagnosis.agree:
             break
     inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
-    return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None})
+    return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None}, steps)
 
 
 def summarized(
@@ -95,11 +102,16 @@ def summarized(
 
 
 def concluded(
-    image: ArrayLike, summary: Summary, seed: int, codebook: Codebook | None, inputs: Mapping[str, Any]
+    image: ArrayLike,
+    summary: Summary,
+    seed: int,
+    codebook: Codebook | None,
+    inputs: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> Result:
-    """The result, with what made it: the image, the settings, the seed, and the arrays that went in besides."""
+    """The result, with what made it: the image, the settings, the seed, the arrays that went in, the steps."""
     words = {} if codebook is None else {"codebook": codebook.centres}
-    return result(summary, provenance(image, summary, seed, {**inputs, **words}))
+    return result(summary, provenance(image, summary, seed, {**inputs, **words}, steps))
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:
@@ -131,7 +143,7 @@ def chains(
             continue
         # Chains that all begin at one cluster would agree before they have looked around.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
-        first = start_labels(problem, wide, own_seed) if first_labels is None else first_labels
+        first = start_labels(problem, wide, own_seed, clamps) if first_labels is None else first_labels
         members.append(begin_chain(problem, options, own_seed, first, clamps))
     return Ensemble(members)
 

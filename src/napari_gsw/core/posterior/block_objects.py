@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from skimage.measure import label
 
+from napari_gsw.core.arrays import Ints
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Index, crop
 from napari_gsw.core.image.picture import Picture
@@ -13,6 +16,7 @@ from napari_gsw.core.model.block import Block, BlockContext, pieces_of, sides_of
 from napari_gsw.core.model.block_assembly import SIGNAL_HALO
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.stitching import offsets, stitched
+from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers
 from napari_gsw.core.posterior.objects import ClusterLook, cluster_looks, outlined, parted
 from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
 
@@ -20,29 +24,66 @@ from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
 REACH = 96
 
 
-def object_mosaic(problem: Problem, clusters: NDArray[np.integer], smallest: int, neck: float) -> Mosaic:
+class BlockObjects(NamedTuple):
+    """The objects of a block, and (pieces,) the number to which each of its pieces is clamped, 0 for none."""
+
+    block: Block
+    clamps: Ints
+
+
+def object_mosaic(
+    problem: Problem, clusters: NDArray[np.integer], smallest: int, neck: float, seeds: Ints | None = None
+) -> Mosaic:
     """As :func:`napari_gsw.core.posterior.objects.object_labels`, of a problem whose image was read in blocks."""
     context: BlockContext = problem.block_context
     assert isinstance(problem.sites, Mosaic)
     assert problem.graph is not None
     numbers = np.unique(clusters, return_inverse=True)[1]
-    look = cluster_looks(problem, numbers)
+    look = cluster_looks(problem, numbers, seeds)
     background = int(np.bincount(numbers, problem.graph.pixels).argmax())
-    jobs = [(context, index, problem.sites, look, background, neck) for index in context.grid]
-    blocks = lazy.mapped(_objects, jobs, lambda done: None)
+    jobs = [(context, index, problem.sites, look, seeds, background, neck) for index in context.grid]
+    described = lazy.mapped(_objects, jobs, lambda done: None)
+    blocks = [one.block for one in described]
     object_of = stitched(context, blocks)[0]
-    pixels = np.bincount(object_of, np.concatenate([block.mass for block in blocks]))
-    # Numbers without gaps for those that are large enough.
-    kept = pixels >= smallest
-    number = np.where(kept, np.cumsum(kept), 0).astype(np.int32)[object_of]
+    pixels = np.concatenate([block.mass for block in blocks])
+    number = object_numbers(object_of, pixels, np.concatenate([one.clamps for one in described]), smallest)
     first = offsets(blocks)
     tables = [np.concatenate(([0], number[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
     return Mosaic(context.grid, [block.pieces for block in blocks], tables)
 
 
+def object_numbers(object_of: Ints, pixels: NDArray[np.integer], clamps: Ints, smallest: int) -> Ints:
+    """(pieces,) number of each piece's object, 0 for those that are too small.
+
+    Pieces that were stitched are one object, with the number of their clamp. Where stitching has joined two clamps each
+    piece keeps its own, and the others take that of most pixels.
+
+    Parameters
+    ----------
+    object_of : (pieces,) objects 0, 1, ... pixels : (pieces,). clamps : (pieces,) numbers, 0 for none.
+    """
+    k = int(object_of.max(initial=-1)) + 1
+    own = np.zeros(k, np.int32)
+    held = clamps > 0
+    pairs, index = np.unique(np.stack((object_of[held], clamps[held])), axis=1, return_inverse=True)
+    mass = np.bincount(index.ravel(), pixels[held], pairs.shape[1])
+    order = np.argsort(mass, kind="stable")  # that of most pixels is written last
+    own[pairs[0, order]] = pairs[1, order]
+    kept = (np.bincount(object_of, pixels, k) >= smallest) & (own == 0)
+    # Numbers without gaps for those that are large enough.
+    own[kept] = free_numbers(int(kept.sum()), clamps[held])
+    return np.where(held, clamps, own[object_of])
+
+
 def _objects(
-    context: BlockContext, index: Index, sites: Mosaic, look: ClusterLook, background: int, neck: float
-) -> Block:
+    context: BlockContext,
+    index: Index,
+    sites: Mosaic,
+    look: ClusterLook,
+    seeds: Ints | None,
+    background: int,
+    neck: float,
+) -> BlockObjects:
     """The objects in and around a block, as a block that can be stitched."""
     far, around, inside = (
         context.grid.around(index, REACH + SIGNAL_HALO),
@@ -52,14 +93,19 @@ def _objects(
     light = None
     if context.settings.signal == "objects":
         light = np.ascontiguousarray(context.picture_of(context.pixels(far)).channels[crop(far, around)][..., 0])
-    image = outlined(sites[around], light, look)
+    here = sites[around]
+    image = outlined(here, light, look)
     mask = (image >= 0) & (image != background)
     objects = parted(mask, light, neck) if neck > 0 and mask.any() else label(mask, connectivity=1).astype(np.int32)
+    clamp_of = np.zeros(int(objects.max()) + 1, np.int32)
+    clamps = clamped_pixels(here, seeds)
+    if clamps is not None:
+        objects, clamp_of = _by_clamp(objects, clamped_numbers(objects, image, here, clamps))
     cut = objects[crop(around, inside)]
     pieces, uncut = pieces_of(cut)
     nothing = np.zeros((len(uncut) - 1, 0))
     empty = Picture(np.zeros((*cut.shape, 0), np.float32), False)
-    return Block(
+    block = Block(
         pieces=PackedArray.of(pieces),
         uncut=uncut,
         mass=np.bincount(pieces.ravel(), minlength=len(uncut))[1:],
@@ -71,3 +117,12 @@ def _objects(
         words={},
         sides=sides_of(context, index, objects, pieces, empty, around, inside),
     )
+    return BlockObjects(block, clamp_of[uncut[1:]])
+
+
+def _by_clamp(objects: Ints, own: Ints) -> tuple[Ints, Ints]:
+    """(\\*shape,) objects of which each has one clamp at most, and (objects + 1,) its number; 0 for none."""
+    key = objects.astype(np.int64) * (int(own.max()) + 1) + own
+    names, index = np.unique(np.concatenate(([0], key.ravel())), return_inverse=True)
+    clamp_of: Ints = (names % (int(own.max()) + 1)).astype(np.int32)
+    return index[1:].reshape(objects.shape).astype(np.int32), clamp_of

@@ -56,7 +56,8 @@ class Diagnosis:
     mixing : for each name in :data:`QUANTITIES`; empty if it is too early to tell.
     edge_deviation : standard deviation over the chains of an edge's probability, averaged over the edges that are not
         settled; 0 if all are, NaN if there are not two chains to compare.
-    agree : whether nothing speaks against convergence. Of a single chain it only says that its halves agree.
+    agree : whether nothing speaks against convergence. Of a single chain it only says that its halves agree, which is
+        no sign that another chain would come to the same.
     sentence : the same for a reader.
     """
 
@@ -115,7 +116,7 @@ def diagnose(
     deviation = _edge_deviation(together, counted, len(rows))
     sweeps = min(len(row) for row in rows)
     if sweeps < FEWEST_SWEEPS:
-        sentence = f"too early to tell: wait for {FEWEST_SWEEPS} sweeps after burn-in"
+        sentence = f"too few sweeps to tell: {sweeps} counted since the burn-in, {FEWEST_SWEEPS} needed; run on"
         return Diagnosis(len(rows), sweeps, {}, deviation, False, sentence)
     # The log posterior is kept by adding up changes: chains in one state differ by rounding errors, in ranks a lot.
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
@@ -198,7 +199,7 @@ def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, doubts: 
     least = min(quality.ess for quality in mixing.values())
     figures = f"R-hat {worst:.2f}, {least:.0f} effective samples"
     if chains == 1:
-        return f"one chain: its halves agree ({figures}); run several chains to be sure"
+        return f"one chain shows no drift ({figures}), but not whether another would settle elsewhere: run 4 chains"
     edges = "" if math.isnan(deviation) else f", edges differ by {deviation:.2f}"
     return f"{chains} chains agree ({figures}{edges})"
 

@@ -1,7 +1,8 @@
 """Objects on a background: the view of a microscopist.
 
 The largest cluster is the background and stays one, whatever lies between its parts. Objects are the connected parts of
-all the rest, outlined pixel by pixel and parted where they are joined by a neck.
+all the rest, outlined pixel by pixel and parted where they are joined by a neck. What a person has numbered keeps its
+number: :mod:`napari_gsw.core.posterior.object_clamps`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,19 @@ from skimage.segmentation import watershed
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.image.object_signal import OBJECT
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers, without_small
 
 DEPTH_BLUR, LIGHT_BLUR, LIGHT_WEIGHT = 0.5, 2.0, 0.5
 LEAST_DEPTH, LEAST_LIGHT = 0.5, 0.1
 
 
-def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int = 0, neck: float = 0.0) -> Ints:
+def object_labels(
+    problem: Problem,
+    clusters: NDArray[np.integer],
+    smallest: int = 0,
+    neck: float = 0.0,
+    seeds: Ints | None = None,
+) -> Ints:
     """(\\*shape,) label image: 0 for the background, objects 1, 2, ... in the order of their first pixel.
 
     Parameters
@@ -32,17 +40,28 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
     smallest : objects of fewer pixels are background.
     neck : an object is parted where it is thinner (and darker) than this share of the smaller of the two parts; 0
         leaves what touches together.
+    seeds : (n,) numbers > 0 of sites that a person has clamped. What holds them has their number, however small it is;
+        clamped sites of the background are shown too. The other objects take the numbers that are left.
     """
     numbers = np.unique(clusters, return_inverse=True)[1]
-    image = outlined(problem.site_image, problem.signal, cluster_looks(problem, numbers))
+    clamps = clamped_pixels(problem.site_image, seeds)
+    look = cluster_looks(problem, numbers, None if clamps is None else seeds)
+    image = outlined(problem.site_image, problem.signal, look)
     inside = image >= 0
     background = np.bincount(image[inside]).argmax()
-    parts = label(inside & (image != background), connectivity=1)
-    small = np.bincount(parts.ravel()) < smallest
-    parts[small[parts]] = 0
+    parts = without_small(label(inside & (image != background), connectivity=1), smallest, clamps)
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck)
-    # Numbers in the order of the first pixel, whatever the peaks were called.
+    if clamps is None:
+        return by_first_pixel(parts)
+    own = clamped_numbers(parts, image, problem.site_image, clamps)
+    free = by_first_pixel(np.where(own > 0, 0, parts))
+    table = np.concatenate(([0], free_numbers(int(free.max()), own[own > 0]))).astype(np.int32)
+    return np.where(own > 0, own, table[free])
+
+
+def by_first_pixel(parts: Ints) -> Ints:
+    """(\\*shape,) parts numbered 1, 2, ... in the order of their first pixel, whatever they were called; 0 stays 0."""
     names, first, index = np.unique(parts, return_index=True, return_inverse=True)
     number = np.zeros(len(names), np.int32)
     objects = np.flatnonzero(names > 0)
@@ -65,13 +84,18 @@ class ClusterLook(NamedTuple):
     mean: Floats
 
 
-def cluster_looks(problem: Problem, clusters: NDArray[np.integer]) -> ClusterLook:
-    """What the clusters, numbered from 0 without gaps, look like."""
+def cluster_looks(problem: Problem, clusters: NDArray[np.integer], seeds: Ints | None = None) -> ClusterLook:
+    """What the clusters, numbered from 0 without gaps, look like.
+
+    A site that is clamped (`seeds` (n,) > 0) is as if it touched no other cluster: its pixels are the person's.
+    """
     k, n = int(clusters.max()) + 1, problem.n
     near = np.zeros((n, k), bool)
     near[np.arange(n), clusters] = True
     i, j = problem.edges.T
     near[i, clusters[j]] = near[j, clusters[i]] = True
+    if seeds is not None:
+        near[seeds > 0] = clusters[seeds > 0, np.newaxis] == np.arange(k)
     if problem.graph is None:
         return ClusterLook(clusters, near, np.zeros(k))
     pixels = problem.graph.pixels

@@ -81,7 +81,7 @@ class Result:
     @property
     def n_regions(self) -> int:
         """Regions of the partition on the screen, or objects if that is the view."""
-        return self.summary.largest if self.objects else len(np.unique(self.regions))
+        return self.summary.n_objects if self.objects else len(np.unique(self.regions))
 
     @property
     def objects(self) -> bool:

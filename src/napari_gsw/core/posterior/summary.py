@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.graph.merge_tree import MergeTree
+from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
-from napari_gsw.core.posterior.diagnostics import Diagnosis, diagnose
+from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
@@ -26,7 +27,7 @@ from napari_gsw.core.sampler.greedy import polished
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, painted
+from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, lazy_sites
 
 
 class Summary:
@@ -60,8 +61,14 @@ class Summary:
 
     @property
     def known(self) -> bool:
-        """Whether the burn-in is over and sweeps have been counted."""
-        return not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        """Whether the burn-in is over and so many sweeps have been counted that their shares mean something."""
+        known = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        return known and self.counted >= FEWEST_SWEEPS
+
+    @property
+    def counted(self) -> int:
+        """Sweeps of each chain after its burn-in that the probabilities of edges are shares of."""
+        return int(self.snapshot.state["counted"])
 
     @cached_property
     def draws(self) -> Ints:
@@ -79,9 +86,12 @@ class Summary:
     def partition(self) -> Ints:
         """(n,) the partition that is the result: the best state, or the consensus if the settings ask for it.
 
+        If every cluster has a name, it is the likeliest name of each site: the least expected number of wrong pixels.
         Before the burn-in is over there are no draws, and a consensus may join sites that seeds hold apart: then it is
         the best state after all.
         """
+        if self.problem.closed and len(self.draws):
+            return likeliest_names(self.draws, self.seeds)
         if self.settings.consensus == "none" and self.settings.polish == "yes":
             return polished(self.problem, self.snapshot.best.labels, self.seeds).labels
         if self.settings.consensus == "none" or not len(self.draws):
@@ -113,37 +123,55 @@ class Summary:
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
         return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
+    @property
+    def settled(self) -> bool:
+        """Whether several chains agree on what is known; one alone cannot say whether others would come to the same."""
+        return self.known and self.diagnosis.chains > 1 and self.diagnosis.agree
+
     @cached_property
     def clusters(self) -> Longs:
         """(n,) number of each site's cluster."""
         return numbered(self.partition, self.seeds)
 
     @cached_property
+    def _parts(self) -> Ints:
+        """(n,) region of each site, without those that are too small."""
+        tie = self.snapshot.together if self.settings.merge == "posterior" else None
+        return regions_of(self.problem, self.partition, self.settings.min_region, tie, self.seeds >= 0)
+
+    @cached_property
     def regions(self) -> Longs:
         """(n,) number of each site's region, without those that are too small."""
-        tie = self.snapshot.together if self.settings.merge == "posterior" else None
-        parts = regions_of(self.problem, self.partition, self.settings.min_region, tie, self.seeds >= 0)
-        return numbered(parts, self.seeds)
+        return numbered(self._parts, self.seeds)
 
     @cached_property
     def _objects(self) -> SiteImage | None:
         """Objects pixel by pixel, if that is the view."""
-        if self.settings.view != "objects":
+        if self.settings.view != "objects" or self.problem.closed:
             return None
         objects_of = object_labels if self.problem.block_context is None else object_mosaic
-        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck)
+        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck, self.seeds)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
         """Label image of the view that the settings ask for."""
         if isinstance(self._objects, Mosaic):
-            shown = painted(self._objects, np.arange(self.largest + 1, dtype=np.uint32))
-            return cast(NDArray[np.integer], shown)
+            return cast(NDArray[np.integer], lazy_sites(self._objects).astype(np.uint32))
         if self._objects is not None:
             lazily = isinstance(self.problem.sites, Mosaic)
             return lazy_copy(self._objects, self._objects.shape) if lazily else self._objects
-        shown = self.problem.paint(self.regions if self.settings.view == "regions" else self.clusters)
-        return cast(NDArray[np.integer], shown)
+        return cast(NDArray[np.integer], self.problem.paint(self.numbers))
+
+    @cached_property
+    def numbers(self) -> Longs:
+        """(n,) number of each site in the label image, if that is not of objects.
+
+        If every cluster has a name these are the names whatever the view; a region that is too small takes the name of
+        the one that it joins.
+        """
+        if self.problem.closed and self.settings.view != "clusters":
+            return commonest_numbers(self._parts, self.clusters, site_pixels(self.problem))
+        return self.regions if self.settings.view == "regions" else self.clusters
 
     @property
     def largest(self) -> int:
@@ -152,12 +180,38 @@ class Summary:
             return int(max(table.max() for table in self._objects.numbers))
         if self._objects is not None:
             return int(self._objects.max())
-        return int((self.regions if self.settings.view == "regions" else self.clusters).max())
+        return int(self.numbers.max())
+
+    @cached_property
+    def n_objects(self) -> int:
+        """How many objects there are, if that is the view: clamps may have numbers that are larger than that."""
+        if self._objects is None:
+            return 0
+        tables = self._objects.numbers if isinstance(self._objects, Mosaic) else [self._objects]
+        return len(np.setdiff1d(np.concatenate([np.unique(table) for table in tables]), [0]))
 
     def detailed(self, share: float) -> Longs:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
         count = round(float(self.problem.n) ** share)
         return self.hierarchy.labels_with(max(count, 1)).astype(np.int64) + 1
+
+
+def likeliest_names(draws: Ints, seeds: Ints) -> Ints:
+    """(n,) of draws (d, n) in which every cluster holds one seed, the seed that a site is with most often.
+
+    Clusters 0, 1, ... in the order of their first site, as in any partition.
+    """
+    anchors = np.unique(seeds, return_index=True)[1][1 if (seeds < 0).any() else 0 :]
+    votes = np.stack([(draws == draws[:, [site]]).sum(axis=0) for site in anchors])
+    return canonical(votes.argmax(axis=0).astype(np.int32))
+
+
+def commonest_numbers(parts: NDArray[np.integer], numbers: Longs, weight: Floats) -> Longs:
+    """(n,) the number that most of the weight (n,) of each part (n,) has."""
+    known, index = np.unique(numbers, return_inverse=True)
+    table = np.zeros((int(parts.max()) + 1, len(known)))
+    np.add.at(table, (parts, index), weight)
+    return np.asarray(known[table.argmax(axis=1)][parts])
 
 
 def numbered(labels: NDArray[np.integer], seeds: Ints) -> Longs:

@@ -93,7 +93,7 @@ def sample(
     )
     options = options.replace(moves=changed_moves(options.moves, splits, full_scans))
     if init is None and problem.settings is not None:
-        init = start_labels(problem, problem.settings, seed)
+        init = start_labels(problem, problem.settings, seed, seeds)
     return _drain(begin_chain(problem, options, seed, init, seeds), sweeps, every, interval)
 
 

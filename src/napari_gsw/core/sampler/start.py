@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Ints, Longs
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.model.field import Field, named_seeds
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.chain import Chain, assembled, step
+from napari_gsw.core.sampler.draws import Draws
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import RunningSums
+from napari_gsw.core.sampler.records import COUNTED, RunningSums
 from napari_gsw.core.sampler.schedule import NO_MOVES
 from napari_gsw.core.settings import Settings
 
@@ -79,6 +82,17 @@ def redirected(chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int) 
     return chain.renewed(assembled(problem, options, clamps, first, sums, chain.rng, int(first.max()) + 1))
 
 
+def recount(chain: Chain, burn_in: int) -> None:
+    """Begin the running sums and the draws anew, in place, after a burn-in that ends at another sweep.
+
+    The state, the best state and the generator are left as they are.
+    """
+    chain.sums.together[:] = 0
+    chain.sums.counted[COUNTED] = 0
+    chain.draws = Draws(chain.problem.n)
+    chain.options = chain.options.replace(burn_in=burn_in)
+
+
 def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
     """The chain's labels (n,) after one visit to some sites, each drawn from its law given all the others."""
     clamps = chain.labels.copy()
@@ -89,30 +103,58 @@ def relaxed(chain: Chain, sites: NDArray[np.integer]) -> Ints:
     return alone.labels.copy()
 
 
-def start_labels(problem: Problem, settings: Settings, seed: int) -> Longs | None:
-    """(n,) labels of the start that the settings name; None leaves one cluster to the chain."""
+def start_labels(problem: Problem, settings: Settings, seed: int, seeds: ArrayLike | None = None) -> Longs | None:
+    """(n,) labels of the start that the settings name; None leaves one cluster to the chain.
+
+    Under a field every site begins where the field pulls most, whatever the settings say. Random clusters that cannot
+    be reconciled with the `seeds` ((n,) numbers >= 0, -1 for free sites) and the prior's limits are dealt again, with
+    the sites of each seed together and the free ones at random.
+    """
     n = problem.n
+    clamps = np.full(n, -1, np.int32) if seeds is None else check_seeds(seeds, n)
+    if problem.field is not None and seeds is not None:
+        by_field = pulled(problem, problem.field, clamps)
+        if reconciled(problem, by_field, clamps) is not None:
+            return by_field
     if settings.start == "one":
         return None
-    if settings.start == "singletons":
+    if settings.start == "singletons" and not problem.closed:
         return np.arange(n)
     # Equal sizes that the prior allows, dealt at random by a generator that is not the chain's own.
     most = min(settings.start_clusters, n)
-    tries = itertools.chain(range(most, 0, -1), range(most + 1, n + 1))
-    count = next((k for k in tries if even_start_allowed(problem, k)), None)
-    if count is None:
-        raise InputError("start random finds no sizes that the prior allows (K, min_size, max_size); start from one")
-    return np.random.default_rng((seed, 1)).permutation(np.arange(n) * count // n)
+
+    def tries() -> Iterator[int]:
+        return itertools.chain(range(most, 0, -1), range(most + 1, n + 1))
+
+    rng = np.random.default_rng((seed, 1))
+    count = next((k for k in tries() if even_start_allowed(problem, k)), None)
+    labels = None if count is None else rng.permutation(np.arange(n) * count // n)
+    if labels is not None and reconciled(problem, labels, clamps) is not None:
+        return labels
+    again = None if (clamps < 0).all() else dealt_start(problem, clamps, tries(), rng)
+    if again is None:
+        with_seeds = "" if seeds is None else " with these seeds"
+        raise InputError(
+            f"start random finds no sizes that the prior allows (K, min_size, max_size){with_seeds}; start from one"
+        )
+    return again.astype(np.int64)
+
+
+def pulled(problem: Problem, field: Field, seeds: Ints) -> Longs:
+    """(n,) the name that pulls each site most; where none does and other clusters may be, one that has no name."""
+    best = field.pull.argmax(axis=1)
+    if not problem.closed:
+        best = np.where(field.pull.max(axis=1) > 0, best, field.anchor.size)
+    return np.where(seeds >= 0, named_seeds(field, seeds), best).astype(np.int64)
 
 
 def first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
     """(n,) labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
     n = problem.n
     if init is not None:
-        own = check_labels(init, n, "init")
-        for labels in (seeded(own, seeds), adopted(own, seeds)):
-            if np.isfinite(log_prior(problem, labels)):
-                return labels
+        own = reconciled(problem, check_labels(init, n, "init"), seeds)
+        if own is not None:
+            return own
         raise InputError("the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
     if (seeds < 0).all():
         for k in range(1, n + 1):
@@ -123,12 +165,30 @@ def first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
         if np.isfinite(log_prior(problem, labels)):
             return labels
         # Otherwise deal the free sites to the seeds' clusters and, if need be, to some more.
-        least = len(np.unique(seeds[seeds >= 0]))
-        for k in [k for k in range(least, n + 1) if np.isfinite(problem.tables.log_v[k])][:MOST_DEALS]:
-            labels = dealt(seeds, k)
-            if np.isfinite(log_prior(problem, labels)):
-                return labels
+        first = dealt_start(problem, seeds, range(1, n + 1))
+        if first is not None:
+            return first
     raise InputError("no simple start satisfies the prior's limits (K, min_size, max_size) and the seeds; give init")
+
+
+def reconciled(problem: Problem, labels: NDArray[np.integer], seeds: Ints) -> Ints | None:
+    """(n,) the labels as the seeds want them, changed as little as the prior's limits need; None if they forbid it."""
+    # A seed's cluster begins with its sites alone, unless a field says already what else belongs to it.
+    order = (seeded, adopted) if problem.field is None else (adopted, seeded)
+    ways = (way(labels, seeds) for way in order)
+    return next((own for own in ways if np.isfinite(log_prior(problem, own))), None)
+
+
+def dealt_start(
+    problem: Problem, seeds: Ints, tries: Iterable[int], rng: np.random.Generator | None = None
+) -> Ints | None:
+    """(n,) clusters as equal as the seeds allow, of the first number in `tries` that the prior allows; else None."""
+    least, log_v = len(np.unique(seeds[seeds >= 0])), problem.tables.log_v
+    for k in itertools.islice((k for k in tries if k >= least and np.isfinite(log_v[k])), MOST_DEALS):
+        labels = dealt(seeds, k, rng)
+        if np.isfinite(log_prior(problem, labels)):
+            return labels
+    return None
 
 
 def even_start_allowed(problem: Problem, k: int) -> bool:
@@ -170,15 +230,19 @@ def adopted(labels: NDArray[np.integer], seeds: Ints) -> Ints:
     return canonical(np.unique(result, return_inverse=True)[1].astype(np.int32))
 
 
-def dealt(seeds: Ints, k: int) -> Ints:
-    """(n,) k clusters as equal as the seeds allow: each free site goes to the cluster that is smallest so far."""
+def dealt(seeds: Ints, k: int, rng: np.random.Generator | None = None) -> Ints:
+    """(n,) k clusters as equal as the seeds allow: each free site goes to the cluster that is smallest so far.
+
+    The sites come in their order, or with a generator in a random one.
+    """
     clamped = seeds >= 0
     labels = np.zeros(len(seeds), np.int32)
     labels[clamped] = np.unique(seeds[clamped], return_inverse=True)[1]
     sizes = np.bincount(labels[clamped], minlength=k)
     heap = [(int(size), j) for j, size in enumerate(sizes)]
     heapq.heapify(heap)
-    for i in np.flatnonzero(~clamped):
+    free = np.flatnonzero(~clamped)
+    for i in free if rng is None else rng.permutation(free):
         size, labels[i] = heap[0]
         heapq.heapreplace(heap, (size + 1, int(labels[i])))
     return canonical(labels)

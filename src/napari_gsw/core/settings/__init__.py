@@ -23,11 +23,12 @@ from napari_gsw.core.settings.model_settings import (
     FeatureSettings,
     PriorSettings,
 )
+from napari_gsw.core.settings.stroke_settings import StrokeSettings
 
 __all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations"]
 
 # The parts of a form, in its order.
-SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", "result")
+SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "strokes", "sampler", "result")
 
 
 # A dataclass takes the fields of its last base first: these are the sections from the last to the first.
@@ -35,6 +36,7 @@ SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "sampler", 
 class Settings(
     ResultSettings,
     SamplerSettings,
+    StrokeSettings,
     CouplingSettings,
     PriorSettings,
     FeatureSettings,

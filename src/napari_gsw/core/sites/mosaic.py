@@ -160,7 +160,7 @@ def site_value_counts(
 
 def painted(sites: Mosaic, values: NDArray[Any]) -> LazyArray:
     """Lazy image of ``values[site]``, in blocks; entry 0 is for pixels without a site."""
-    return _lazy_sites(sites).map_blocks(
+    return lazy_sites(sites).map_blocks(
         lambda block: values[block], dtype=values.dtype, meta=np.empty((0,) * sites.ndim, values.dtype)
     )
 
@@ -168,7 +168,7 @@ def painted(sites: Mosaic, values: NDArray[Any]) -> LazyArray:
 def map_with_border(sites: Mosaic, work: Callable[[NDArray[np.int32]], NDArray[Any]], dtype: Any) -> LazyArray:
     """Lazy image of what `work` makes of blocks of sites, each read with one more pixel on every side that has any."""
     return dask_array().map_overlap(
-        work, _lazy_sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
+        work, lazy_sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
     )
 
 
@@ -177,7 +177,7 @@ def lazy_copy(image: NDArray[Any], chunks: Any) -> LazyArray:
     return dask_array().from_array(image, chunks=chunks, name=f"napari-gsw-{uuid4().hex}")
 
 
-def _lazy_sites(sites: Mosaic) -> LazyArray:
+def lazy_sites(sites: Mosaic) -> LazyArray:
     """A mosaic as a lazy array, a chunk a block."""
     # A name of its own: hashing would read everything.
     name = f"napari-gsw-{uuid4().hex}"

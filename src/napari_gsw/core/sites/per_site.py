@@ -33,6 +33,16 @@ def site_means(image: NDArray[Any], axes: str, sites: Sites) -> Floats:
     return means_over(channels_last(image, axes).astype(np.float64), sites)
 
 
+def label_image(image: ArrayLike, shape: tuple[int, ...], name: str) -> Any:
+    """A label image, in memory or lazy, or an InputError if it has not the image's shape or no whole numbers."""
+    labels: Any = image if is_lazy(image) else np.asarray(image)
+    if tuple(labels.shape) != shape or labels.dtype.kind not in "bui":
+        raise InputError(
+            f"{name} must be whole numbers of the image's shape: {shape}, not {labels.shape} ({labels.dtype})"
+        )
+    return labels
+
+
 def site_labels(sites: SiteImage, n: int, image: ArrayLike, name: str) -> Ints:
     """Label image -> (n,) the commonest non-zero label under each site, -1 where there is none.
 
@@ -42,11 +52,7 @@ def site_labels(sites: SiteImage, n: int, image: ArrayLike, name: str) -> Ints:
     image : (\\*shape,) whole numbers >= 0, in memory or lazy.
     name : what the image is to the user, for the sentence that refuses it.
     """
-    labels: Any = image if is_lazy(image) else np.asarray(image)
-    if tuple(labels.shape) != sites.shape or labels.dtype.kind not in "bui":
-        raise InputError(
-            f"{name} must be whole numbers of the image's shape: {sites.shape}, not {labels.shape} ({labels.dtype})"
-        )
+    labels = label_image(image, sites.shape, name)
     any_painted = False
 
     def part(where: tuple[slice, ...]) -> LabelImage:

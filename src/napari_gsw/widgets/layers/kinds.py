@@ -19,6 +19,8 @@ KIND = "napari-gsw layer"
 IMAGE_NAME = "napari-gsw image"
 SUPERPIXELS_OF = "napari-gsw superpixels"
 COMPARED = "napari-gsw compared"
+# Of a picture of uncertainty: whether several chains agree on it, and what was said about them.
+SETTLED, VERDICT = "napari-gsw settled", "napari-gsw verdict"
 
 
 def mark(kind: Kind, notes: Mapping[str, Any] | None = None) -> dict[str, Any]:

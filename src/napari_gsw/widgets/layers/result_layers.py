@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.layers.kinds import IMAGE_NAME, Kind, mark
+from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, VERDICT, Kind, mark
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
 
@@ -74,7 +74,7 @@ class ResultLayers:
         self._write(self.labels, position, labels)
 
     def show_uncertainty(self, name: Kind, position: Position, image: LayerPicture) -> None:
-        """Write a picture of uncertainty."""
+        """Write a picture of uncertainty; :meth:`note_settled` says whether it may still change."""
         if name not in self.uncertainty_images:
             self.uncertainty_images[name] = self._under_selection(
                 self.viewer.add_image,
@@ -87,6 +87,11 @@ class ResultLayers:
             )
             return
         self._write(self.uncertainty_images[name], position, image)
+
+    def note_settled(self, settled: bool, verdict: str) -> None:
+        """Leave in the pictures of uncertainty whether the chains behind them agree, for whoever saves them."""
+        for layer in self.uncertainty_images.values():
+            layer.metadata.update({SETTLED: settled, VERDICT: verdict})
 
     def show_locks(self, position: Position, locked: LayerPicture) -> None:
         """Outline what is locked; the number is that of the lock."""

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 from napari_gsw.core.pipeline.live_chain import Show
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.session.run import Frame
 from napari_gsw.widgets.session.session import Session
 
 # The first row of what can be shown, and the second: how far a plausible segmentation may be from the consensus.
@@ -30,6 +31,10 @@ BALL: dict[Show, str] = {
     "coarsest": "The segmentation with the fewest clusters among the 95 % nearest to the consensus",
     "finest": "The segmentation with the most clusters among the 95 % nearest to the consensus",
     "farthest": "The segmentation that differs most from the consensus among the 95 % nearest to it",
+}
+UNCERTAINTY_TIPS = {
+    "boundary": "How probable a boundary is, pixel by pixel; known after the burn-in",
+    "entropy": "How unsure the model is of each site, in bits; known after the burn-in",
 }
 # Steps of the slider from one region to every site on its own.
 STEPS = 100
@@ -109,11 +114,11 @@ class Display(QWidget):  # type: ignore[misc]
     def _layers_row(self) -> QGridLayout:
         self.layer_boxes = {
             "regions": _check("Regions", "Outlines of regions (connected parts of clusters) or of objects"),
-            "boundary": _check("Boundary", "How probable a boundary is, pixel by pixel; known after the burn-in"),
-            "entropy": _check("Entropy", "How unsure the model is of each site, in bits; known after the burn-in"),
+            **{name: _check(name.capitalize(), tip) for name, tip in UNCERTAINTY_TIPS.items()},
         }
         self.show_sites = _check("Superpixels", "Outlines of the sites that are sampled")
-        # Two by two: side by side they would not fit beside each other in a narrow dock.
+        # Two by two: side by side they would not fit beside each other in a narrow dock. Outlines on the left; the
+        # pictures of uncertainty have the room that is left, since more is said of them.
         grid = QGridLayout()
         grid.setVerticalSpacing(2)
         for name, box in self.layer_boxes.items():
@@ -123,7 +128,9 @@ class Display(QWidget):  # type: ignore[misc]
         for place, box in enumerate(
             (self.layer_boxes["regions"], self.show_sites, *list(self.layer_boxes.values())[1:])
         ):
-            grid.addWidget(box, place // 2, place % 2)
+            grid.addWidget(box, place % 2, place // 2)
+        grid.setColumnStretch(1, 1)
+        grid.setHorizontalSpacing(12)
         return grid
 
     def refresh(self) -> None:
@@ -137,10 +144,19 @@ class Display(QWidget):  # type: ignore[misc]
         self.auto_detail.setEnabled(known)
         for name, box in self.layer_boxes.items():
             _set_quietly(box, name in session.orders.view.wanted)
+        self._say_settled(session.frame)
         sweep = session.canvas.viewing
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
             self.viewing_text.setText(f"Viewing sweep {sweep:,}")
+
+    def _say_settled(self, frame: Frame | None) -> None:
+        """Say beside the pictures of uncertainty when more sweeps, or more chains, may still change them."""
+        for name, tip in UNCERTAINTY_TIPS.items():
+            open_question = frame is not None and not frame.settled
+            self.layer_boxes[name].setText(f"{name.capitalize()}{' (unsettled)' if open_question else ''}")
+            why = f"\nNot settled: {frame.verdict}" if frame is not None and open_question and frame.verdict else ""
+            self.layer_boxes[name].setToolTip(tip + why)
 
     def _boxes_toggled(self) -> None:
         self.session.canvas.change_view(wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked()))

@@ -21,6 +21,7 @@ from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.hover import describe, number_under
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
+from napari_gsw.widgets.panel.agreement import SEVERAL, Agreement
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
@@ -96,12 +97,9 @@ class SegmentationPanel(Docked):
         self.trace.sweep_clicked.connect(self.session.canvas.view_sweep)
         self.trace.hovered.connect(self._trace_hovered)
         column.addWidget(self.trace, 1)
-        self.verdict = text_line("verdict")
-        self.verdict.setToolTip(
-            "Whether the chains agree on log posterior, number of clusters, their sizes and every edge (R-hat, "
-            "effective samples); run several chains to be sure"
-        )
-        column.addWidget(self.verdict)
+        self.agreement = Agreement(self.session)
+        self.agreement.several_wanted.connect(self.run_several)
+        column.addWidget(self.agreement)
         self.display = Display(self.session)
         column.addWidget(self.display)
         self.region = text_line("region")
@@ -172,6 +170,14 @@ class SegmentationPanel(Docked):
         """Start, or go on."""
         if (plan := self._plan()) is not None and self.session.may("run"):
             self._notice = ""
+            self.session.start(plan)
+
+    def run_several(self) -> None:
+        """Start several chains afresh; a run that is on ends first."""
+        self.form.controls["chains"].set_value(SEVERAL)
+        if (plan := self._plan()) is not None:
+            self._notice = ""
+            self.session.stop()
             self.session.start(plan)
 
     def pause(self) -> None:
@@ -315,8 +321,7 @@ class SegmentationPanel(Docked):
         self.reason.setText(self._plan_error or self._notice)
         self.reason.setVisible(bool(self._plan_error or self._notice))
         self.progress.refresh(self._outlook())
-        self.verdict.setText("" if frame is None else frame.verdict)
-        self.verdict.setVisible(frame is not None and bool(frame.verdict))
+        self.agreement.refresh(not self._plan_error and session.goes_on(self._source))
         self.display.refresh()
         if self.trace.isVisible():
             if frame is not None:

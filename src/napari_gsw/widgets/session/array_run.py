@@ -34,7 +34,8 @@ class ArrayRun:
     means : (n, channels) mean values of its sites.
     submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
     rate : sweeps a second in the last run.
-    verdict : what was last said about the agreement of its chains; `n_regions` how many regions there were.
+    verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
+    n_regions : how many regions there were.
     given : arrays of the user's own that went into it, by name, for the provenance.
     """
 
@@ -53,7 +54,7 @@ class ArrayRun:
         self.given = given or {}
         self.submitted = self.obeyed = 0
         self.rate = 0.0
-        self.verdict = ""
+        self.verdict, self.settled = "", False
         self.n_regions = 0
         sites = live.problem.sites
         assert sites is not None
@@ -109,7 +110,8 @@ class ArrayRun:
         if final and settings.view != "clusters" and not large:
             return _wrapped(summary.labels)
         if settings.view == "objects" and not large:
-            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck))
+            seeds = summary.seeds
+            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck, seeds))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
             regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
@@ -136,9 +138,9 @@ class ArrayRun:
         return [trace_of(rows, len(rows)) for rows in self.live.traces]
 
     def provenance(self) -> dict[str, Any]:
-        """What made the labels: settings, seed, hashes, and every correction."""
+        """What made the labels: settings, seed, hashes, and every step that a person took."""
         live = self.live
-        record = provenance(self.image, live.summary, live.seed, self.given)
+        record = provenance(self.image, live.summary, live.seed, self.given, live.steps)
         return record | ({"corrections": list(live.changes)} if live.changes else {})
 
     def result(self) -> Result:

@@ -128,6 +128,7 @@ class Canvas(QObject):  # type: ignore[misc]
             image = getattr(frame, name)
             if image is not None and name in wanted and (before is None or image is not getattr(before, name)):
                 layers.show_uncertainty(name, position, image)
+        layers.note_settled(frame.settled, frame.verdict)
         new = before is None or frame.regions is not before.regions
         if new and "regions" in wanted and frame.regions is not None:
             layers.show_regions(position, frame.regions)

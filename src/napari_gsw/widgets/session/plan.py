@@ -152,11 +152,17 @@ def make_array_run(
         sites = before.sites  # no need to make them again
     problem = prepare(image, plan.settings, sites=sites, mask=mask, report=lambda stage, _: report(stage))
     report(Stage("start"))
+    locked = None if before is None else before.paint_locked(before.live.locks, before.live.numbers)
+    if before is not None and plan.settings.chains > before.live.settings.chains:
+        # More chains than before begin afresh and apart: from one state they would agree from the first sweep.
+        seeds = locked if before.live.locks.any() else None
+        given = {name: array for name, array in given.items() if name != "seeds"}
+        given |= {} if seeds is None else {"seeds": seeds}
+        before = locked = None
     init = None if before is None else before.paint(before.live.numbers)
     live = LiveChain(problem, plan.settings, plan.seed, seeds=seeds if before is None else None, init=init)
-    if before is not None and init is not None:
+    if init is not None:
         given["init"] = init
-        locked = before.paint(np.where(before.live.locks, before.live.numbers, 0))
         _carry_over(live, locked, True)
     if paint is not None:
         _carry_over(live, paint, plan.lock)

@@ -60,7 +60,7 @@ class Frame:
     boundary, entropy : images, or None where they were not asked for or are not known.
     regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
     table : columns of the regions' table, or None if it is not new.
-    verdict : what there is to say about the agreement of the chains.
+    verdict : what there is to say about the agreement of the chains; `settled` whether several of them agree.
     known : whether the burn-in is over, and with it a consensus to be had.
     provenance : what made it, at the end of a run.
     rate : sweeps a second so far.
@@ -86,6 +86,7 @@ class Frame:
     n_regions: int = 0
     kind: str = "region"
     verdict: str = ""
+    settled: bool = False
     known: bool = False
     table: dict[str, NDArray[Any]] | None = None
     provenance: dict[str, Any] | None = None
@@ -216,7 +217,7 @@ class Run:
             yield
             live = array_run.live
             live.ensemble.executor = self._threads
-            live.target = live.sweep + self.sweeps
+            live.run_for(self.sweeps)
             self.stage = Stage("sampling" if is_compiled(kernels.advance) else "compiling")
             self._publish(position)
             yield from self._sweep(position, live)
@@ -303,7 +304,7 @@ class Run:
             self._pictures_due[position] = _next(now, UNCERTAINTY_EVERY)
         if last or now > self._tables_due.get(position, 0.0):
             table = array_run.table(numbers, snapshot.together)
-            array_run.verdict = live.summary.diagnosis.sentence
+            array_run.verdict, array_run.settled = live.summary.diagnosis.sentence, live.summary.settled
             self._tables_due[position] = _next(now, TABLE_EVERY)
         before = self.newest.get(position)
         if before is not None and before.array_run is array_run:  # a picture that nobody has taken yet is not lost
@@ -332,6 +333,7 @@ class Run:
             n_regions=0 if regions is None else array_run.n_regions,
             kind="object" if live.settings.view == "objects" and view.detail is None else "region",
             verdict=array_run.verdict,
+            settled=array_run.settled,
             known=live.summary.known,
             table=table,
             provenance=array_run.provenance() if last else None,

@@ -1,0 +1,98 @@
+"""A random walk from each site until it meets a stroke: which label does it meet first?
+
+The walk goes along edges with probability proportional to exp(2 beta_ij), so that it hardly crosses a boundary, and is
+lost with a small probability at every step. With W the weights and D their row sums, the probabilities q(s) of meeting
+label s solve ((1 + LOSS) D - W) q = 0 at free sites, with q = 1 on the strokes of s and 0 on all others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.graph.region_graph import connected_pairs
+
+# Of a walk at every step: it forgets strokes that are some hundred sites away.
+LOSS = 1e-4
+# A weight beyond exp(20) is as good as a bond, and below exp(-20) as good as none.
+MOST_LOG_WEIGHT = 20.0
+# More nodes than this take longer to solve for than a person wants to wait for a stroke.
+MOST_NODES = 12_000
+
+
+class StrokeWalk:
+    """The walk over the graph of a problem, ready for any strokes.
+
+    Parameters
+    ----------
+    n : sites. edges : (m, 2) pairs of sites. beta : (m,) couplings.
+    """
+
+    def __init__(self, n: int, edges: Ints, beta: Floats) -> None:
+        self.n, self.edges = n, edges
+        self.weight = np.exp(np.clip(2.0 * beta, -MOST_LOG_WEIGHT, MOST_LOG_WEIGHT))
+        self.degree = np.bincount(edges[:, 0], self.weight, n) + np.bincount(edges[:, 1], self.weight, n)
+        self.group = strongest_groups(n, edges, self.weight, MOST_NODES)
+
+    def meetings(self, names: Ints, count: int) -> Floats:
+        """(n, count) probability that the walk from a site meets the strokes of each name before all others.
+
+        Parameters
+        ----------
+        names : (n,) number in [0, count) of the name painted on a site, -1 for a free one.
+        """
+        free = names < 0
+        # A painted site is a node of its own, whatever it was grouped with.
+        node = np.where(free, self.group, self.group.max() + 1 + np.arange(self.n))
+        used, node = np.unique(node, return_inverse=True)
+        size = len(used)
+        i, j = node[self.edges].T
+        apart = i != j
+        rows, columns = np.concatenate((i[apart], j[apart])), np.concatenate((j[apart], i[apart]))
+        both = np.concatenate((self.weight[apart], self.weight[apart]))
+        weights = sparse.csr_array((both, (rows, columns)), shape=(size, size))
+        # Walks are lost as often within a group as they would be among its sites.
+        stay = weights.sum(axis=1) + LOSS * np.bincount(node, self.degree, size)
+        name = np.full(size, -1)
+        name[node] = names
+        unknown, known = np.flatnonzero(name < 0), np.flatnonzero(name >= 0)
+        answer = np.zeros((size, count))
+        answer[known, name[known]] = 1.0
+        if len(unknown) and len(known):
+            # A site without neighbours never meets anyone; the last term keeps its row solvable.
+            own = sparse.diags_array(stay[unknown] + 1e-300)
+            matrix = sparse.csc_array(own - weights[unknown][:, unknown])
+            flow = weights[unknown][:, known] @ answer[known]
+            options = {"SymmetricMode": True}
+            solver = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+            answer[unknown] = np.clip(solver.solve(flow), 0.0, 1.0)
+        return np.asarray(answer[node])
+
+
+def strongest_groups(n: int, edges: Ints, weight: Floats, most: int) -> Longs:
+    """(n,) group of each site: pairs that are each other's strongest neighbour join until there are at most `most`.
+
+    Within such a group the walk goes to and fro so often that it meets the same strokes from everywhere in it.
+    """
+    group = np.arange(n, dtype=np.int64)
+    for _ in range(32):
+        count = int(group.max()) + 1 if n else 0
+        if count <= most or not len(edges):
+            break
+        i, j = group[edges].T
+        apart = i != j
+        pairs = sparse.coo_array((weight[apart], (np.minimum(i, j)[apart], np.maximum(i, j)[apart])), (count, count))
+        pairs.sum_duplicates()
+        a, b, w = pairs.row, pairs.col, pairs.data
+        best = np.full(count, -1)
+        ends, others = np.concatenate((a, b)), np.concatenate((b, a))
+        order = np.argsort(np.concatenate((w, w)), kind="stable")  # what is written last is strongest
+        best[ends[order]] = others[order]
+        mutual = np.flatnonzero((best >= 0) & (best[best] == np.arange(count)))
+        mutual = mutual[mutual < best[mutual]]
+        if not len(mutual):
+            break
+        group = connected_pairs(count, np.stack((mutual, best[mutual]), axis=1))[group].astype(np.int64)
+    return group

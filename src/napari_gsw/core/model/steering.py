@@ -1,0 +1,100 @@
+"""Strokes -> the external field of a problem: what they say about sites that they do not touch.
+
+    h_i(s) = steering * (log q_i(s) + log c_i(s) - log DOUBT)
+
+q is the probability that a walk over the region graph from site i meets the strokes of s first
+(:mod:`napari_gsw.core.graph.stroke_walk`), c how much the site looks like what was painted: a kernel density of the
+painted sites' mean colours, 1 where all of them have the site's own. A cluster that nobody has named says 0, so that a
+site leans to s where q c is above DOUBT, and away from it where it is below.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.graph.stroke_walk import StrokeWalk
+from napari_gsw.core.model.field import Field
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.steering_kernels import log_likeness
+from napari_gsw.core.settings import Settings
+
+# Width of the colour kernel, in units of Lab.
+COLOUR_WIDTH = 5.0
+# Neither a long way nor another colour is ever proof that a site is something else.
+LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
+DOUBT = 0.1
+# Painted sites of a name whose colours are compared with; more say the same.
+MOST_PAINTED = 64
+
+
+class Steering:
+    """What strokes mean for one problem; keeps what the next stroke does not change.
+
+    Attributes
+    ----------
+    problem : without a field. settings : how strongly strokes speak, and whether other labels may be found.
+    closed : whether every site is to have one of the painted labels.
+    """
+
+    def __init__(self, problem: Problem, settings: Settings, closed: bool) -> None:
+        self.problem, self.settings, self.closed = problem, settings, closed
+        self._walk: StrokeWalk | None = None
+        self._likeness: dict[int, tuple[bytes, Floats]] = {}
+
+    def steered(self, clamps: Ints) -> Problem:
+        """The problem under the field of the strokes, with as many clusters as names if it is closed.
+
+        Parameters
+        ----------
+        clamps : (n,) number painted on a site, -1 for a free one.
+        """
+        names = np.unique(clamps[clamps >= 0])
+        problem = self.problem
+        prior = problem.prior.exactly(len(names)) if self.closed and len(names) else None
+        if not len(names) or (self.settings.steering == 0 and prior is None):
+            return problem
+        field = self.field(clamps) if self.settings.steering > 0 else None
+        return problem.with_field(field, prior)
+
+    def field(self, clamps: Ints) -> Field:
+        """h_i(s) of every site and every number that is painted, in the order of the numbers."""
+        numbers, anchor = np.unique(clamps, return_index=True)
+        painted = numbers >= 0
+        numbers, anchor = numbers[painted], anchor[painted]
+        column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
+        if self._walk is None:
+            self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta)
+        meeting = self._walk.meetings(column, len(numbers))
+        if self.closed:  # walks that are lost say nothing of which label it is
+            meeting /= np.maximum(meeting.sum(axis=1, keepdims=True), 1e-300)
+        pull = np.log(meeting + LEAST_MEETING) - np.log(DOUBT)
+        for k, number in enumerate(numbers.tolist()):
+            pull[:, k] += self._log_likeness(number, np.flatnonzero(clamps == number))
+        pull[clamps >= 0] = 0.0
+        return Field(self.settings.steering * pull, anchor.astype(np.int32))
+
+    def _log_likeness(self, number: int, sites: NDArray[np.integer]) -> Floats:
+        """(n,) log c_i of a number painted on some sites, made once for these."""
+        key = sites.tobytes()
+        if self._likeness.get(number, (b"", None))[0] != key:
+            means = self._means()
+            chosen = sites[np.linspace(0, len(sites) - 1, min(len(sites), MOST_PAINTED)).round().astype(np.int64)]
+            out = np.empty(self.problem.n)
+            log_likeness(means, means[chosen], COLOUR_WIDTH, LEAST_LIKENESS, out)
+            self._likeness[number] = key, out
+        return self._likeness[number][1]
+
+    def _means(self) -> Floats:
+        """(n, C) mean colours of the sites; none of a problem that was not made from an image."""
+        graph = self.problem.graph
+        return np.zeros((self.problem.n, 0)) if graph is None else np.ascontiguousarray(graph.means, dtype=np.float64)
+
+
+def is_closed(settings: Settings, clamps: Ints | None) -> bool:
+    """Whether a run that begins with these seeds (n,), -1 for a free site, is to find no other labels."""
+    painted = 0 if clamps is None else len(np.unique(clamps[clamps >= 0]))
+    if settings.only_painted == "auto":
+        return settings.steering > 0 and painted > 1
+    return settings.only_painted == "yes" and painted > 0

@@ -1,0 +1,30 @@
+"""Settings of what strokes of a brush, or seeds, mean beyond the sites that they cover."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from napari_gsw.core.setting import Options, setting
+
+
+@dataclass(frozen=True)
+class StrokeSettings(Options):
+    """What painted labels say about sites that nobody painted."""
+
+    steering: float = setting(
+        1.0,
+        "strokes",
+        "How strongly strokes speak for sites that they do not touch but that are near and look alike; 0: a stroke "
+        "only holds what it covers.",
+        low=0.0,
+        high=1000.0,
+        title="Reach of strokes",
+    )
+    only_painted: str = setting(
+        "auto",
+        "strokes",
+        "Whether every pixel gets one of the painted labels (yes) or the model may find more (no); auto is yes if two "
+        "or more labels are painted before the first sweep.",
+        choices=("auto", "yes", "no"),
+        title="Only my labels",
+    )

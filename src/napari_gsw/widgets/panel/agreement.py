@@ -1,0 +1,59 @@
+"""Whether the chains agree, in a sentence; and where there is one chain alone, a button that runs several."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from napari_gsw.widgets.kit.buttons import push_button, text_line
+from napari_gsw.widgets.session.session import Session
+
+# As many as are needed to see a chain that has settled elsewhere, and as most computers have cores for.
+SEVERAL = 4
+SEVERAL_TIP = (
+    f"Start {SEVERAL} chains afresh from different states, with these settings; locks stay. If they come to the same, "
+    "the result does not hang on where one of them began. The best state of all is kept"
+)
+ONE_TIP = (
+    "One chain can show that it still drifts, not that it has looked everywhere: another may settle at a better state. "
+    "Only chains that began apart and came to the same say more"
+)
+ALL_TIP = (
+    "Whether the chains, which began apart, agree on log posterior, number of clusters, their sizes and every edge "
+    "(R-hat near 1, enough effective samples)"
+)
+
+
+class Agreement(QWidget):  # type: ignore[misc]
+    """The line below the trace.
+
+    Signals
+    -------
+    several_wanted : the user wants several chains.
+    """
+
+    several_wanted = Signal()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.line = text_line("verdict")
+        self.several = push_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addWidget(self.line)
+        column.addWidget(self.several, 0, Qt.AlignmentFlag.AlignLeft)
+        self.refresh(False)
+
+    def refresh(self, possible: bool) -> None:
+        """Follow the session; `possible` is whether there can be a run."""
+        frame = self.session.frame
+        self.setVisible(frame is not None and bool(frame.verdict))
+        if frame is None:
+            return
+        alone = len(frame.traces) == 1
+        self.line.setText(frame.verdict)
+        self.line.setToolTip(ONE_TIP if alone else ALL_TIP)
+        self.several.setVisible(alone)
+        self.several.setEnabled(possible)

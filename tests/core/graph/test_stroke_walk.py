@@ -1,0 +1,88 @@
+"""Which stroke a walk over the graph meets first, against a dense solution and a simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_gsw.core.graph import stroke_walk
+from napari_gsw.core.graph.stroke_walk import LOSS, StrokeWalk, strongest_groups
+from problems import planar
+
+
+def dense(n, edges, weight, names, count):
+    """The same by the textbook: every row of the transition matrix written out."""
+    matrix = np.zeros((n, n))
+    for (i, j), w in zip(edges, weight, strict=True):
+        matrix[i, j] += w
+        matrix[j, i] += w
+    step = matrix / ((1 + LOSS) * matrix.sum(axis=1, keepdims=True))
+    answer = np.zeros((n, count))
+    painted = np.flatnonzero(names >= 0)
+    answer[painted, names[painted]] = 1
+    free = np.flatnonzero(names < 0)
+    inner = np.eye(len(free)) - step[np.ix_(free, free)]
+    answer[free] = np.linalg.solve(inner, step[np.ix_(free, painted)] @ answer[painted])
+    return answer
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_walk_is_the_one_of_the_textbook(seed):
+    rng = np.random.default_rng(seed)
+    problem = planar(60, seed=seed)
+    beta = rng.normal(0.5, 1.0, len(problem.edges))
+    names = np.full(60, -1)
+    names[rng.choice(60, 7, replace=False)] = [0, 0, 1, 1, 2, 2, 2]
+    walk = StrokeWalk(60, problem.edges, beta)
+    expected = dense(60, problem.edges, np.exp(2 * beta), names, 3)
+    assert np.allclose(walk.meetings(names, 3), expected, atol=1e-9)
+
+
+def test_a_simulated_walk_meets_them_as_often():
+    rng = np.random.default_rng(0)
+    edges, beta = np.array([(0, 1), (1, 2), (2, 3), (1, 4), (4, 3)]), np.array([0.2, -0.3, 0.5, 0.1, -0.6])
+    names = np.array([0, -1, -1, 1, -1])
+    matrix = np.zeros((5, 5))
+    for (i, j), b in zip(edges, beta, strict=True):
+        matrix[i, j] = matrix[j, i] = np.exp(2 * b)
+    step = matrix / matrix.sum(axis=1, keepdims=True)
+    met = []
+    for _ in range(4000):
+        at = 1
+        while names[at] < 0:
+            at = rng.choice(5, p=step[at])
+        met.append(names[at])
+    q = StrokeWalk(5, edges, beta).meetings(names, 2)[1]
+    assert np.mean(met) == pytest.approx(q[1], abs=0.03)
+
+
+def test_a_site_that_nothing_leads_to_meets_nobody():
+    walk = StrokeWalk(4, np.array([(0, 1)]), np.array([1.0]))
+    q = walk.meetings(np.array([0, -1, -1, -1]), 1)
+    assert q[1, 0] > 0.99
+    assert (q[2:] == 0).all()
+    assert (
+        StrokeWalk(3, np.zeros((0, 2), np.int32), np.zeros(0)).meetings(np.array([-1, 0, -1]), 1)[:, 0] == [0, 1, 0]
+    ).all()
+
+
+def test_grouped_sites_meet_nearly_the_same_strokes(monkeypatch):
+    """Where the graph is coarsened, no site changes its mind."""
+    problem = planar(400, clusters=4)
+    rng = np.random.default_rng(3)
+    beta = rng.normal(1.0, 1.5, len(problem.edges))
+    names = np.full(400, -1)
+    names[rng.choice(400, 12, replace=False)] = np.repeat(np.arange(4), 3)
+    fine = StrokeWalk(400, problem.edges, beta).meetings(names, 4)
+    monkeypatch.setattr(stroke_walk, "MOST_NODES", 150)
+    coarse = StrokeWalk(400, problem.edges, beta)
+    assert coarse.group.max() + 1 <= 250
+    found = coarse.meetings(names, 4)
+    assert np.abs(found - fine).mean() < 0.05
+    assert (found.argmax(axis=1) == fine.argmax(axis=1)).mean() > 0.9
+
+
+def test_groups_are_of_strongest_neighbours():
+    edges, weight = np.array([(0, 1), (1, 2), (2, 3)]), np.array([5.0, 1.0, 4.0])
+    assert strongest_groups(4, edges, weight, 2).tolist() == [0, 0, 1, 1]
+    assert strongest_groups(4, edges, weight, 4).tolist() == [0, 1, 2, 3]
