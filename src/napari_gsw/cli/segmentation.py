@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--seeds",
         metavar="FILE",
-        help="label image: what is not 0 keeps its label and steers the rest (--steering, --only-painted)",
+        help="label image of strokes: non-zero pixels clamp their sites to that label, or a method spreads it",
     )
     command.add_argument("--init", metavar="FILE", help="label image to start the chain from")
     command.add_argument(
