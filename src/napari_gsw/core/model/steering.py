@@ -4,16 +4,19 @@
 
 q is the probability that a walk over the region graph from site i meets the strokes of s first
 (:mod:`napari_gsw.core.graph.stroke_walk`), c how much the site looks like what was painted: a kernel density of the
-painted sites' mean colours, 1 where all of them have the site's own. A cluster that nobody has named says 0, so that a
+painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0, so that a
 site leans to s where q c is above DOUBT, and away from it where it is below.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
 from napari_gsw.core.graph.stroke_walk import StrokeWalk
 from napari_gsw.core.model.field import Field
 from napari_gsw.core.model.problem import Problem
@@ -22,6 +25,8 @@ from napari_gsw.core.settings import Settings
 
 # Width of the colour kernel, in units of Lab.
 COLOUR_WIDTH = 5.0
+# What a Hellinger distance of 1 between two textures is worth, in units of Lab.
+TEXTURE_SCALE = 25.0
 # Neither a long way nor another colour is ever proof that a site is something else.
 LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
 DOUBT = 0.1
@@ -79,17 +84,23 @@ class Steering:
         """(n,) log c_i of a number painted on some sites, made once for these."""
         key = sites.tobytes()
         if self._likeness.get(number, (b"", None))[0] != key:
-            means = self._means()
+            looks = self._looks
             chosen = sites[np.linspace(0, len(sites) - 1, min(len(sites), MOST_PAINTED)).round().astype(np.int64)]
             out = np.empty(self.problem.n)
-            log_likeness(means, means[chosen], COLOUR_WIDTH, LEAST_LIKENESS, out)
+            log_likeness(looks, looks[chosen], COLOUR_WIDTH, LEAST_LIKENESS, out)
             self._likeness[number] = key, out
         return self._likeness[number][1]
 
-    def _means(self) -> Floats:
-        """(n, C) mean colours of the sites; none of a problem that was not made from an image."""
+    @cached_property
+    def _looks(self) -> Floats:
+        """(n, C + words) mean colour and texture of each site, in units of Lab; as far as the problem has them."""
         graph = self.problem.graph
-        return np.zeros((self.problem.n, 0)) if graph is None else np.ascontiguousarray(graph.means, dtype=np.float64)
+        columns = [np.zeros((self.problem.n, 0)) if graph is None else graph.means]
+        histograms = [block for block in self.problem.likelihoods if isinstance(block, DirichletMultinomial)]
+        for texture in histograms[1:]:  # the first is of colours
+            shares = texture.counts / np.maximum(texture.counts.sum(axis=1), 1)[:, np.newaxis]
+            columns.append(TEXTURE_SCALE * np.sqrt(shares.toarray()))
+        return np.ascontiguousarray(np.concatenate(columns, axis=1), dtype=np.float64)
 
 
 def is_closed(settings: Settings, clamps: Ints | None) -> bool:
