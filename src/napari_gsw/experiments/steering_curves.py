@@ -29,7 +29,7 @@ STEERED = {
     SCRIBBLES: ("general", "photo", "graph-cut"), BERKELEY: ("photo", "graph-cut"), NUCLEI: ("microscopy",),
 }  # fmt: skip
 # Of nuclei, the foreground as one cluster: its objects have numbers of their own.
-CHANGES: Mapping[str, Mapping[str, Any]] = {"microscopy": {"view": "clusters", "start": "one"}}
+CHANGES: Mapping[str, Mapping[str, Any]] = {"microscopy": {"view": "clusters"}}
 # Where the robot paints next.
 CHOOSERS: Mapping[str, Chooser] = {"random": random_place, "largest error": worst_place}
 IMAGES, QUICK_IMAGES = 20, 1
