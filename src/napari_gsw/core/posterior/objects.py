@@ -23,7 +23,13 @@ DEPTH_BLUR, LIGHT_BLUR, LIGHT_WEIGHT = 0.5, 2.0, 0.5
 LEAST_DEPTH, LEAST_LIGHT = 0.5, 0.1
 
 
-def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int = 0, neck: float = 0.0) -> Ints:
+def object_labels(
+    problem: Problem,
+    clusters: NDArray[np.integer],
+    smallest: int = 0,
+    neck: float = 0.0,
+    background: int | None = None,
+) -> Ints:
     """(\\*shape,) label image: 0 for the background, objects 1, 2, ... in the order of their first pixel.
 
     Parameters
@@ -32,22 +38,30 @@ def object_labels(problem: Problem, clusters: NDArray[np.integer], smallest: int
     smallest : objects of fewer pixels are background.
     neck : an object is parted where it is thinner (and darker) than this share of the smaller of the two parts; 0
         leaves what touches together.
+    background : the cluster that is the background; None takes the one with most pixels of this image.
     """
-    numbers = np.unique(clusters, return_inverse=True)[1]
+    names, numbers = np.unique(clusters, return_inverse=True)
     image = outlined(problem.site_image, problem.signal, cluster_looks(problem, numbers))
     inside = image >= 0
-    background = np.bincount(image[inside]).argmax()
-    parts = label(inside & (image != background), connectivity=1)
+    common = np.bincount(image[inside]).argmax() if background is None else np.searchsorted(names, background)
+    parts = label(inside & (image != common), connectivity=1)
     small = np.bincount(parts.ravel()) < smallest
     parts[small[parts]] = 0
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck)
     # Numbers in the order of the first pixel, whatever the peaks were called.
-    names, first, index = np.unique(parts, return_index=True, return_inverse=True)
-    number = np.zeros(len(names), np.int32)
-    objects = np.flatnonzero(names > 0)
+    peaks, first, index = np.unique(parts, return_index=True, return_inverse=True)
+    number = np.zeros(len(peaks), np.int32)
+    objects = np.flatnonzero(peaks > 0)
     number[objects[np.argsort(first[objects])]] = np.arange(len(objects)) + 1
     return number[index].reshape(parts.shape)
+
+
+def largest_cluster(problem: Problem, clusters: NDArray[np.integer]) -> int:
+    """The cluster (n,) with most pixels, in all images of a problem: what is background in one is so in the others."""
+    names, numbers = np.unique(clusters, return_inverse=True)
+    pixels = np.ones(problem.n) if problem.graph is None else problem.graph.pixels
+    return int(names[np.bincount(numbers, pixels).argmax()])
 
 
 class ClusterLook(NamedTuple):
