@@ -81,6 +81,20 @@ def preset(name: str, **changes: Any) -> Settings:
     return Settings().replace(**PRESETS[name]).replace(**changes)
 
 
+def shared_changes(name: str) -> dict[str, Any]:
+    """What a preset is changed by for several images that share their clusters, where nobody has chosen otherwise.
+
+    The view is clusters: a region lies in one image, a cluster in all of them. And splits and merges are proposed, for
+    no spin cluster reaches from one image into another: without them two clusters that are one in all images could only
+    become one image by image, uphill.
+
+    >>> shared_changes("general")
+    {'view': 'clusters', 'splits': 2}
+    """
+    chosen = preset(name)
+    return ({"view": "clusters"} if chosen.view == "regions" else {}) | ({} if chosen.splits else {"splits": 2})
+
+
 def default_words(name: str) -> str:
     """The value of a setting in the preset that is used when none is named, and in those that differ from it.
 

@@ -58,8 +58,8 @@ def test_the_log_posterior_is_that_of_a_problem_built_by_hand_whose_graph_is_in_
 
 @pytest.mark.parametrize("preset", ["general", "photo", "microscopy", "paper"])
 def test_a_list_of_one_image_is_that_image(preset):
-    shared = gsw.segment([FACE], preset=preset, sweeps=30, seed=3, view="clusters")
-    alone = gsw.segment(FACE, preset=preset, sweeps=30, seed=3, view="clusters")
+    settings = gsw.preset(preset, sweeps=30, view="clusters")
+    shared, alone = gsw.segment([FACE], settings, seed=3), gsw.segment(FACE, settings, seed=3)
     assert len(shared) == 1
     for name in ("labels", "uncertainty", "boundary"):
         assert np.array_equal(getattr(shared, name)[0], getattr(alone, name))
@@ -236,6 +236,18 @@ def test_a_seed_in_one_image_names_the_cluster_in_another_of_another_size():
     assert set(np.unique(result.labels[1])) == {4, 7}
     assert (result.labels[1][:12] == 4).all()
     assert (result.labels[1][18:] == 7).all()
+
+
+def test_clusters_that_are_one_in_several_images_become_one():
+    rng = np.random.default_rng(0)
+    flat = [np.clip(c + rng.normal(0, 12, (60, 30, 3)), 0, 255) for c in ((200, 80, 60), (70, 120, 180))]
+    images = [np.concatenate(flat[:: 1 - 2 * (k % 2)], axis=1).astype(np.uint8) for k in range(3)]
+    seeds = np.zeros((2, 60, 60), np.uint8)
+    seeds[0, 5:12, 5:12], seeds[1, 48:55, 5:12] = 3, 8
+    result = gsw.segment(images, seeds=[seeds[0], seeds[1], None], sweeps=40, site_size=60)
+    assert [sorted(np.unique(labels)) for labels in result.labels] == [[3, 8]] * 3
+    assert result.provenance["settings"]["splits"] == 2
+    assert gsw.segment(images, sweeps=1, splits=0).provenance["settings"]["splits"] == 0
 
 
 # ---- what comes back

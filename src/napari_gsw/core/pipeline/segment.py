@@ -19,6 +19,7 @@ from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
 from napari_gsw.core.posterior.shared_result import SharedResult, shared_result
 from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.sampler.options import SamplerOptions
@@ -63,8 +64,8 @@ def segment(
 
     A list of arrays in memory are several images that share their clusters: a label means the same in all of them, and
     seeds in one teach all. `sites`, `mask`, `seeds` and `init` are then lists with None where an image has none, and so
-    are the labels of the result (:class:`~napari_gsw.core.posterior.shared_result.SharedResult`); a preset whose view
-    is regions shows clusters unless another view is asked for.
+    are the labels of the result (:class:`~napari_gsw.core.posterior.shared_result.SharedResult`); a preset is
+    changed by :func:`~napari_gsw.core.presets.shared_changes`, unless settings say otherwise.
 
     The arguments are those of :func:`prepare`, and
 
@@ -85,7 +86,7 @@ def segment(
     """
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
     if settings is None and are_several(image):
-        changes = common_view(preset) | changes
+        changes = shared_changes(preset or DEFAULT_PRESET) | changes
     chosen = resolve(settings, preset, changes)
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
     problem = prepare(image, chosen, sites=sites, mask=mask, beta=beta, codebook=codebook, linked=linked, report=report)
@@ -141,11 +142,6 @@ def concluded_shared(
 
 def _own_words(codebook: Codebook | None) -> dict[str, Any]:
     return {} if codebook is None else {"codebook": codebook.centres}
-
-
-def common_view(preset_name: str | None) -> dict[str, str]:
-    """The view of several images where nobody has chosen one: a region lies in one image, a cluster in all of them."""
-    return {"view": "clusters"} if resolve(None, preset_name, {}).view == "regions" else {}
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:

@@ -65,6 +65,11 @@ class Findings:
         return self.traces[0]
 
     @property
+    def n_sites(self) -> int:
+        """Sites of the image, or of all images."""
+        return self.problem.n if self.summary.within is None else int(self.summary.within.sum())
+
+    @property
     def n_clusters(self) -> int:
         """Clusters of the partition on the screen; the best state has a number of its own."""
         return len(np.unique(self._here(self.clusters)))
@@ -111,7 +116,7 @@ class Findings:
         parts = f"{self.n_regions} {'objects' if self.objects else 'regions'}"
         best = self.snapshot.best
         return (
-            f"<{type(self).__name__} {what}: {self.n_clusters} clusters, {parts} of {self.problem.n:,} sites; "
+            f"<{type(self).__name__} {what}: {self.n_clusters} clusters, {parts} of {self.n_sites:,} sites; "
             f"best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
         )
 
