@@ -58,12 +58,24 @@ class SharedProblem(Problem):
         signal = None if self.signals is None else self.signals[number]
         return self._seen_in(self.site_images[number], signal)
 
-    def stacked(self) -> Problem:
-        """The same problem with its images, all of one shape, as one array with an axis more."""
+    def stacked(self, places: Sequence[int] | None = None, depth: int | None = None) -> Problem:
+        """The same problem with its images, all of one shape, as slices of one array.
+
+        Parameters
+        ----------
+        places : of each image its slice; None for all slices in turn.
+        depth : number of slices; where no image is, there is no site.
+        """
         if len({sites.shape for sites in self.site_images}) > 1:
             raise InputError("images of different shapes are no stack")
-        signal = None if self.signals is None else np.stack(self.signals)
-        return self._seen_in(np.stack(self.site_images), signal)
+        where = list(range(len(self.site_images)) if places is None else places)
+        shape = (len(where) if depth is None else depth, *self.site_images[0].shape)
+        sites, signal = np.zeros(shape, np.int32), None
+        sites[where] = self.site_images
+        if self.signals is not None:
+            signal = np.zeros(shape, np.float32)
+            signal[where] = self.signals
+        return self._seen_in(sites, signal)
 
     def _seen_in(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:
         shared = {f.name: getattr(self, f.name) for f in fields(Problem)}

@@ -10,6 +10,8 @@ import numpy as np
 from napari.layers import Labels
 from numpy.typing import NDArray
 
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.stage import Stage
@@ -150,7 +152,9 @@ def make_array_run(
     }
     if before is not None and same_sites:
         sites = before.sites  # no need to make them again
-    problem = prepare(image, plan.settings, sites=sites, mask=mask, report=lambda stage, _: report(stage))
+    problem = array_problem(plan, image, sites, mask, report)
+    if source.shared:
+        given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
     init = None if before is None else before.paint(before.live.numbers)
     live = LiveChain(problem, plan.settings, plan.seed, seeds=seeds if before is None else None, init=init)
@@ -168,6 +172,35 @@ def make_array_run(
     else:
         means = site_means(image, plan.settings.axes, problem.site_image)
     return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given)
+
+
+def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, report: StageReport) -> Problem:
+    """What is sampled of one array: the array, or its slices as several images with shared labels.
+
+    Slices without any site, by the mask or by given sites, are left out.
+    """
+    if not plan.source.shared:
+        return prepare(image, plan.settings, sites=sites, mask=mask, report=lambda stage, _: report(stage))
+    axes = plan.settings.axes
+    planes = list(np.moveaxis(image, axes.index("Z"), 0))
+    given = [array for array in (sites, mask) if array is not None]
+    kept = [z for z in range(len(planes)) if all(np.any(array[z]) for array in given)]
+    kept = kept or list(range(len(planes)))  # whose error says what is wrong
+    problem = prepare(
+        [planes[z] for z in kept],
+        plan.settings.replace(axes=axes.replace("Z", "")),
+        sites=None if sites is None else [sites[z] for z in kept],
+        mask=None if mask is None else [mask[z] for z in kept],
+        linked=plan.source.slices == "linked",
+        report=lambda stage, _: report(stage),
+    )
+    assert isinstance(problem, SharedProblem)
+    return problem.stacked(kept, len(planes))
+
+
+def settings_for(source: Source, settings: Settings) -> Settings:
+    """The settings of the form as this source needs them: clusters of several slices meet by merges alone."""
+    return settings.replace(splits=2) if source.shared and not settings.splits else settings
 
 
 def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:
