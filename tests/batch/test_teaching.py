@@ -110,7 +110,7 @@ def test_several_teachers(lesson):
     assert main([
         "batch", str(path / "images"), "-o", str(path / "out"), "--teach", str(path / "three.tif"),
         "--image", str(path / "first.png"), "--teach", str(path / "eight.tif"), "--image", str(path / "second.png"),
-        "--jobs", "1", "-q", *OPTIONS,
+        "--jobs", "1", "-q", *OPTIONS, "--sweeps", "300",
     ]) == 0  # fmt: skip
     for name, truth in truths.items():
         assert (read_labels(path / "out" / f"{name}.tif") == truth).mean() > 0.93

@@ -55,7 +55,8 @@ def test_slices_with_shared_labels_are_what_segment_makes_of_a_list(panel, qtbot
     panel.viewer.add_image(stack, name="s")
     as_slices(panel, how)
     run(panel, qtbot)
-    expected = gsw.segment(list(stack), gsw.preset("general", axes="YX", sweeps=25, splits=2), linked=how == "linked")
+    settings = gsw.preset("general", axes="YX", sweeps=25, regroups=1, hot=4.0)
+    expected = gsw.segment(list(stack), settings, linked=how == "linked")
     live = panel.session.array_run.live
     assert np.array_equal(live.summary.clusters, expected.clusters)
     labels = panel.viewer.layers["s [GSW]"].data
@@ -66,7 +67,7 @@ def test_slices_with_shared_labels_are_what_segment_makes_of_a_list(panel, qtbot
     wait_for(qtbot, lambda: (tmp_path / "labels.provenance.json").exists() or (tmp_path / "provenance.json").exists())
     record = json.loads(next(tmp_path.glob("*provenance.json")).read_text())
     assert record["given"] == {"shared slices": True, "linked": how == "linked"}
-    assert record["settings"]["splits"] == 2
+    assert record["settings"]["hot"] == 4.0
 
 
 @pytest.mark.gui

@@ -15,6 +15,7 @@ from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.presets import shared_moves
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
@@ -199,8 +200,8 @@ def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, report: StageRe
 
 
 def settings_for(source: Source, settings: Settings) -> Settings:
-    """The settings of the form as this source needs them: clusters of several slices meet by merges alone."""
-    return settings.replace(splits=2) if source.shared and not settings.splits else settings
+    """The settings of the form, with the moves that a source needs whose slices share their labels."""
+    return settings.replace(**shared_moves(settings)) if source.shared else settings
 
 
 def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:
