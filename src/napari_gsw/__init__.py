@@ -10,9 +10,11 @@ from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian
 from napari_gsw.core.model.priors import DirichletProcess, FiniteDirichlet, PitmanYor, Potts, TablePrior
 from napari_gsw.core.model.problem import Problem, log_posterior
+from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment, simulate_prior, warm_up
 from napari_gsw.core.posterior.result import Result
+from napari_gsw.core.posterior.shared_result import SharedResult
 from napari_gsw.core.presets import PRESETS, preset
 from napari_gsw.core.sampler.sample import run, sample
 from napari_gsw.core.sampler.snapshot import Snapshot, State
@@ -34,6 +36,8 @@ __all__ = [
     "Problem",
     "Result",
     "Settings",
+    "SharedProblem",
+    "SharedResult",
     "Snapshot",
     "State",
     "TablePrior",

@@ -9,6 +9,7 @@ What lives here imports everything but the command line, the window, the experim
 from napari_gsw.batch.order import BatchOptions, BatchOrder
 from napari_gsw.batch.run import run_batch, run_order
 from napari_gsw.batch.selection import Selection
+from napari_gsw.batch.teaching import Teacher
 from napari_gsw.files.results import Extras
 
-__all__ = ["BatchOptions", "BatchOrder", "Extras", "Selection", "run_batch", "run_order"]
+__all__ = ["BatchOptions", "BatchOrder", "Extras", "Selection", "Teacher", "run_batch", "run_order"]

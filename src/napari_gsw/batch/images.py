@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from napari_gsw.batch.teaching import Teacher, taught
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.model.problem import Problem
@@ -44,6 +45,7 @@ class ImageTask:
     format : the ending.
     choice, seed : how it is segmented.
     extras : what is written beside labels, provenance and trace.
+    teachers : images on which somebody has painted; the image is segmented together with them.
     version : of the package that hands out the task; another would give other labels.
     """
 
@@ -55,6 +57,7 @@ class ImageTask:
     seed: int
     extras: Extras
     version: str
+    teachers: tuple[Teacher, ...] = ()
 
 
 class PreparedImage(NamedTuple):
@@ -78,7 +81,10 @@ def segment_image(task: ImageTask) -> Row:
     _warm(METHODS[task.choice.method].samples)
     began = time.perf_counter()
     image, choice = _open_image(task)
-    outcome = segment(image, choice, task.seed, report=interruption.check)
+    if task.teachers:
+        outcome = taught(task.image, image, choice.settings, task.seed, task.teachers, interruption.check)
+    else:
+        outcome = segment(image, choice, task.seed, report=interruption.check)
     return _write_image(task, image, choice, outcome, began)
 
 
@@ -113,7 +119,8 @@ def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) ->
 
 def chains_can_part(task: ImageTask) -> bool:
     """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
-    return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and not is_zarr(task.image)
+    alone = not task.teachers and not is_zarr(task.image)
+    return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and alone
 
 
 def still_there(output: Path, stem: str, row: Row) -> bool:
@@ -174,7 +181,7 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
     return {
         "regions": int(outcome.provenance["regions"]) if result is None else result.n_regions,
         "clusters": None if result is None else result.n_clusters,
-        "sites": None if result is None else result.problem.n,
+        "sites": None if result is None else result.n_sites,
         "best_log_posterior": None if result is None else result.snapshot.best.log_posterior,
         "seconds": round(time.perf_counter() - began, 3),
         "labels": str(stem.with_name(name if name in files else f"{stem.name}.tif")),  # PNG does not hold all

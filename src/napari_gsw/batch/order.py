@@ -9,6 +9,7 @@ from typing import Any
 
 from napari_gsw.batch.images import ImageTask
 from napari_gsw.batch.selection import LABEL_FORMATS, BatchImage, Selection
+from napari_gsw.batch.teaching import Teacher
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import priors
 from napari_gsw.core.pipeline.prepare import named_codebook
@@ -33,6 +34,7 @@ class BatchOrder:
     selection : which images.
     format : of the labels: tif, png or zarr.
     extras : what is written beside them.
+    teachers : images on which somebody has painted: every image is segmented together with them.
     """
 
     image_folder: Path
@@ -41,6 +43,7 @@ class BatchOrder:
     selection: Selection = field(default_factory=Selection)
     format: str = "tif"
     extras: Extras = field(default_factory=Extras)
+    teachers: tuple[Teacher, ...] = ()
 
     def __post_init__(self) -> None:
         if self.format not in LABEL_FORMATS:
@@ -53,6 +56,10 @@ class BatchOrder:
             # What is wrong with every image is better said once, before the first.
             priors.from_settings(self.choice.settings)
             named_codebook(self.choice.settings)
+        if self.teachers and self.choice.method != "gsw":
+            raise InputError(f"{self.choice.method} cannot be taught; what is painted is for the method gsw")
+        for teacher in self.teachers:
+            teacher.read(self.choice.settings.axes)
 
     def task(self, image: BatchImage, output: Path) -> ImageTask:
         """The job of one image, complete in itself: absolute paths, for a process that may live elsewhere."""
@@ -67,11 +74,13 @@ class BatchOrder:
             seed=int(self.seed),
             extras=self.extras,
             version=own_version(),
+            teachers=self.teachers,
         )
 
     def files(self, image: BatchImage) -> tuple[Path, ...]:
         """All that is read for an image: a result is made again when one of them has changed."""
-        return image.path, *map(Path, self._setting_files().values())
+        lessons = (file for teacher in self.teachers for file in teacher)
+        return image.path, *map(Path, self._setting_files().values()), *lessons
 
     def depends_on(self) -> dict[str, Any]:
         """All else that the results depend on, ready for JSON."""
@@ -80,6 +89,7 @@ class BatchOrder:
             "seed": int(self.seed),
             "format": self.format,
             "extras": vars(self.extras),
+            **({"teachers": [list(map(str, teacher)) for teacher in self.teachers]} if self.teachers else {}),
         }
 
     def _setting_files(self) -> dict[str, str]:

@@ -41,6 +41,7 @@ def write_report(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: 
         "selection": vars(order.selection),
         "format": order.format,
         "extras": vars(order.extras),
+        "teachers": [{"image": t.image.name, "painted": t.painted.name} for t in order.teachers],
         "images": len(rows),
         **{status: count[status] for status in (DONE, FAILED, LEFT)},
         "failures": {row["name"]: row["reason"] for row in rows if row["status"] == FAILED},

@@ -14,9 +14,10 @@ from napari_gsw.batch.images import segment_image, still_there
 from napari_gsw.batch.order import BatchOptions, BatchOrder
 from napari_gsw.batch.report import SUMMARY, TABLE, report_rows, write_report
 from napari_gsw.batch.selection import BatchImage, Selection, selected_images
+from napari_gsw.batch.teaching import Teacher
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.segment import warm_up
-from napari_gsw.core.presets import DEFAULT_PRESET
+from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.files.folders import SCRATCH, ensure_folder
 from napari_gsw.files.results import Extras
 from napari_gsw.jobs.journal import JOURNALS
@@ -42,6 +43,7 @@ def run_batch(
     resume: bool = False,
     overwrite: bool = False,
     scheduler: str | None = None,
+    teachers: Sequence[Teacher] = (),
     **changes: Any,
 ) -> list[Row]:
     """Segment every image of a folder, each as :func:`napari_gsw.segment` does it alone, bit for bit.
@@ -61,13 +63,17 @@ def run_batch(
     resume : go on where an earlier run was.
     overwrite : begin anew, whatever an earlier run has left.
     scheduler : of a Dask cluster, see :class:`BatchOptions`.
+    teachers : images on which somebody has painted: every image is segmented together with them, and labels mean in
+        all of them what they mean in the paint; the preset is changed as :func:`napari_gsw.segment` does it for several
+        images.
 
     Returns
     -------
     rows : one dictionary an image, with the columns of ``batch.csv``; ``status`` is ``done`` or ``failed``.
     """
-    choice = choose(method, preset, changes)
-    order = BatchOrder(Path(folder), choice, seed, selection or Selection(), format, extras or Extras())
+    choice = choose(method, preset, (shared_changes(preset) if teachers and method == "gsw" else {}) | changes)
+    given = (selection or Selection(), format, extras or Extras(), tuple(teachers))
+    order = BatchOrder(Path(folder), choice, seed, *given)
     options = BatchOptions(
         Path(output), jobs, fresh=overwrite, quiet=True, retries=retries, resume=resume, scheduler=scheduler
     )

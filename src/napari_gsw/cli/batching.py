@@ -9,6 +9,7 @@ from typing import Any
 
 from napari_gsw.cli.choices import PARTLY, add_choices, chosen, natural_number, whole_argument
 from napari_gsw.cli.segmentation import add_extras
+from napari_gsw.core.presets import shared_changes
 from napari_gsw.core.threads import cores
 
 
@@ -37,6 +38,17 @@ def add_to(commands: Any) -> None:
     command.add_argument("--limit", type=natural_number, metavar="N", help="only the first N images")
     command.add_argument(
         "--format", choices=("tif", "png", "zarr"), default="tif", help="format of the labels (default tif)"
+    )
+    command.add_argument(
+        "--teach",
+        action="append",
+        default=[],
+        metavar="PAINTED",
+        help="label image of what was painted on --image: every image of FOLDER is segmented together with that one, "
+        "so that labels mean the same; may be repeated, each with an --image",
+    )
+    command.add_argument(
+        "--image", action="append", default=[], metavar="IMAGE", help="the image that --teach was painted on"
     )
     add_extras(command)
     earlier = command.add_mutually_exclusive_group()
@@ -75,14 +87,18 @@ def add_to(commands: Any) -> None:
 def run_batch_command(arguments: argparse.Namespace) -> int:
     """``napari-gsw batch``."""
     from napari_gsw.batch import BatchOptions, BatchOrder, Extras, Selection, run_order
+    from napari_gsw.batch.teaching import teachers_of
 
+    teachers = teachers_of(arguments.image, arguments.teach)
+    shared = shared_changes(arguments.preset) if teachers and arguments.method == "gsw" else {}
     order = BatchOrder(
         Path(arguments.folder),
-        chosen(arguments),
+        chosen(arguments, shared),
         arguments.seed,
         Selection(arguments.recursive, arguments.pattern, arguments.limit),
         arguments.format,
         Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty),
+        teachers,
     )
     options = BatchOptions(
         Path(arguments.output),

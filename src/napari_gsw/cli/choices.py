@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +59,11 @@ def add_choices(command: argparse.ArgumentParser) -> None:
                 group.add_argument(flag, dest=f"set_{name}", metavar="VALUE", help=text.replace("%", "%%"))
 
 
-def chosen(arguments: argparse.Namespace) -> Choice:
-    """The method and its settings: preset, then ``--set``, then options of their own; the last word counts."""
+def chosen(arguments: argparse.Namespace, first: Mapping[str, Any] | None = None) -> Choice:
+    """The method and its settings: preset, `first`, ``--set``, then options of their own; the last word counts."""
     from napari_gsw.methods.registry import choose
 
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = dict(first or {})
     for pair in arguments.set:
         name, equals, value = pair.partition("=")
         if not equals:

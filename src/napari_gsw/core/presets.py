@@ -68,6 +68,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": dict(site_count=1000, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }
 DEFAULT_PRESET = "general"
+# How hot a chain begins whose clusters are shared by several images; measured in docs/shared_labels.md.
+SHARED_HEAT = 4.0
 
 
 def preset(name: str, **changes: Any) -> Settings:
@@ -79,6 +81,28 @@ def preset(name: str, **changes: Any) -> Settings:
     if name not in PRESETS:
         raise InputError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
     return Settings().replace(**PRESETS[name]).replace(**changes)
+
+
+def shared_changes(name: str) -> dict[str, Any]:
+    """What a preset is changed by for several images that share their clusters, where nobody has chosen otherwise.
+
+    The view is clusters: a region lies in one image, a cluster in all of them. And the chain moves as
+    :func:`shared_moves` says.
+
+    >>> shared_changes("general")
+    {'view': 'clusters', 'regroups': 1, 'hot': 4.0}
+    """
+    chosen = preset(name)
+    return ({"view": "clusters"} if chosen.view == "regions" else {}) | shared_moves(chosen)
+
+
+def shared_moves(settings: Settings) -> dict[str, Any]:
+    """Settings with which a chain finds clusters that are one in several images: whole-cluster moves, a hot start.
+
+    No spin cluster reaches from one image into another, so that two clusters which are one in every image could only
+    become one image by image, against the prior. The law that is sampled is the same.
+    """
+    return {"regroups": 1 if settings.regroups is None else settings.regroups, "hot": max(settings.hot, SHARED_HEAT)}
 
 
 def default_words(name: str) -> str:

@@ -64,7 +64,8 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
         put("boundary", result.boundary)
         put("contour", result.contour)
         touching = result.problem.graph is not None and (result.problem.graph.order == 1).all()
-        if result.labels.ndim == 2 and touching and not lazily:
+        alone = result.summary.within is None
+        if result.labels.ndim == 2 and touching and alone and not lazily:
             put("people", human_boundary(image, result))
         for name in RANGE:
             clusters = result.problem.paint((result.summary.extremes[name] + 1).astype(np.uint32))

@@ -87,10 +87,19 @@ class ImageFeatures:
     ----------
     picture, sites : the converted image, and (\\*shape,) its sites 1..n, 0 where there is none.
     codebook : colour words to use instead of those that ``settings.codebook`` names.
+    texture_book : texture words to use instead of those that ``settings.texture_words`` asks for.
     """
 
-    def __init__(self, picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None = None) -> None:
-        self.picture, self.sites, self.settings, self.codebook = picture, sites, settings, codebook
+    def __init__(
+        self,
+        picture: Picture,
+        sites: Sites,
+        settings: Settings,
+        codebook: Codebook | None = None,
+        texture_book: Codebook | None = None,
+    ) -> None:
+        self.picture, self.sites, self.settings = picture, sites, settings
+        self.codebook, self.texture_book = codebook, texture_book
 
     @property
     def rgb(self) -> bool:
@@ -108,7 +117,8 @@ class ImageFeatures:
 
     @cached_property
     def texture(self) -> sparse.csr_array:
-        return histogram(texture_words(self.picture, self.sites, self.settings.texture_words), self.sites)
+        words = texture_words(self.picture, self.sites, self.settings.texture_words, self.texture_book)
+        return histogram(words, self.sites)
 
     @cached_property
     def photo_colour(self) -> sparse.csr_array:
@@ -133,13 +143,13 @@ class ImageFeatures:
         pixels = pixels[:, telling(pixels.astype(np.float64).var(axis=0))]
         if self.settings.position > 0:
             pixels = np.concatenate((pixels, positions(self.sites.shape)[inside]), axis=1)
-        return _gaussian(pixels, self.sites[inside], self.settings)
+        return gaussian_of(pixels, self.sites[inside], self.settings)
 
     @cached_property
     def place(self) -> Gaussian:
         inside = self.sites > 0
         worth = self.settings.replace(evidence=self.settings.position)
-        return _gaussian(positions(self.sites.shape)[inside], self.sites[inside], worth)
+        return gaussian_of(positions(self.sites.shape)[inside], self.sites[inside], worth)
 
     @cached_property
     def squares(self) -> Floats:
@@ -158,7 +168,7 @@ def telling(variance: Floats) -> NDArray[np.bool_]:
     return np.asarray(variance >= LEAST_VARIANCE * variance.max())
 
 
-def _gaussian(values: Pixels, sites: NDArray[np.int32], settings: Settings) -> Gaussian:
+def gaussian_of(values: Pixels, sites: NDArray[np.int32], settings: Settings) -> Gaussian:
     """Values (pixels, channels) of pixels that lie in sites (pixels,) 1..n, with the prior of the settings."""
     return Gaussian.from_pixels(
         values,

@@ -105,10 +105,11 @@ def lab_colours(picture: Picture) -> Pixels:
     return grey
 
 
-def texture_words(picture: Picture, sites: Sites, count: int) -> NDArray[np.int32]:
-    """(\\*shape,) texture word of each pixel: shipped words if 32 are asked for in 2D, otherwise learnt here."""
+def texture_words(picture: Picture, sites: Sites, count: int, codebook: Codebook | None = None) -> NDArray[np.int32]:
+    """(\\*shape,) texture word of each pixel: given words; shipped ones if 32 are asked for in 2D; or learnt here."""
     values = texture(picture.luminance)
-    return texture_codebook([values], [sites > 0], count).words(values)
+    book = texture_codebook([values], [sites > 0], count) if codebook is None else codebook
+    return book.words(values)
 
 
 def texture_codebook(values: Sequence[Pixels], inside: Sequence[NDArray[np.bool_]], count: int) -> Codebook:

@@ -35,17 +35,19 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
     return np.where(graph.order == 2, settings.second_weight * beta, beta)
 
 
-def dissimilarity(graph: RegionGraph, settings: Settings, features: SiteFeatures) -> Floats:
+def dissimilarity(
+    graph: RegionGraph, settings: Settings, features: SiteFeatures, walked: RegionGraph | None = None
+) -> Floats:
     """(m,) contrast along the boundary, difference of mean colour and of texture, each in units of its scale.
 
-    Colour and texture are smoothed over the graph as often as the histograms are: what differs is then not one site
-    from the next but one surface from another.
+    Colour and texture are smoothed over the graph (or over another one of the same sites, `walked`) as often as the
+    histograms are: what differs is then not one site from the next but one surface from another.
     """
     total = graph.contrast / settings.contrast_scale
     if settings.colour_scale is None and settings.texture_scale is None:
         return total
     i, j = graph.edges.T
-    matrix = walk_matrix(graph, settings.graph_scale)
+    matrix = walk_matrix(walked or graph, settings.graph_scale)
     if settings.colour_scale is not None:
         colour = walk_steps(graph.means, matrix, settings.graph_passes)
         total = total + np.linalg.norm(colour[i] - colour[j], axis=1) / settings.colour_scale

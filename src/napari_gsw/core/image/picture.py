@@ -68,6 +68,15 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> P
     (4, 5, 3)
     """
     array = np.asarray(image)
+    letters = check_image(array, axes)
+    values, rgb = samples(array, letters)
+    if span is None:
+        span = span_of([values], rgb)
+    return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
+
+
+def check_image(array: NDArray[Any], axes: str = "auto") -> str:
+    """The letters of an image's axes; an :class:`InputError` for an array that is none."""
     if array.dtype.kind not in "buif":
         raise InputError(f"the image must hold numbers, not {array.dtype}")
     if array.size == 0:
@@ -76,11 +85,7 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> P
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(array.size - np.isfinite(array).sum())
         raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them by finite values")
-
-    values, rgb = samples(array, letters)
-    if span is None:
-        span = span_of([values], rgb)
-    return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
+    return letters
 
 
 def samples(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:

@@ -4,8 +4,8 @@
 
 q is the probability that a walk over the region graph from site i meets the strokes of s first
 (:mod:`napari_gsw.core.graph.stroke_walk`), c how much the site looks like what was painted: a kernel density of the
-painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0, so that a
-site leans to s where q c is above DOUBT, and away from it where it is below.
+painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0,
+so that a site leans to s where q c is above DOUBT, and away from it where it is below.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Steering:
         if self._walk is None:
             self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta)
         meeting = self._walk.meetings(column, len(numbers))
+        # In an image where nothing is painted the walk has nothing to say, and looks alone decide.
+        meeting[meeting.sum(axis=1) == 0] = 1.0
         if self.closed:  # walks that are lost say nothing of which label it is
             meeting /= np.maximum(meeting.sum(axis=1, keepdims=True), 1e-300)
         pull = np.log(meeting + LEAST_MEETING) - np.log(DOUBT)

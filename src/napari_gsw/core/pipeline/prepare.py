@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw.core.arrays import Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
+from napari_gsw.core.evidence.shared_features import SharedFeatures
 from napari_gsw.core.evidence.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import couplings
+from napari_gsw.core.graph.joined_graph import (
+    joined_couplings,
+    joined_graph,
+    link_couplings,
+    linked_graph,
+    links_between,
+)
 from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
 from napari_gsw.core.image.object_signal import signal_picture
-from napari_gsw.core.image.picture import picture
+from napari_gsw.core.image.picture import Picture, picture
+from napari_gsw.core.image.several import are_several, one_each, pictures_of
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.block_assembly import assemble
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import label_image
 from napari_gsw.core.sites.stroke_sites import divided_sites
-from napari_gsw.core.sites.superpixels import given_sites, superpixels
+from napari_gsw.core.sites.superpixels import check_mask, given_sites, superpixels
 
 
 def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
@@ -62,6 +73,7 @@ def prepare(
     seeds: ArrayLike | None = None,
     beta: ArrayLike | None = None,
     codebook: Codebook | str | None = None,
+    linked: bool = False,
     report: Report | None = None,
     **changes: Any,
 ) -> Problem:
@@ -71,7 +83,9 @@ def prepare(
     ----------
     image : 2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see ``axes``. A dask or zarr
         array, a list of them from fine to coarse or an OME-Zarr group is read in blocks, of which only a few are in
-        memory at a time; what is painted from its sites is lazy.
+        memory at a time; what is painted from its sites is lazy. A list or tuple of arrays in memory are several images
+        that share their clusters, in one :class:`~napari_gsw.core.model.shared_problem.SharedProblem`; `sites` and
+        `mask` are then lists too, with None where an image has none.
     settings, preset, \\*\\*changes : a Settings object or the name of a preset, and single settings by name.
     sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
     mask : non-zero where the image is to be segmented.
@@ -79,27 +93,94 @@ def prepare(
         steer at all (``steering``) and the image is not read in blocks.
     beta : instead of the setting, one number or an array with a coupling for each edge of ``problem.edges``.
     codebook : colour words, as the setting names them or as a :class:`Codebook`.
+    linked : of several images of one shape, such as slices or frames: couple sites of consecutive images that overlap.
     report : called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
     """
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     report = report or (lambda stage, snapshot: None)
+    if are_several(image):
+        count = len(image)  # type: ignore[arg-type]
+        each = tuple(one_each(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
+        return _prepare_several(image, chosen, each, beta, codebook, linked, report)  # type: ignore[arg-type]
+    if linked:
+        raise InputError("linked is for a list of several images of one shape")
     if is_lazy(image):
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
     objects = chosen.signal == "objects"
     pixels = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
     report(Stage("superpixels"), None)
     own_sites = superpixels(pixels, chosen, mask) if sites is None else given_sites(sites, pixels.shape, mask)
-    if seeds is not None and chosen.steering > 0:
-        own_sites, _ = divided_sites(
-            own_sites, np.asarray(label_image(seeds, own_sites.shape, "seeds")), pixels.channels
-        )
+    own_sites = _divided(own_sites, pixels, chosen, seeds)
     report(Stage("graph"), None)
     graph = region_graph(pixels, own_sites, chosen.neighbourhood)
     report(Stage("features"), None)
     features = ImageFeatures(pixels, own_sites, chosen, codebook)
     light = pixels.channels[..., 0] if objects else None
     return _problem(features, graph, chosen, beta, sites=own_sites, signal=light)
+
+
+def _divided(sites: Sites, pixels: Picture, settings: Settings, seeds: ArrayLike | None) -> Sites:
+    """The sites, cut where seeds of several labels meet in one, if seeds steer."""
+    if seeds is None or settings.steering == 0:
+        return sites
+    return divided_sites(sites, np.asarray(label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
+
+
+def _prepare_several(
+    images: Sequence[NDArray[Any]],
+    settings: Settings,
+    each: tuple[Sequence[Any], ...],
+    beta: ArrayLike | None,
+    codebook: Codebook | None,
+    linked: bool,
+    report: Report,
+) -> SharedProblem:
+    """As :func:`prepare`, of several images that share their clusters; `each` has their sites, masks and seeds."""
+    sites, masks, seeds = each
+    objects = settings.signal == "objects"
+    pictures = pictures_of(images, settings.axes, objects)
+    report(Stage("superpixels"), None)
+    uncut = _sites_of_all(pictures, settings, sites, masks)
+    own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]
+    report(Stage("graph"), None)
+    graphs = [region_graph(p, s, settings.neighbourhood) for p, s in zip(pictures, own_sites, strict=True)]
+    graph = joined_graph(graphs)
+    report(Stage("features"), None)
+    features = SharedFeatures(pictures, own_sites, settings, codebook)
+    blocks = likelihoods(features, graph)
+    values = joined_couplings(graphs, graph, settings, features) if beta is None else None
+    if linked:
+        links = links_between(pictures, own_sites, graphs)
+        more = link_couplings(links, graph, settings, features)
+        inside = np.zeros(len(graph.edges)) if values is None else values
+        graph, inside = linked_graph(graph, inside, links, more)
+        values = None if values is None else inside
+    return SharedProblem(
+        n=graph.n,
+        likelihoods=blocks,
+        edges=graph.edges,
+        beta=np.asarray(beta, dtype=np.float64) if values is None else values,
+        prior=priors.from_settings(settings),
+        graph=graph,
+        settings=settings,
+        site_images=numbered_on(own_sites),
+        signals=tuple(p.channels[..., 0] for p in pictures) if objects else None,
+    )
+
+
+def _sites_of_all(
+    pictures: Sequence[Picture], settings: Settings, sites: Sequence[Any], masks: Sequence[Any]
+) -> list[Sites]:
+    """The sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
+    inside = [check_mask(mask, p.shape) for p, mask in zip(pictures, masks, strict=True)]
+    pixels = [int(np.prod(p.shape)) if i is None else int(i.sum()) for p, i in zip(pictures, inside, strict=True)]
+    wanted = settings.wanted_sites(sum(pixels))
+    own_sites = []
+    for p, given, where, count in zip(pictures, sites, inside, pixels, strict=True):
+        share = settings.replace(site_count=max(1, round(wanted * count / sum(pixels))))
+        own_sites.append(superpixels(p, share, where) if given is None else given_sites(given, p.shape, where))
+    return own_sites
 
 
 def _prepare_lazy(

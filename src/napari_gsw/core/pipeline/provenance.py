@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.image.lazy import chunk_lengths, is_lazy, levels, read
+from napari_gsw.core.image.several import are_several
 from napari_gsw.core.model.problem import log_posterior
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.versions import all_versions
@@ -34,17 +35,18 @@ def provenance(
 
     Parameters
     ----------
-    image : the one that was segmented, in memory or lazy.
-    inputs : arrays of the user's own that went into it, by name.
+    image : the one that was segmented, in memory or lazy; or a list of several that share their clusters.
+    inputs : arrays of the user's own that went into it, by name; beside several images a list each.
     steps : what a person did while the chain ran, in order; without any, image, settings and seed are enough.
     """
-    array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
+    several = are_several(image)
+    looks: Any = {"images": [_look(one) for one in image]} if several else {"image": _look(image)}  # type: ignore[union-attr]
     problem, best = summary.problem, summary.snapshot.best
     return {
         "software": "napari-gsw",
         "versions": all_versions(),
-        "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)},
-        "given": {name: array_hash(value if is_lazy(value) else np.asarray(value)) for name, value in inputs.items()},
+        **looks,
+        "given": {name: _given_hash(value, several) for name, value in inputs.items()},
         "settings": summary.settings.to_dict(),
         "seed": int(seed),
         "reproducible": not steps,
@@ -60,6 +62,21 @@ def provenance(
         "best_log_posterior": best.log_posterior,
         "best_sweep": best.sweep,
     }
+
+
+def _look(image: ArrayLike) -> dict[str, Any]:
+    """What an image is known by."""
+    array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)}
+
+
+def _given_hash(value: Any, several: bool) -> Any:
+    """The hash of an array or, beside several images, of each one of a list; a switch as it is."""
+    if value is None or isinstance(value, bool):
+        return value
+    if several and isinstance(value, (list, tuple)):
+        return [_given_hash(one, False) for one in value]
+    return array_hash(value if is_lazy(value) else np.asarray(value))
 
 
 def array_hash(array: Any) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.image.several import are_several
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
 from napari_gsw.core.pipeline.provenance import provenance
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
+from napari_gsw.core.posterior.shared_result import SharedResult, shared_result
 from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
 from napari_gsw.core.sampler.options import SamplerOptions
@@ -29,22 +33,40 @@ from napari_gsw.core.settings import Settings
 CHECK_EVERY = 50
 
 
+@overload
 def segment(
-    image: ArrayLike,
+    image: list[NDArray[Any]] | tuple[NDArray[Any], ...], settings: Settings | None = None, **more: Any
+) -> SharedResult:
+    """Several images that share their clusters."""
+
+
+@overload
+def segment(image: ArrayLike, settings: Settings | None = None, **more: Any) -> Result:
+    """One image."""
+
+
+def segment(
+    image: Any,
     settings: Settings | None = None,
     *,
     preset: str | None = None,
     seed: int = 0,
-    sites: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
-    seeds: ArrayLike | None = None,
-    init: ArrayLike | None = None,
+    sites: Any = None,
+    mask: Any = None,
+    seeds: Any = None,
+    init: Any = None,
     beta: ArrayLike | None = None,
     codebook: Codebook | str | None = None,
+    linked: bool = False,
     report: Report | None = None,
     **changes: Any,
-) -> Result:
+) -> Result | SharedResult:
     """Segment an image: one partition, how sure the model is of it, and what made it.
+
+    A list of arrays in memory are several images that share their clusters: a label means the same in all of them, and
+    seeds in one teach all. `sites`, `mask`, `seeds` and `init` are then lists with None where an image has none, and so
+    are the labels of the result (:class:`~napari_gsw.core.posterior.shared_result.SharedResult`); a preset is
+    changed by :func:`~napari_gsw.core.presets.shared_changes`, unless settings say otherwise.
 
     The arguments are those of :func:`prepare`, and
 
@@ -65,9 +87,14 @@ def segment(
     ((40, 40), 2)
     """
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
+    if settings is None and are_several(image):
+        changes = shared_changes(preset or DEFAULT_PRESET) | changes
     chosen = resolve(settings, preset, changes)
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
-    problem = prepare(image, chosen, sites=sites, mask=mask, seeds=seeds, beta=beta, codebook=codebook, report=report)
+    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta, "linked": linked or None}
+    problem = prepare(
+        image, chosen, sites=sites, mask=mask, seeds=seeds, beta=beta, codebook=codebook, linked=linked, report=report
+    )
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
     if clamps is not None:
         problem = Steering(problem, chosen, is_closed(chosen, clamps)).steered(clamps)
@@ -90,7 +117,8 @@ def segment(
             break
         if to_be_judged(chosen, snapshots[0].sweep) and summary().diagnosis.agree:
             break
-    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta}
+    if isinstance(problem, SharedProblem):
+        return concluded_shared(image, problem, summary(), seed, codebook, inputs)
     return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None}, steps)
 
 
@@ -110,8 +138,24 @@ def concluded(
     steps: Sequence[Mapping[str, Any]] = (),
 ) -> Result:
     """The result, with what made it: the image, the settings, the seed, the arrays that went in, the steps."""
-    words = {} if codebook is None else {"codebook": codebook.centres}
-    return result(summary, provenance(image, summary, seed, {**inputs, **words}, steps))
+    return result(summary, provenance(image, summary, seed, {**inputs, **_own_words(codebook)}, steps))
+
+
+def concluded_shared(
+    images: Sequence[NDArray[Any]],
+    problem: SharedProblem,
+    summary: Summary,
+    seed: int,
+    codebook: Codebook | None,
+    inputs: Mapping[str, Any],
+) -> SharedResult:
+    """As :func:`concluded`, of several images; `inputs` that are None went into nothing."""
+    given = {name: value for name, value in inputs.items() if value is not None}
+    return shared_result(problem, summary, provenance(images, summary, seed, {**given, **_own_words(codebook)}))
+
+
+def _own_words(codebook: Codebook | None) -> dict[str, Any]:
+    return {} if codebook is None else {"codebook": codebook.centres}
 
 
 def to_be_judged(settings: Settings, sweep: int) -> bool:

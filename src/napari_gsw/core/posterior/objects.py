@@ -31,6 +31,7 @@ def object_labels(
     smallest: int = 0,
     neck: float = 0.0,
     seeds: Ints | None = None,
+    background: int | None = None,
 ) -> Ints:
     """(\\*shape,) label image: 0 for the background, objects 1, 2, ... in the order of their first pixel.
 
@@ -42,14 +43,15 @@ def object_labels(
         leaves what touches together.
     seeds : (n,) numbers > 0 of sites that a person has clamped. What holds them has their number, however small it is;
         clamped sites of the background are shown too. The other objects take the numbers that are left.
+    background : the cluster that is the background; None takes the one with most pixels of this image.
     """
-    numbers = np.unique(clusters, return_inverse=True)[1]
+    names, numbers = np.unique(clusters, return_inverse=True)
     clamps = clamped_pixels(problem.site_image, seeds)
     look = cluster_looks(problem, numbers, None if clamps is None else seeds)
     image = outlined(problem.site_image, problem.signal, look)
     inside = image >= 0
-    background = np.bincount(image[inside]).argmax()
-    parts = without_small(label(inside & (image != background), connectivity=1), smallest, clamps)
+    common = np.bincount(image[inside]).argmax() if background is None else np.searchsorted(names, background)
+    parts = without_small(label(inside & (image != common), connectivity=1), smallest, clamps)
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck)
     if clamps is None:
@@ -67,6 +69,13 @@ def by_first_pixel(parts: Ints) -> Ints:
     objects = np.flatnonzero(names > 0)
     number[objects[np.argsort(first[objects])]] = np.arange(len(objects)) + 1
     return number[index].reshape(parts.shape)
+
+
+def largest_cluster(problem: Problem, clusters: NDArray[np.integer]) -> int:
+    """The cluster (n,) with most pixels, in all images of a problem: what is background in one is so in the others."""
+    names, numbers = np.unique(clusters, return_inverse=True)
+    pixels = np.ones(problem.n) if problem.graph is None else problem.graph.pixels
+    return int(names[np.bincount(numbers, pixels).argmax()])
 
 
 class ClusterLook(NamedTuple):

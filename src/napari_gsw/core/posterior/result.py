@@ -30,31 +30,22 @@ class Trace(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """A segmentation and what made it.
+class Findings:
+    """What a run says about the sites, and what made it; the part of a result that needs no image.
 
     Attributes
     ----------
-    labels : label image of the view that ``settings.view`` asks for: clusters, regions, or objects. Numbers 1..k in the
-        order of the first pixel (what holds a seed keeps the seed's number), 0 where there is no site, or no object;
-        uint16, or uint32 if the numbers need it.
     clusters : (n,) cluster of each site.
     regions : (n,) region of each site; of objects, the one that most of its pixels belong to, 0 for the background.
     traces : log posterior, number of clusters and entropy of their sizes after each sweep, one trace a chain; ``trace``
         is the first.
-    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
-        ended before its burn-in was over.
-    boundary : image of the probability that a boundary runs through a pixel.
     provenance : settings, seed, versions and image hash, ready for JSON.
     summary : what the chains have to say together; most of it is offered here too.
     """
 
-    labels: LabelImage
     clusters: NDArray[np.int64]
     regions: NDArray[np.int64]
     traces: tuple[Trace, ...]
-    uncertainty: NDArray[np.float32]
-    boundary: NDArray[np.float32]
     provenance: Mapping[str, Any]
     summary: Summary
 
@@ -74,14 +65,24 @@ class Result:
         return self.traces[0]
 
     @property
+    def n_sites(self) -> int:
+        """Sites of the image, or of all images."""
+        return self.problem.n if self.summary.within is None else int(self.summary.within.sum())
+
+    @property
     def n_clusters(self) -> int:
         """Clusters of the partition on the screen; the best state has a number of its own."""
-        return len(np.unique(self.clusters))
+        return len(np.unique(self._here(self.clusters)))
 
     @property
     def n_regions(self) -> int:
         """Regions of the partition on the screen, or objects if that is the view."""
-        return self.summary.n_objects if self.objects else len(np.unique(self.regions))
+        return self.summary.n_objects if self.objects else len(np.unique(self._here(self.regions)))
+
+    def _here(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers (n,) of the sites that are looked at: all, or those of one of several images."""
+        within = self.summary.within
+        return numbers if within is None else numbers[within]
 
     @property
     def objects(self) -> bool:
@@ -98,12 +99,6 @@ class Result:
         """Segmentations of every fineness, from the probabilities of boundaries."""
         return self.summary.hierarchy
 
-    @cached_property
-    def contour(self) -> NDArray[np.float32]:
-        """Image of the ultrametric contour map: cut at any height, what is above it are closed boundaries."""
-        height = np.minimum(self.hierarchy.contour(self.problem.edges), 1.0)
-        return boundary_probability(self.problem, 1 - height)
-
     @property
     def diagnosis(self) -> Diagnosis:
         """Whether the chains agree, with a sentence for a person."""
@@ -117,13 +112,45 @@ class Result:
         """The draws nearest to this result; ``problem.paint(draws[ball.farthest])`` shows one of them."""
         return self.summary.ball(level, loss)
 
-    def __repr__(self) -> str:
+    def _described(self, what: str) -> str:
         parts = f"{self.n_regions} {'objects' if self.objects else 'regions'}"
         best = self.snapshot.best
         return (
-            f"<Result {self.labels.shape}: {self.n_clusters} clusters, {parts} of {self.problem.n:,} sites; "
+            f"<{type(self).__name__} {what}: {self.n_clusters} clusters, {parts} of {self.n_sites:,} sites; "
             f"best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Findings):
+    """A segmentation and what made it; see also :class:`Findings`.
+
+    Attributes
+    ----------
+    labels : label image of the view that ``settings.view`` asks for: clusters, regions, or objects. Numbers 1..k in the
+        order of the first pixel (what holds a seed keeps the seed's number), 0 where there is no site, or no object;
+        uint16, or uint32 if the numbers need it.
+    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
+        ended before its burn-in was over.
+    boundary : image of the probability that a boundary runs through a pixel.
+    """
+
+    labels: LabelImage
+    uncertainty: NDArray[np.float32]
+    boundary: NDArray[np.float32]
+
+    @property
+    def n_regions(self) -> int:
+        return self.summary.largest if self.objects else super().n_regions
+
+    @cached_property
+    def contour(self) -> NDArray[np.float32]:
+        """Image of the ultrametric contour map: cut at any height, what is above it are closed boundaries."""
+        height = np.minimum(self.hierarchy.contour(self.problem.edges), 1.0)
+        return boundary_probability(self.problem, 1 - height)
+
+    def __repr__(self) -> str:
+        return self._described(str(self.labels.shape))
 
 
 def result(summary: Summary, provenance: Mapping[str, Any]) -> Result:

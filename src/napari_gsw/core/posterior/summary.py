@@ -7,20 +7,21 @@ the same summary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
 from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
-from napari_gsw.core.posterior.objects import object_labels
+from napari_gsw.core.posterior.objects import largest_cluster, object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
 from napari_gsw.core.sampler.greedy import polished
@@ -39,7 +40,10 @@ class Summary:
     snapshot : with the best state, the sums and the draws of all chains.
     traces : (sweeps, 3) of each chain.
     shares : (chains, m) probability of each chain that the ends of an edge share a cluster.
+    within : (n,) the sites of the image that is looked at, where it is one of several; None for all.
     """
+
+    within: Mask | None = None
 
     def __init__(
         self,
@@ -52,6 +56,16 @@ class Summary:
         self.problem, self.settings, self.snapshot, self.traces = problem, settings, snapshot, tuple(traces)
         self.shares = np.stack(shares) if len(shares) else snapshot.together[np.newaxis]
         self._consensus: dict[str, Consensus] = {}
+
+    def seen_in(self, problem: Problem, within: Mask) -> Summary:
+        """The same summary with one of several images to look at: what is known of all sites is computed once."""
+        for name in ("partition", "clusters", "regions"):
+            getattr(self, name)
+        other = copy(self)
+        other.problem, other.within = problem, within
+        for name in ("_objects", "labels"):
+            other.__dict__.pop(name, None)
+        return other
 
     @property
     def seeds(self) -> Ints:
@@ -149,8 +163,11 @@ class Summary:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects" or self.problem.closed:
             return None
-        objects_of = object_labels if self.problem.block_context is None else object_mosaic
-        return objects_of(self.problem, self.partition, self.settings.min_region, self.settings.neck, self.seeds)
+        size = self.settings.min_region, self.settings.neck
+        if self.problem.block_context is not None:
+            return object_mosaic(self.problem, self.partition, *size, self.seeds)
+        common = None if self.within is None else largest_cluster(self.problem, self.partition)
+        return object_labels(self.problem, self.partition, *size, self.seeds, common)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:

@@ -86,8 +86,11 @@ def _faces(problem: Problem, sites: NDArray[np.int32]) -> Faces:
         s, p = np.moveaxis(sites, axis, 0), np.moveaxis(numbers, axis, 0)
         border = (s[:-1] != s[1:]) & (s[:-1] > 0) & (s[1:] > 0)
         a, b = s[:-1][border].astype(np.int64) - 1, s[1:][border].astype(np.int64) - 1
-        edge = touching[np.searchsorted(key, np.minimum(a, b) * n + np.maximum(a, b))]
-        faces.append((p[:-1][border], p[1:][border], edge.astype(np.int32)))
+        wanted = np.minimum(a, b) * n + np.maximum(a, b)
+        place = np.searchsorted(key, wanted)
+        joined = np.append(key, -1)[place] == wanted  # sites of two images of a stack may have no edge between them
+        edge = touching[place[joined]]
+        faces.append((p[:-1][border][joined], p[1:][border][joined], edge.astype(np.int32)))
     return Faces(*(np.concatenate(column) for column in zip(*faces, strict=True)))
 
 

@@ -24,6 +24,9 @@ from napari_gsw.widgets.layers.shapes_mask import shapes_mask
 
 Position = tuple[int, ...]
 Where = Literal["image", "slice", "view"]
+# How the slices of an array with three axes of space belong together: as a volume; or each a plane with sites of its
+# own, all of one problem with shared labels; or that with sites coupled from slice to slice.
+Slices = Literal["volume", "shared", "linked"]
 CHANNEL_NAMES = ("c", "ch", "channel", "channels")
 TIME_NAMES = ("t", "time", "frame", "frames")
 # A lazy image of more pixels is not read into memory.
@@ -65,6 +68,7 @@ class Source:
     channels : further layers of the same shape, taken as channels beside it.
     channel_axis : axis of the layer that holds channels, or None.
     depth : number of spatial axes, 2 or 3.
+    slices : how the slices of a stack belong together, where `depth` is 3.
     where : the whole image, the slice that is shown, or the part of it that is visible.
     mask : a Shapes or Labels layer outside which nothing is segmented.
     step : the viewer's position along every axis of the layer, for `slice` and `view`.
@@ -77,6 +81,7 @@ class Source:
     channels: tuple[Image, ...] = ()
     channel_axis: int | None = None
     depth: int = 2
+    slices: Slices = "volume"
     where: Where = "image"
     mask: Layer | None = None
     step: Position = ()
@@ -110,6 +115,8 @@ class Source:
             raise InputError(
                 f"{layer.name!r} is too large for memory and has {np.prod(self.loop)} positions; extract one of them"
             )
+        if self.large and self.shared:
+            raise InputError(f"{layer.name!r} is too large for memory: shared labels need all slices in it")
         if self.where == "view" and min(s.stop - s.start for s in self.crop) < 2:
             raise InputError(f"nothing of {layer.name!r} is visible")
 
@@ -117,9 +124,15 @@ class Source:
     def key(self) -> tuple[Any, ...]:
         """Equal for two sources that ask for the same arrays."""
         crop = tuple((s.start, s.stop) for s in self.crop)
-        return (id(self.layer), tuple(map(id, self.channels)), self.channel_axis, self.depth, crop, id(self.mask))
+        axes = (self.channel_axis, self.depth, self.slices)
+        return (id(self.layer), tuple(map(id, self.channels)), *axes, crop, id(self.mask))
 
     # ---- axes
+
+    @property
+    def shared(self) -> bool:
+        """Whether the slices of a stack are planes that share their labels."""
+        return self.depth == 3 and self.slices != "volume"
 
     @property
     def _rest(self) -> list[int]:

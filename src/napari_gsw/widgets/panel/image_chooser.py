@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QComboBox, QFormLayout, QMenu, QToolButton, QWidget
 from napari_gsw.core.errors import InputError
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.layers.kinds import is_image, is_region
-from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
+from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth, place_of
 
 
 class ImageChooser(QWidget):  # type: ignore[misc]
@@ -39,7 +39,12 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.depth = QComboBox()
         self.depth.addItem("3D volume", 3)
         self.depth.addItem("2D slices, one by one", 2)
-        self.depth.setToolTip("Segment a stack as one volume, or every slice on its own")
+        self.depth.addItem("2D slices, shared labels", "shared")
+        self.depth.addItem("2D slices, shared and linked", "linked")
+        self.depth.setToolTip(
+            "Segment a stack as one volume; every slice on its own; or all slices together, so that a label means the "
+            "same in all of them and what is painted in one teaches all. Linked slices hold together where they overlap"
+        )
         self.channel_axis = QComboBox()
         self.channel_axis.setToolTip("The axis of the image that holds channels, if one does")
         self.also = QToolButton()
@@ -78,6 +83,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             channels=tuple(self._others),
             channel_axis=self.channel_axis.currentData(),
             depth=self._depth(),
+            slices=self._slices(),
             where="slice" if where == "slice" else "view" if where == "view" else "image",
             mask=None if isinstance(where, str) else where,
             **place_of(self.viewer, layer),
@@ -86,7 +92,13 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         return source
 
     def _depth(self) -> int:
-        return int(self.depth.currentData()) if self.form.isRowVisible(self.depth) else 2
+        if not self.form.isRowVisible(self.depth):
+            return 2
+        return 2 if self.depth.currentData() == 2 else 3
+
+    def _slices(self) -> Slices:
+        together: Slices = self.depth.currentData() if self.depth.currentData() in ("shared", "linked") else "volume"
+        return together if self._depth() == 3 else "volume"
 
     # ---- following the viewer
 

@@ -13,6 +13,7 @@ from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.buttons import push_button, text_line
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
@@ -31,7 +32,7 @@ from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.progress import Progress
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
-from napari_gsw.widgets.session.plan import Plan
+from napari_gsw.widgets.session.plan import Plan, settings_for
 from napari_gsw.widgets.session.session import Session
 
 # Keys that napari leaves free; the docs and the tooltips name them.
@@ -241,7 +242,7 @@ class SegmentationPanel(Docked):
 
     def _checked_plan(self) -> Plan:
         source = self.chooser.source()
-        settings = self.form.settings(axes=source.axes)
+        settings = self._settings(source)
         sites, seeds = self.sites.value(), self.seeds.seeds.value()
         for layer in (sites, seeds):
             if layer is not None:
@@ -249,13 +250,16 @@ class SegmentationPanel(Docked):
         data = None if sites is None else np.array(sites.data)
         return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.corrections.lock_strokes)
 
+    def _settings(self, source: Source) -> Settings:
+        return settings_for(source, self.form.settings(axes=source.axes))
+
     def _plan_changed(self) -> None:
         """Say what a run would do, or why there can be none."""
         self._plan_error = ""
         self._source = source = None
         try:
             self._source = source = self.chooser.source()
-            self.form.settings(axes=source.axes)
+            self._settings(source)
             for layer in (self.sites.value(), self.seeds.seeds.value()):
                 if layer is not None:
                     source.check_labels(layer)
@@ -296,7 +300,7 @@ class SegmentationPanel(Docked):
         if self.session.run is not None and not self._plan_error:
             try:
                 source = self.session.segmentation.plan.source if self.session.segmentation else None
-                taken = source is not None and self.session.orders.retune(self.form.settings(axes=source.axes))
+                taken = source is not None and self.session.orders.retune(self._settings(source))
             except InputError:
                 taken = False
             self._notice = "" if taken else "This applies at the next run."

@@ -10,9 +10,12 @@ import numpy as np
 from napari.layers import Labels
 from numpy.typing import NDArray
 
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.presets import shared_moves
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
@@ -151,9 +154,9 @@ def make_array_run(
     if before is not None and same_sites:
         sites = before.sites  # no need to make them again
     strokes = paint if seeds is None else seeds  # a site in which two labels meet is cut
-    problem = prepare(
-        image, plan.settings, sites=sites, mask=mask, seeds=strokes, report=lambda stage, _: report(stage)
-    )
+    problem = array_problem(plan, image, sites, mask, strokes, report)
+    if source.shared:
+        given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
     locked = None if before is None else before.paint_locked(before.live.locks, before.live.numbers)
     if before is not None and plan.settings.chains > before.live.settings.chains:
@@ -178,6 +181,38 @@ def make_array_run(
     else:
         means = site_means(image, plan.settings.axes, problem.site_image)
     return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given)
+
+
+def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, strokes: Any, report: StageReport) -> Problem:
+    """What is sampled of one array: the array, or its slices as several images with shared labels.
+
+    Slices without any site, by the mask or by given sites, are left out.
+    """
+    if not plan.source.shared:
+        return prepare(
+            image, plan.settings, sites=sites, mask=mask, seeds=strokes, report=lambda stage, _: report(stage)
+        )
+    axes = plan.settings.axes
+    planes = list(np.moveaxis(image, axes.index("Z"), 0))
+    given = [array for array in (sites, mask) if array is not None]
+    kept = [z for z in range(len(planes)) if all(np.any(array[z]) for array in given)]
+    kept = kept or list(range(len(planes)))  # whose error says what is wrong
+    problem = prepare(
+        [planes[z] for z in kept],
+        plan.settings.replace(axes=axes.replace("Z", "")),
+        sites=None if sites is None else [sites[z] for z in kept],
+        mask=None if mask is None else [mask[z] for z in kept],
+        seeds=None if strokes is None else [strokes[z] for z in kept],
+        linked=plan.source.slices == "linked",
+        report=lambda stage, _: report(stage),
+    )
+    assert isinstance(problem, SharedProblem)
+    return problem.stacked(kept, len(planes))
+
+
+def settings_for(source: Source, settings: Settings) -> Settings:
+    """The settings of the form, with the moves that a source needs whose slices share their labels."""
+    return settings.replace(**shared_moves(settings)) if source.shared else settings
 
 
 def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:
