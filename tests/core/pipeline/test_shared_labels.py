@@ -15,6 +15,7 @@ from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.image.several import are_several
+from napari_gsw.core.model.steering import Steering
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.sample_data import sample
@@ -257,6 +258,20 @@ def test_clusters_that_are_one_in_several_images_become_one():
     moves = result.provenance["settings"]
     assert (moves["regroups"], moves["hot"]) == (1, 4.0)
     assert gsw.segment(images, sweeps=1, hot=1.0).provenance["settings"]["hot"] == 1.0
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_strokes_speak_to_images_that_no_walk_leads_to_by_colour_alone(closed):
+    red, blue = np.full((20, 20, 3), (200, 60, 60), np.uint8), np.full((20, 20, 3), (60, 60, 200), np.uint8)
+    problem = gsw.prepare([np.concatenate((red, blue), axis=1), red, blue], gsw.Settings(site_size=50))
+    seeds = np.zeros((20, 40), np.uint8)
+    seeds[5:15, 5:15], seeds[5:15, 25:35] = 1, 2
+    clamps = problem.labels_under([seeds, None, None], "seeds")
+    pull = Steering(problem, gsw.Settings(steering=1.0), closed).field(clamps).pull
+    for number, own in ((1, 0), (2, 1)):
+        here = pull[problem.within(number)]
+        assert (here[:, own] > 0).all()
+        assert (here[:, own] > here[:, 1 - own] + 5).all()
 
 
 # ---- what comes back

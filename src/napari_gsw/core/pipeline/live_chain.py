@@ -370,6 +370,7 @@ class LiveChain:
         for c, chain in enumerate(self.ensemble.chains):
             # The weight of locks makes matching give a lock's number to its cluster in every chain.
             numbers = self.numbers.copy() if c == 0 else matched_numbers(chain.labels, self.numbers, self._weight())
+            before = numbers.copy()
             numbers[sites[after > 0]] = after[after > 0]
             seeds = np.where(locks, numbers, -1).astype(np.int32)
             if c == 0:  # locks have the same numbers in all chains
@@ -377,7 +378,7 @@ class LiveChain:
                 problem = self.steering.steered(seeds)
             numbers = named_numbers(problem, numbers, seeds)
             if why in ("paint", "redo", "steering"):
-                numbers = pulled_numbers(problem, numbers, seeds)
+                numbers = pulled_numbers(problem, numbers, seeds, before)
             new = redirected(chain, numbers, seeds, burn_in, problem)
             if freed.size:
                 new = redirected(new, relaxed(new, freed), seeds, burn_in)

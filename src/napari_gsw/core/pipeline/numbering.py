@@ -66,15 +66,24 @@ def named_numbers(problem: Problem, numbers: Longs, seeds: Ints) -> Longs:
     return np.where(np.isin(numbers, names), numbers, best).astype(np.int64)
 
 
-def pulled_numbers(problem: Problem, numbers: Longs, seeds: Ints) -> Longs:
-    """(n,) the numbers, or those that the field asks for if the posterior likes them better.
+def pulled_numbers(problem: Problem, numbers: Longs, seeds: Ints, before: Longs) -> Longs:
+    """(n,) the numbers, or others that a stroke may have meant, whichever the posterior likes best.
 
-    Site by site a chain would take long to find that all of a region is to follow a stroke.
+    Either every site goes where the field pulls it, or the cluster under the strokes of a name follows them. Site by
+    site a chain would take long to find that all of a region is to follow a stroke.
+
+    Parameters
+    ----------
+    seeds : (n,) number of a locked site, -1 for a free one. before : (n,) the numbers before the stroke.
     """
     field = problem.field
     if field is None:
         return numbers
     free = (seeds < 0) & (field.pull.max(axis=1) > 0)
     names = seeds[field.anchor].astype(np.int64)
-    asked = np.where(free, names[field.pull.argmax(axis=1)], numbers)
-    return max(numbers, asked, key=lambda state: log_posterior(problem, state))
+    states = [numbers, np.where(free, names[field.pull.argmax(axis=1)], numbers)]
+    for name in names.tolist():
+        under = np.bincount(before[seeds == name]).argmax()
+        if under != name and under not in names:
+            states.append(np.where((numbers == under) & (seeds < 0), name, numbers))
+    return max(states, key=lambda state: log_posterior(problem, state))

@@ -91,10 +91,8 @@ def segment(
         changes = shared_changes(preset or DEFAULT_PRESET) | changes
     chosen = resolve(settings, preset, changes)
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
-    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta, "linked": linked or None}
-    problem = prepare(
-        image, chosen, sites=sites, mask=mask, seeds=seeds, beta=beta, codebook=codebook, linked=linked, report=report
-    )
+    beside = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked}
+    problem = prepare(image, chosen, codebook=codebook, report=report, **beside)
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
     if clamps is not None:
         problem = Steering(problem, chosen, is_closed(chosen, clamps)).steered(clamps)
@@ -117,9 +115,11 @@ def segment(
             break
         if to_be_judged(chosen, snapshots[0].sweep) and summary().diagnosis.agree:
             break
+    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta, "linked": linked or None}
+    given = {k: v for k, v in inputs.items() if v is not None}
     if isinstance(problem, SharedProblem):
-        return concluded_shared(image, problem, summary(), seed, codebook, inputs)
-    return concluded(image, summary(), seed, codebook, {k: v for k, v in inputs.items() if v is not None}, steps)
+        return concluded_shared(image, problem, summary(), seed, codebook, given, steps)
+    return concluded(image, summary(), seed, codebook, given, steps)
 
 
 def summarized(
@@ -148,10 +148,11 @@ def concluded_shared(
     seed: int,
     codebook: Codebook | None,
     inputs: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> SharedResult:
-    """As :func:`concluded`, of several images; `inputs` that are None went into nothing."""
-    given = {name: value for name, value in inputs.items() if value is not None}
-    return shared_result(problem, summary, provenance(images, summary, seed, {**given, **_own_words(codebook)}))
+    """As :func:`concluded`, of several images."""
+    given = {**inputs, **_own_words(codebook)}
+    return shared_result(problem, summary, provenance(images, summary, seed, given, steps))
 
 
 def _own_words(codebook: Codebook | None) -> dict[str, Any]:

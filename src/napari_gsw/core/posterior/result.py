@@ -77,7 +77,7 @@ class Findings:
     @property
     def n_regions(self) -> int:
         """Regions of the partition on the screen, or objects if that is the view."""
-        return self.summary.n_objects if self.objects else len(np.unique(self._here(self.regions)))
+        return len(np.unique(self._here(self.regions)))
 
     def _here(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers (n,) of the sites that are looked at: all, or those of one of several images."""
@@ -141,7 +141,7 @@ class Result(Findings):
 
     @property
     def n_regions(self) -> int:
-        return self.summary.largest if self.objects else super().n_regions
+        return self.summary.n_objects if self.objects else super().n_regions
 
     @cached_property
     def contour(self) -> NDArray[np.float32]:

@@ -63,7 +63,7 @@ class Summary:
             getattr(self, name)
         other = copy(self)
         other.problem, other.within = problem, within
-        for name in ("_objects", "labels"):
+        for name in ("_objects", "labels", "n_objects"):
             other.__dict__.pop(name, None)
         return other
 
@@ -163,11 +163,11 @@ class Summary:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects" or self.problem.closed:
             return None
-        size = self.settings.min_region, self.settings.neck
+        looks = self.settings.min_region, self.settings.neck, self.seeds
         if self.problem.block_context is not None:
-            return object_mosaic(self.problem, self.partition, *size, self.seeds)
+            return object_mosaic(self.problem, self.partition, *looks)
         common = None if self.within is None else largest_cluster(self.problem, self.partition)
-        return object_labels(self.problem, self.partition, *size, self.seeds, common)
+        return object_labels(self.problem, self.partition, *looks, background=common)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:

@@ -189,13 +189,12 @@ def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, strokes: Any, r
     Slices without any site, by the mask or by given sites, are left out.
     """
     if not plan.source.shared:
-        return prepare(
-            image, plan.settings, sites=sites, mask=mask, seeds=strokes, report=lambda stage, _: report(stage)
-        )
+        given = {"sites": sites, "mask": mask, "seeds": strokes}
+        return prepare(image, plan.settings, **given, report=lambda stage, _: report(stage))
     axes = plan.settings.axes
     planes = list(np.moveaxis(image, axes.index("Z"), 0))
-    given = [array for array in (sites, mask) if array is not None]
-    kept = [z for z in range(len(planes)) if all(np.any(array[z]) for array in given)]
+    bounds = [array for array in (sites, mask) if array is not None]
+    kept = [z for z in range(len(planes)) if all(np.any(array[z]) for array in bounds)]
     kept = kept or list(range(len(planes)))  # whose error says what is wrong
     problem = prepare(
         [planes[z] for z in kept],
