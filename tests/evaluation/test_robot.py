@@ -113,7 +113,7 @@ def picture():
 
 def test_a_course_rises_where_the_largest_error_is_painted():
     pytest.importorskip("sklearn")
-    pytest.importorskip("maxflow")
+    pytest.importorskip("ortools")
     image, wanted = picture()
     choice = choose("graph-cut", changes={"distance": 0})
     course = steered(image, Robot(wanted), choice, worst_place, 4)

@@ -128,7 +128,7 @@ def test_scribbles_that_change_are_segmented_again(folder, tmp_path):
 def test_every_method_from_scribbles_is_scored(folder, tmp_path, method):
     if method in ("forest", "graph-cut"):
         pytest.importorskip("sklearn")
-        pytest.importorskip("maxflow")
+        pytest.importorskip("ortools")
     words = [
         "evaluate",
         "-q",

@@ -81,7 +81,7 @@ def test_curves_are_means_over_images():
 
 
 def test_methods_without_their_package_are_left_out(monkeypatch, capsys):
-    monkeypatch.setattr(comparison.importlib.util, "find_spec", lambda name: None if name == "maxflow" else name)
+    monkeypatch.setattr(comparison.importlib.util, "find_spec", lambda name: None if name == "ortools" else name)
     assert comparison.available_methods(("general", "forest", "graph-cut")) == ("general", "forest")
     assert 'graph-cut is left out; it needs: pip install "napari-gsw[interactive]"' in capsys.readouterr().err
 

@@ -28,7 +28,7 @@ def method(request):
     if request.param in ("forest", "graph-cut"):
         pytest.importorskip("sklearn")
     if request.param == "graph-cut":
-        pytest.importorskip("maxflow")
+        pytest.importorskip("ortools")
     return SPREADING[request.param]
 
 
@@ -103,12 +103,13 @@ def test_other_arrays_are_refused_with_a_sentence(method):
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [("forest", "sklearn.ensemble"), ("graph-cut", "sklearn.mixture"), ("graph-cut", "maxflow")]
+    ("name", "package"),
+    [("forest", "sklearn.ensemble"), ("graph-cut", "sklearn.mixture"), ("graph-cut", "ortools.graph.python.max_flow")],
 )
 def test_without_its_package_a_method_says_what_to_install(monkeypatch, name, package):
     image, _, painted = quadrants()
     monkeypatch.setitem(sys.modules, package, None)
-    if package == "maxflow":
+    if package.startswith("ortools"):
         pytest.importorskip("sklearn")
     with pytest.raises(InputError, match=r'pip install "napari-gsw\[interactive\]"'):
         SPREADING[name](image, painted)
@@ -130,7 +131,7 @@ def test_thin_strokes_survive_at_half_size():
 @pytest.mark.parametrize("seed", range(6))
 def test_a_cut_is_the_best_of_all_segmentations(seed):
     """Of two labels exactly; of three no other segmentation of this small grid may be much better."""
-    pytest.importorskip("maxflow")
+    pytest.importorskip("ortools")
     rng = np.random.default_rng(seed)
     shape = (3, 3) if seed % 2 else (2, 4)
     prices = boundary_prices(rng.normal(0, 10, (*shape, 3)), 8.0)

@@ -21,7 +21,7 @@ from napari_gsw.methods.registry import Choice, choose
 NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "mean-shift": (("cv2",), "peers"),
     "forest": (("sklearn",), "interactive"),
-    "graph-cut": (("sklearn", "maxflow"), "interactive"),
+    "graph-cut": (("sklearn", "ortools"), "interactive"),
 }
 
 

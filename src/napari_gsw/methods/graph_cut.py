@@ -36,7 +36,9 @@ UNSEEN = -16.0
 # The share of the image's diagonal within which a pixel is near a stroke.
 NEAR = 0.05
 # A label that is painted costs nothing there, and any other more than all else.
-FORBIDDEN = 1e6
+FORBIDDEN = 1e5
+# Capacities are counted in these parts of a log unit.
+STEPS = 1000
 MOST_ROUNDS = 5
 
 
@@ -158,27 +160,33 @@ def _expansion(codes: Longs, alpha: int, cost: Floats, prices: list[Floats]) -> 
     that is A + (C - A) x_p - C x_q + (B + C - A) (1 - x_p) x_q, terms of single pixels and one edge that is never
     negative.
     """
-    maxflow = _package("maxflow", "PyMaxflow")
+    max_flow = _package("ortools.graph.python.max_flow", "OR-Tools")
     take = cost[alpha].copy()
     keep = np.take_along_axis(cost, codes[np.newaxis], axis=0)[0]
-    graph = maxflow.GraphFloat(codes.size, 8 * codes.size)
-    nodes = graph.add_grid_nodes(codes.shape)
+    nodes = np.arange(codes.size).reshape(codes.shape)
+    source, sink = np.full(codes.size, codes.size), np.full(codes.size, codes.size + 1)
+    graph = max_flow.SimpleMaxFlow()
     for ((down, right), _), price in zip(NEIGHBOURS, prices, strict=True):
         (p, q), w = _pair(codes, down, right), _pair(price, down, right)[0]
         a, b, c = w * (p != q), w * (p != alpha), w * (q != alpha)
         take_p, take_q = _pair(take, down, right)
         take_p += c - a
         take_q -= c
-        structure = np.zeros((3, 3))
-        structure[1 + down, 1 + right] = 1
-        weights = np.zeros(codes.shape)
-        _pair(weights, down, right)[0][:] = b + c - a
-        graph.add_grid_edges(nodes, weights, structure)
-    # A node on the side of the sink takes alpha; terminals may not be negative, so the lesser of both is set free.
+        first, second = _pair(nodes, down, right)
+        graph.add_arcs_with_capacity(first.ravel(), second.ravel(), _in_steps(b + c - a))
+    # A node on the side of the sink takes alpha; no capacity may be negative, so the lesser of both is set free.
     least = np.minimum(take, keep)
-    graph.add_grid_tedges(nodes, take - least, keep - least)
-    graph.maxflow()
-    return np.where(graph.get_grid_segments(nodes), alpha, codes)
+    graph.add_arcs_with_capacity(source, nodes.ravel(), _in_steps(take - least))
+    graph.add_arcs_with_capacity(nodes.ravel(), sink, _in_steps(keep - least))
+    graph.solve(int(source[0]), int(sink[0]))
+    kept = np.zeros(codes.size + 2, bool)
+    kept[graph.get_source_side_min_cut()] = True
+    return np.where(kept[: codes.size].reshape(codes.shape), codes, alpha)
+
+
+def _in_steps(capacity: Floats) -> Longs:
+    """Capacities as whole numbers, (arcs,): the flow is exact in these."""
+    return np.rint(capacity * STEPS).astype(np.int64).ravel()
 
 
 def _pair(values: Any, down: int, right: int) -> tuple[Any, Any]:
