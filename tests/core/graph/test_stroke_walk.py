@@ -33,7 +33,7 @@ def test_the_walk_is_the_one_of_the_textbook(seed):
     beta = rng.normal(0.5, 1.0, len(problem.edges))
     names = np.full(60, -1)
     names[rng.choice(60, 7, replace=False)] = [0, 0, 1, 1, 2, 2, 2]
-    walk = StrokeWalk(60, problem.edges, beta)
+    walk = StrokeWalk(60, problem.edges, 2 * beta)
     expected = dense(60, problem.edges, np.exp(2 * beta), names, 3)
     assert np.allclose(walk.meetings(names, 3), expected, atol=1e-9)
 
@@ -52,7 +52,7 @@ def test_a_simulated_walk_meets_them_as_often():
         while names[at] < 0:
             at = rng.choice(5, p=step[at])
         met.append(names[at])
-    q = StrokeWalk(5, edges, beta).meetings(names, 2)[1]
+    q = StrokeWalk(5, edges, 2 * beta).meetings(names, 2)[1]
     assert np.mean(met) == pytest.approx(q[1], abs=0.03)
 
 

@@ -1,7 +1,7 @@
 """A random walk from each site until it meets a stroke: which label does it meet first?
 
-The walk goes along edges with probability proportional to exp(2 beta_ij), so that it hardly crosses a boundary, and is
-lost with a small probability at every step. With W the weights and D their row sums, the probabilities q(s) of meeting
+The walk goes along edges with probability proportional to given weights, which are small across a boundary, and is lost
+with a small probability at every step. With W the weights and D their row sums, the probabilities q(s) of meeting
 label s solve ((1 + LOSS) D - W) q = 0 at free sites, with q = 1 on the strokes of s and 0 on all others.
 """
 
@@ -27,12 +27,12 @@ class StrokeWalk:
 
     Parameters
     ----------
-    n : sites. edges : (m, 2) pairs of sites. beta : (m,) couplings.
+    n : sites. edges : (m, 2) pairs of sites. log_weight : (m,) of each edge.
     """
 
-    def __init__(self, n: int, edges: Ints, beta: Floats) -> None:
+    def __init__(self, n: int, edges: Ints, log_weight: Floats) -> None:
         self.n, self.edges = n, edges
-        self.weight = np.exp(np.clip(2.0 * beta, -MOST_LOG_WEIGHT, MOST_LOG_WEIGHT))
+        self.weight = np.exp(np.clip(log_weight, -MOST_LOG_WEIGHT, MOST_LOG_WEIGHT))
         self.degree = np.bincount(edges[:, 0], self.weight, n) + np.bincount(edges[:, 1], self.weight, n)
         self.group = strongest_groups(n, edges, self.weight, MOST_NODES)
 

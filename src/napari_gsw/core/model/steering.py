@@ -3,7 +3,8 @@
     h_i(s) = steering * (log q_i(s) + log c_i(s) - log DOUBT)
 
 q is the probability that a walk over the region graph from site i meets the strokes of s first
-(:mod:`napari_gsw.core.graph.stroke_walk`), c how much the site looks like what was painted: a kernel density of the
+(:mod:`napari_gsw.core.graph.stroke_walk`), which goes along edges by exp(beta_ij - d_ij^2 / (2 STEP_WIDTH^2)) with d the
+difference of the looks of two sites; c how much the site looks like what was painted: a kernel density of the
 painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0,
 so that a site leans to s where q c is above DOUBT, and away from it where it is below.
 """
@@ -17,16 +18,21 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
+from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.stroke_walk import StrokeWalk
 from napari_gsw.core.model.field import Field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering_kernels import log_likeness
 from napari_gsw.core.settings import Settings
 
-# Width of the colour kernel, in units of Lab.
-COLOUR_WIDTH = 5.0
+# Widths in units of Lab: of the kernel around the looks of what was painted, at least; and of a step of the walk.
+LOOKS_WIDTH, STEP_WIDTH = 5.0, 8.0
+# A step is never less probable than exp(-this) by the looks alone.
+MOST_STEP = 12.0
 # What a Hellinger distance of 1 between two textures is worth, in units of Lab.
 TEXTURE_SCALE = 25.0
+# The texture of a site alone is noise; it is smoothed over the graph so often, if the problem has not done it.
+TEXTURE_PASSES = 8
 # Neither a long way nor another colour is ever proof that a site is something else.
 LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
 DOUBT = 0.1
@@ -70,7 +76,8 @@ class Steering:
         numbers, anchor = numbers[painted], anchor[painted]
         column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
         if self._walk is None:
-            self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta)
+            apart = np.minimum(np.square(self._steps / STEP_WIDTH) / 2, MOST_STEP)
+            self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta - apart)
         meeting = self._walk.meetings(column, len(numbers))
         # In an image where nothing is painted the walk has nothing to say, and looks alone decide.
         meeting[meeting.sum(axis=1) == 0] = 1.0
@@ -89,9 +96,17 @@ class Steering:
             looks = self._looks
             chosen = sites[np.linspace(0, len(sites) - 1, min(len(sites), MOST_PAINTED)).round().astype(np.int64)]
             out = np.empty(self.problem.n)
-            log_likeness(looks, looks[chosen], COLOUR_WIDTH, LEAST_LIKENESS, out)
+            # Where neighbours differ more than this, so do sites of one kind.
+            width = max(LOOKS_WIDTH, float(np.percentile(self._steps, 25)) if len(self._steps) else 0.0)
+            log_likeness(looks, looks[chosen], width, LEAST_LIKENESS, out)
             self._likeness[number] = key, out
         return self._likeness[number][1]
+
+    @cached_property
+    def _steps(self) -> Floats:
+        """(m,) difference of the looks of the two ends of each edge."""
+        i, j = self.problem.edges.T
+        return np.asarray(np.linalg.norm(self._looks[i] - self._looks[j], axis=1))
 
     @cached_property
     def _looks(self) -> Floats:
@@ -100,14 +115,19 @@ class Steering:
         columns = [np.zeros((self.problem.n, 0)) if graph is None else graph.means]
         histograms = [block for block in self.problem.likelihoods if isinstance(block, DirichletMultinomial)]
         for texture in histograms[1:]:  # the first is of colours
-            shares = texture.counts / np.maximum(texture.counts.sum(axis=1), 1)[:, np.newaxis]
-            columns.append(TEXTURE_SCALE * np.sqrt(shares.toarray()))
+            shares = (
+                (texture.counts / np.maximum(texture.counts.sum(axis=1), 1)[:, np.newaxis]).toarray().astype(np.float64)
+            )
+            passes = TEXTURE_PASSES - self.settings.graph_passes
+            if graph is not None and passes > 0:
+                shares = walk_steps(shares, walk_matrix(graph, self.settings.graph_scale), passes)
+            columns.append(TEXTURE_SCALE * np.sqrt(shares))
         return np.ascontiguousarray(np.concatenate(columns, axis=1), dtype=np.float64)
 
 
 def is_closed(settings: Settings, clamps: Ints | None) -> bool:
     """Whether a run that begins with these seeds (n,), -1 for a free site, is to find no other labels."""
     painted = 0 if clamps is None else len(np.unique(clamps[clamps >= 0]))
-    if settings.only_painted == "auto":
-        return settings.steering > 0 and painted > 1
+    if settings.only_painted == "auto":  # objects that are painted are some of many
+        return settings.steering > 0 and painted > 1 and settings.view != "objects"
     return settings.only_painted == "yes" and painted > 0

@@ -12,7 +12,7 @@ class StrokeSettings(Options):
     """What painted labels say about sites that nobody painted."""
 
     steering: float = setting(
-        1.0,
+        1.5,
         "strokes",
         "How strongly strokes speak for sites that they do not touch but that are near and look alike; 0: a stroke "
         "only holds what it covers.",
@@ -24,7 +24,7 @@ class StrokeSettings(Options):
         "auto",
         "strokes",
         "Whether every pixel gets one of the painted labels (yes) or the model may find more (no); auto is yes if two "
-        "or more labels are painted before the first sweep.",
+        "or more labels are painted before the first sweep, unless objects are looked for.",
         choices=("auto", "yes", "no"),
         title="Only my labels",
     )
