@@ -73,9 +73,9 @@ def test_grouped_sites_meet_nearly_the_same_strokes(monkeypatch):
     beta = rng.normal(1.0, 1.5, len(problem.edges))
     names = np.full(400, -1)
     names[rng.choice(400, 12, replace=False)] = np.repeat(np.arange(4), 3)
-    fine = StrokeWalk(400, problem.edges, beta).meetings(names, 4)
+    fine = StrokeWalk(400, problem.edges, 2 * beta).meetings(names, 4)
     monkeypatch.setattr(stroke_walk, "MOST_NODES", 150)
-    coarse = StrokeWalk(400, problem.edges, beta)
+    coarse = StrokeWalk(400, problem.edges, 2 * beta)
     assert coarse.group.max() + 1 <= 250
     found = coarse.meetings(names, 4)
     assert np.abs(found - fine).mean() < 0.05

@@ -3,8 +3,8 @@
     h_i(s) = steering * (log q_i(s) + log c_i(s) - log DOUBT)
 
 q is the probability that a walk over the region graph from site i meets the strokes of s first
-(:mod:`napari_gsw.core.graph.stroke_walk`), which goes along edges by exp(beta_ij - d_ij^2 / (2 STEP_WIDTH^2)) with d the
-difference of the looks of two sites; c how much the site looks like what was painted: a kernel density of the
+(:mod:`napari_gsw.core.graph.stroke_walk`), which goes along edges by exp(beta_ij - d_ij^2 / (2 STEP_WIDTH^2)) with d
+the difference of the looks of two sites; c how much the site looks like what was painted: a kernel density of the
 painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0,
 so that a site leans to s where q c is above DOUBT, and away from it where it is below.
 """
@@ -54,6 +54,18 @@ class Steering:
         self._walk: StrokeWalk | None = None
         self._likeness: dict[int, tuple[bytes, Floats]] = {}
 
+    def make_ready(self) -> None:
+        """Compute now what every stroke needs, so that the first one does not have to wait for it."""
+        if self.settings.steering > 0:
+            self._walk_of_strokes()
+
+    def _walk_of_strokes(self) -> StrokeWalk:
+        """The walk over the graph, made once."""
+        if self._walk is None:
+            apart = np.minimum(np.square(self._steps / STEP_WIDTH) / 2, MOST_STEP)
+            self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta - apart)
+        return self._walk
+
     def steered(self, clamps: Ints) -> Problem:
         """The problem under the field of the strokes, with as many clusters as names if it is closed.
 
@@ -75,10 +87,7 @@ class Steering:
         painted = numbers >= 0
         numbers, anchor = numbers[painted], anchor[painted]
         column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
-        if self._walk is None:
-            apart = np.minimum(np.square(self._steps / STEP_WIDTH) / 2, MOST_STEP)
-            self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta - apart)
-        meeting = self._walk.meetings(column, len(numbers))
+        meeting = self._walk_of_strokes().meetings(column, len(numbers))
         # In an image where nothing is painted the walk has nothing to say, and looks alone decide.
         meeting[meeting.sum(axis=1) == 0] = 1.0
         if self.closed:  # walks that are lost say nothing of which label it is

@@ -122,7 +122,9 @@ def counted_clusters(problem: Problem, labels: Ints, used: int) -> Clusters:
     clusters = empty_clusters(len(evidence.table_start), channels, used + 16)
     np.add.at(clusters.size, labels, 1)
     site = np.repeat(np.arange(n), np.diff(evidence.site_start))
-    np.add.at(clusters.words, (evidence.word, labels[site]), evidence.times)
+    # As np.add.at into the table, ten times as fast; counts are far below what a float holds exactly.
+    place = evidence.word.astype(np.int64) * clusters.size.size + labels[site]
+    clusters.words[:] = np.bincount(place, evidence.times, clusters.words.size).reshape(clusters.words.shape)
     np.add.at(clusters.moments.T, labels, evidence.moments)
     for k in np.flatnonzero(clusters.size).tolist() if channels else ():
         renew_gauss(evidence, clusters, k)

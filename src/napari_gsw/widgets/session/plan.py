@@ -174,6 +174,7 @@ def make_array_run(
     if paint is not None:
         _carry_over(live, paint, plan.lock)
     live.forget_changes()
+    live.steering.make_ready()
     names = _channel_names(source)
     if isinstance(problem.sites, Mosaic):
         assert problem.graph is not None
