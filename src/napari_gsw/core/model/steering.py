@@ -4,7 +4,7 @@
 
 q is the probability that a walk over the region graph from site i meets the strokes of s first
 (:mod:`napari_gsw.core.graph.stroke_walk`), which goes along edges by exp(beta_ij - d_ij^2 / (2 STEP_WIDTH^2)) with d
-the difference of the looks of two sites; c how much the site looks like what was painted: a kernel density of the
+the difference of the looks of two sites, or by exp(2 beta_ij) where couplings were learnt; c how much the site looks like what was painted: a kernel density of the
 painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0,
 so that a site leans to s where q c is above DOUBT, and away from it where it is below.
 """
@@ -62,8 +62,11 @@ class Steering:
     def _walk_of_strokes(self) -> StrokeWalk:
         """The walk over the graph, made once."""
         if self._walk is None:
+            problem = self.problem
             apart = np.minimum(np.square(self._steps / STEP_WIDTH) / 2, MOST_STEP)
-            self._walk = StrokeWalk(self.problem.n, self.problem.edges, self.problem.beta - apart)
+            # Couplings that were learnt have looked at colour and texture already.
+            learnt = problem.settings is not None and problem.settings.coupling == "learnt"
+            self._walk = StrokeWalk(problem.n, problem.edges, 2 * problem.beta if learnt else problem.beta - apart)
         return self._walk
 
     def steered(self, clamps: Ints) -> Problem:
