@@ -45,7 +45,7 @@ setup_python() {
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.5"
     # Compiled now, by all cores: the tests start many processes, and some machines forbid Python to do it as it imports.
     UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" \
-        --editable ".[${QT:-pyqt6},batch,peers]" --group dev
+        --editable ".[${QT:-pyqt6},batch,peers,interactive]" --group dev
 }
 
 setup_screen() {

@@ -47,6 +47,8 @@ class BatchOrder:
             raise InputError(f"format must be one of {', '.join(LABEL_FORMATS)}, not {self.format!r}")
         if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:
             raise InputError(f"seed must be a whole number >= 0, not {self.seed!r}")
+        if METHODS[self.choice.method].needs_seeds:
+            raise InputError(f"{self.choice.method} needs seeds, and a batch has none; segment the images one by one")
         if METHODS[self.choice.method].samples:
             # What is wrong with every image is better said once, before the first.
             priors.from_settings(self.choice.settings)

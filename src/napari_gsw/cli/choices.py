@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 PARTLY = 3
 SAMPLE = "sample:"
 # Named here so that --help need not load the methods; a test holds the two lists together.
-METHOD_NAMES = ("gsw", "rdd-crp", "dd-crp", "mean-shift", "felzenszwalb", "normalized-cut")
+METHOD_NAMES = (
+    "gsw", "rdd-crp", "dd-crp", "mean-shift", "felzenszwalb", "normalized-cut",
+    "random-walker", "watershed", "forest", "graph-cut",
+)  # fmt: skip
 
 
 def add_choices(command: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ def add_to(commands: Any) -> None:
     """Add the command and its options to the parsers of all commands."""
     command = commands.add_parser(
         "evaluate",
-        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR) -o OUT [options]",
+        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR) -o OUT [options]",
         help="score a method on a data set with human segmentations",
         description="Segment every image of a data set and score it against people: writes images.csv and "
         "evaluation.json into the folder OUT. A stopped run goes on where it was when it is started again.",
@@ -31,6 +31,11 @@ def add_to(commands: Any) -> None:
     group.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
     group.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
     group.add_argument("--folder", metavar="DIR", help="any: images/NAME.* and labels/NAME.*, label images")
+    group.add_argument(
+        "--scribbles",
+        metavar="DIR",
+        help="what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png",
+    )
     command.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to write into")
     command.add_argument("--save-labels", action="store_true", help="also write every label image into OUT/labels")
     add_job_options(command)
@@ -60,15 +65,17 @@ def _examples(arguments: argparse.Namespace) -> list[Example]:
     """Examples of the one data set that is named."""
     from napari_gsw.evaluation import data_sets
 
-    names = [name for name in ("bsds", "labelme", "folder") if getattr(arguments, name) is not None]
+    names = [name for name in ("bsds", "labelme", "folder", "scribbles") if getattr(arguments, name) is not None]
     if len(names) != 1:
-        raise InputError("name one data set: --bsds DIR --split S, --labelme DIR or --folder DIR")
+        raise InputError("name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR or --scribbles DIR")
     if arguments.split is not None and names != ["bsds"]:
         raise InputError("--split belongs to --bsds")
     if names == ["bsds"]:
         return bsds_examples(arguments.bsds, arguments.split)
     if names == ["labelme"]:
         return data_sets.labelme(arguments.labelme)
+    if names == ["scribbles"]:
+        return data_sets.scribbles(arguments.scribbles)
     return data_sets.labelled_folder(arguments.folder)
 
 

@@ -19,6 +19,7 @@ EXPERIMENTS = {
     "table1": "mean shift, rdd-CRP and Potts-DP on both data sets",
     "search": "best log posterior against time for every way to search",
     "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
+    "steering": "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
 }
 
 
@@ -27,12 +28,13 @@ def add_to(commands: Any) -> None:
     words = "; ".join(f"{name}: {description}" for name, description in EXPERIMENTS.items())
     command = commands.add_parser(
         "reproduce",
-        usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [options]",
+        usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [--scribbles DIR] [options]",
         help="make the figures and the table of the paper",
         description="Make the figures and the table of the paper, as PNG, CSV and JSON in the folder OUT. "
         f"{words}. A stopped run goes on where it was when it is started again.",
         epilog="Without --bsds and --labelme, fig4 looks at photographs that come with scikit-image and table1 at "
-        "mosaics made on the spot. Exit codes: 0 done, 2 wrong input, 3 done but for some images (named), 130 stopped.",
+        "mosaics made on the spot, as does steering without --scribbles. Exit codes: 0 done, 2 wrong input, 3 done but "
+        "for some images (named), 130 stopped.",
         allow_abbrev=False,
     )
     command.set_defaults(run=run_reproduce)
@@ -42,6 +44,12 @@ def add_to(commands: Any) -> None:
     command.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
     command.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
     command.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
+    command.add_argument(
+        "--scribbles", metavar="DIR", help="images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png"
+    )
+    command.add_argument(
+        "--nuclei", metavar="DIR", help="objects on a background: images/NAME.* and labels/NAME.*, label images"
+    )
     command.add_argument("--seed", type=whole_argument, default=0, help="seed of everything that is drawn (default 0)")
     add_job_options(command)
 
@@ -65,7 +73,9 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     if not data and not arguments.quiet and {"fig4", "table1"} & set(names):
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
     job_options = job_options_of(arguments)
-    plan = ExperimentPlan(data, arguments.quick, arguments.seed, arguments.limit)
+    scribbles = [] if arguments.scribbles is None else data_sets.scribbles(arguments.scribbles)
+    nuclei = [] if arguments.nuclei is None else data_sets.labelled_folder(arguments.nuclei)
+    plan = ExperimentPlan(data, arguments.quick, arguments.seed, arguments.limit, scribbles, nuclei)
     failed = 0
     try:
         for name in names:

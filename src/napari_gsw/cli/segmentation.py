@@ -39,7 +39,9 @@ def add_to(commands: Any) -> None:
     command.add_argument("--mask", metavar="FILE", help="image that is non-zero where to segment")
     command.add_argument("--sites", metavar="FILE", help="label image of your own superpixels; 0 is background")
     command.add_argument(
-        "--seeds", metavar="FILE", help="label image whose non-zero pixels clamp their sites to that label"
+        "--seeds",
+        metavar="FILE",
+        help="label image of strokes: non-zero pixels clamp their sites to that label, or a method spreads it",
     )
     command.add_argument("--init", metavar="FILE", help="label image to start the chain from")
     command.add_argument(

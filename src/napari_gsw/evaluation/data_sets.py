@@ -1,7 +1,8 @@
 """Data sets with human segmentations, in the layouts of their publishers.
 
-:func:`bsds`, :func:`labelme` and :func:`labelled_folder` list the examples of a data set without opening a file;
-:meth:`Example.read` opens the files of one. An example is a small record, so that another process can do the reading.
+:func:`bsds`, :func:`labelme`, :func:`labelled_folder` and :func:`scribbles` list the examples of a data set without
+opening a file; :meth:`Example.read` opens the files of one. An example is a small record, so that another process can
+do the reading.
 """
 
 from __future__ import annotations
@@ -43,12 +44,14 @@ class Scene(NamedTuple):
     humans : int32 label images of the image's spatial shape, at least one.
     ignore_background : whether 0 marks pixels that nobody labelled, to be left out of a score; otherwise 0 is a region
         like any other.
+    seeds : int32 label image of what a person has painted to say what is wanted, 0 elsewhere; None if nobody has.
     """
 
     image: NDArray[Any]
     axes: str
     humans: list[LabelImage]
     ignore_background: bool
+    seeds: LabelImage | None = None
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,17 @@ class Example:
 
     Attributes
     ----------
-    name : the image's file name without its ending; no two examples of a data set share it.
-    kind : how the truth is stored: ``bsds``, ``labelme`` or ``folder``.
+    name : the image's file name without its ending, or that of the scribbles on it; no two examples of a data set
+        share it.
+    kind : how the truth is stored: ``bsds``, ``labelme``, ``folder`` or ``scribbles``.
+    seeds : the file of the scribbles on the image, where a data set has any.
     """
 
     name: str
     image: Path
     truth: Path
     kind: str
+    seeds: Path | None = None
 
     def read(self) -> Scene:
         """Open the files; whatever is wrong with them is an InputError that names the file."""
@@ -78,7 +84,8 @@ class Example:
             except (InputError, MemoryError) as reason:  # a damaged header may promise more pixels than fit
                 raise InputError(f"{str(self.image)!r} cannot be used: {str(reason) or 'it is too large'}") from None
             humans = READERS[self.kind](self.truth, shape)
-        return Scene(image, axes, humans, ignore_background=self.kind == "labelme")
+            seeds = None if self.seeds is None else _read_seeds(self.seeds, shape)
+        return Scene(image, axes, humans, self.kind == "labelme", seeds)
 
 
 def bsds(folder: str | os.PathLike[str], split: str) -> list[Example]:
@@ -129,9 +136,28 @@ def labelled_folder(folder: str | os.PathLike[str]) -> list[Example]:
     return examples
 
 
-def files_of(examples: Sequence[Example]) -> dict[str, tuple[Path, Path]]:
+def scribbles(folder: str | os.PathLike[str]) -> list[Example]:
+    """Examples of a data set for interactive segmentation, sorted by name; several may share an image.
+
+    The layout is ``images/IMAGE.jpg`` (or .png) with ``scribbles/IMAGE_USER.png``, what a person has painted, and
+    ``labels/IMAGE_USER.png``, what they wanted: the same numbers, and one at every pixel.
+    """
+    layout = "images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png"
+    images = {image.stem: image for image in _images(Path(folder), "images", PHOTOGRAPHS, layout)}
+    _entries(Path(folder), "labels", layout)
+    examples = []
+    for seeds in _images(Path(folder), "scribbles", LABELS, layout):
+        stems = [stem for stem in images if seeds.stem == stem or seeds.stem.startswith(f"{stem}_")]
+        if not stems:
+            raise InputError(f"{str(seeds)!r} has no image; the layout must be {layout}")
+        truth = Path(folder, "labels", seeds.name)
+        examples.append(Example(seeds.stem, images[max(stems, key=len)], truth, "scribbles", seeds))
+    return examples
+
+
+def files_of(examples: Sequence[Example]) -> dict[str, tuple[Path, ...]]:
     """The files of each example, by its name."""
-    return {example.name: (example.image, example.truth) for example in examples}
+    return {e.name: (e.image, e.truth, *([] if e.seeds is None else [e.seeds])) for e in examples}
 
 
 def _entries(folder: Path, name: str, layout: str) -> list[Path]:
@@ -195,6 +221,24 @@ def _read_folder(file: Path, shape: Shape) -> list[LabelImage]:
     return [_checked(_decoded(read_labels, file, "a label image"), file, shape)]
 
 
+def _read_wanted(file: Path, shape: Shape) -> list[LabelImage]:
+    """What a person wanted who painted scribbles: their numbers, one at every pixel."""
+    (labels,) = _read_folder(file, shape)
+    if labels.min() < 1:
+        raise InputError(f"{str(file)!r} must have a label of 1 or more at every pixel")
+    return [labels]
+
+
+def _read_seeds(file: Path, shape: Shape) -> LabelImage:
+    """Scribbles, as int32."""
+    if not os.path.isfile(file):
+        raise InputError(f"{str(file)!r}, the scribbles, is missing")
+    labels = _checked(_decoded(read_labels, file, "a label image"), file, shape)
+    if labels.min() < 0 or not labels.any():
+        raise InputError(f"{str(file)!r} must have scribbles of 1 or more, and 0 elsewhere")
+    return labels
+
+
 def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
     """Labels of the image's shape as int32, also from MATLAB's doubles; numbers too large for that are replaced."""
     if labels.shape != shape:
@@ -249,4 +293,6 @@ def _area(corners: NDArray[np.float64]) -> float:
 
 
 Reader = Callable[[Path, Shape], list[LabelImage]]
-READERS: Mapping[str, Reader] = {"bsds": _read_bsds, "labelme": _read_labelme, "folder": _read_folder}
+READERS: Mapping[str, Reader] = {
+    "bsds": _read_bsds, "labelme": _read_labelme, "folder": _read_folder, "scribbles": _read_wanted,
+}  # fmt: skip

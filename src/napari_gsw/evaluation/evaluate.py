@@ -1,6 +1,9 @@
 """Scores of a method on a data set with human segmentations.
 
 examples --> job (read, segment, score) --> a row an image --> images.csv, and mean and median in evaluation.json
+
+What is measured follows from the data set: of a partition its agreement with people's, of labels that scribbles asked
+for how many pixels have them.
 """
 
 from __future__ import annotations
@@ -15,17 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.errors import InputError
 from napari_gsw.evaluation.data_sets import Example, Scene, files_of
+from napari_gsw.evaluation.label_scores import mean_dice
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
 from napari_gsw.files.folders import ensure_folder
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row
 from napari_gsw.jobs.run import run_jobs
-from napari_gsw.methods.registry import Choice, segment
+from napari_gsw.methods.registry import METHODS, SEEDED, Choice, segment
 
-# What is measured of each image, in the order of the tables, with its heading and the digits worth printing.
-MEASURES = {
+# A heading for a table, and the digits worth printing.
+Heading = tuple[str, int]
+# What is measured of each image, in the order of the tables.
+MEASURES: Mapping[str, Heading] = {
     "rand_one_human": ("Rand, typical human", 4),
     "rand_first_human": ("Rand, first human", 4),
     "probabilistic_rand": ("Rand, all humans", 4),
@@ -35,6 +42,12 @@ MEASURES = {
     "boundary_f": ("boundary F", 4),
     "best_overlap": ("best overlap (IoU)", 4),
     "n_regions": ("regions", 1),
+    "seconds": ("seconds", 2),
+}
+# The same of an image with scribbles.
+SCRIBBLE_MEASURES: Mapping[str, Heading] = {
+    "dice": ("Dice", 4),
+    "labels": ("labels", 1),
     "seconds": ("seconds", 2),
 }
 
@@ -58,17 +71,19 @@ class Evaluation:
     settings : method and settings, ready for JSON.
     rows : measures of each image that was scored, by its name.
     failed : why the other images were skipped.
+    headings : of the measures, in the order of the tables.
     """
 
     settings: Mapping[str, Any]
     rows: Mapping[str, Row]
     failed: Mapping[str, str]
+    headings: Mapping[str, Heading]
 
     def summary(self, statistic: Callable[[list[float]], Any] = np.mean) -> dict[str, float]:
         """Mean (or another statistic) of each measure over the images; empty if there are none."""
         if not self.rows:
             return {}
-        return {name: float(statistic([row[name] for row in self.rows.values()])) for name in MEASURES}
+        return {name: float(statistic([row[name] for row in self.rows.values()])) for name in self.headings}
 
     def to_dict(self) -> dict[str, Any]:
         """The content of ``evaluation.json``."""
@@ -85,7 +100,7 @@ class Evaluation:
         """Mean and median of every measure, for a terminal."""
         lines = [f"{'':>24}{'mean':>10}{'median':>10}"]
         mean, median = self.summary(np.mean), self.summary(np.median)
-        for name, (heading, digits) in MEASURES.items():
+        for name, (heading, digits) in self.headings.items():
             if mean:
                 lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}")
         return "\n".join(lines)
@@ -104,6 +119,7 @@ def evaluate(
     seed : of every image.
     save_labels : also write the label image of every example into ``labels/``.
     """
+    headings = headings_for(examples, choice)
     folder = job_options.folder / "labels" if save_labels else None
     jobs = {e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif") for e in examples}
     settings = {**choice.to_dict(), "seed": seed}
@@ -111,20 +127,44 @@ def evaluate(
     if folder is not None:
         ensure_folder(folder)
     rows = run_jobs("evaluate", scored, jobs, depends_on, job_options, files_of(examples))
-    evaluation = Evaluation(settings, rows.done, rows.failed)
+    evaluation = Evaluation(settings, rows.done, rows.failed, headings)
     write_evaluation(evaluation, job_options.folder)
     return evaluation
 
 
+def headings_for(examples: Sequence[Example], choice: Choice) -> Mapping[str, Heading]:
+    """The measures of a data set with their headings; a method that cannot be measured on it is refused."""
+    painted = any(example.seeds is not None for example in examples)
+    if painted and choice.method not in SEEDED:
+        raise InputError(f"{choice.method} cannot use scribbles; those that can are {', '.join(SEEDED)}")
+    if METHODS[choice.method].needs_seeds and not painted:
+        raise InputError(f"{choice.method} needs scribbles, and this data set has none; take --scribbles DIR")
+    return SCRIBBLE_MEASURES if painted else MEASURES
+
+
 def scored(task: ScoringTask) -> Row:
-    """Read, segment and score one image; its row has a number for each of `MEASURES`."""
+    """Read, segment and score one image; its row has a number for each measure of its data set."""
     scene = task.example.read()
+    seeds: dict[str, Any] = {} if scene.seeds is None else {"seeds": scene.seeds}
     began = time.perf_counter()
-    outcome = segment(scene.image, task.choice.with_axes(scene.axes), task.seed)
+    outcome = segment(scene.image, task.choice.with_axes(scene.axes), task.seed, **seeds)
     seconds = time.perf_counter() - began
     if task.labels is not None:
         put_labels(outcome.labels, task.labels, provenance=outcome.provenance)
-    return {**measures(outcome.labels, scene), "seconds": seconds}
+    row = measures(outcome.labels, scene) if scene.seeds is None else scribble_measures(outcome.labels, scene)
+    return {**row, "seconds": seconds}
+
+
+def scribble_measures(labels: NDArray[Any], scene: Scene) -> dict[str, float]:
+    """How well the labels that scribbles ask for came out, and how many were wanted.
+
+    Parameters
+    ----------
+    labels : label image of the scene's spatial shape, with the numbers of the scribbles.
+    scene : the image, its scribbles and what was wanted.
+    """
+    (wanted,) = scene.humans
+    return {"dice": mean_dice(labels, wanted), "labels": float(len(np.unique(wanted)))}
 
 
 def measures(labels: NDArray[Any], scene: Scene, typical: int | None = None) -> dict[str, float]:
@@ -174,10 +214,10 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
     ensure_folder(folder)
     write_csv(
         folder / "images.csv",
-        ("image", *MEASURES, "skipped"),
+        ("image", *evaluation.headings, "skipped"),
         [
-            *([name, *(row[m] for m in MEASURES), ""] for name, row in evaluation.rows.items()),
-            *([name, *("" for _ in MEASURES), reason] for name, reason in evaluation.failed.items()),
+            *([name, *(row[m] for m in evaluation.headings), ""] for name, row in evaluation.rows.items()),
+            *([name, *("" for _ in evaluation.headings), reason] for name, reason in evaluation.failed.items()),
         ],
     )
     write_json(folder / "evaluation.json", evaluation.to_dict())

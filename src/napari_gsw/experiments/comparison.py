@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import wilcoxon
 
 from napari_gsw.core.arrays import Floats
+from napari_gsw.core.presets import PRESETS
 from napari_gsw.evaluation.data_sets import Example
 from napari_gsw.experiments.pictures import MOSAICS, ExperimentPlan, mosaics
+from napari_gsw.methods.registry import Choice, choose
+
+# The packages that a method needs beyond our own, and the extra that brings them.
+NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "mean-shift": (("cv2",), "peers"),
+    "forest": (("sklearn",), "interactive"),
+    "graph-cut": (("sklearn", "maxflow"), "interactive"),
+}
 
 
 def available_methods(names: Sequence[str]) -> tuple[str, ...]:
     """The methods whose packages are installed; which one is left out is told to the user."""
-    if importlib.util.find_spec("cv2") is not None:
-        return tuple(names)
-    print('napari-gsw: mean shift is left out; it needs: pip install "napari-gsw[peers]"', file=sys.stderr)
-    return tuple(name for name in names if name != "mean-shift")
+    available = []
+    for name in names:
+        packages, extra = NEEDS.get(name, ((), ""))
+        if all(importlib.util.find_spec(package) is not None for package in packages):
+            available.append(name)
+        else:
+            print(f'napari-gsw: {name} is left out; it needs: pip install "napari-gsw[{extra}]"', file=sys.stderr)
+    return tuple(available)
+
+
+def named_choice(name: str, changes: Mapping[str, Any] | None = None) -> Choice:
+    """The method of that name, or ours with the preset of that name."""
+    return choose("gsw", name, changes) if name in PRESETS else choose(name, changes=changes)
 
 
 def compared_data(plan: ExperimentPlan, folder: Path) -> dict[str, Sequence[Example]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_gsw.evaluation.data_sets import Example, labelled_folder
+from napari_gsw.evaluation.data_sets import Example, labelled_folder, scribbles
+from napari_gsw.evaluation.robot import Robot
 from napari_gsw.files.folders import ensure_folder
 from napari_gsw.sample_data import photographs, random_mosaic
 
@@ -28,12 +29,16 @@ class ExperimentPlan:
     quick : few images and few sweeps: to see that all works, not to learn anything.
     seed : of everything that is drawn.
     limit : most images of each data set, or None.
+    scribbles : examples with what people painted, where the user has any; only `steering` looks at them.
+    nuclei : examples of objects on a background, likewise.
     """
 
     data: Mapping[str, Sequence[Example]] = field(default_factory=dict)
     quick: bool = False
     seed: int = 0
     limit: int | None = None
+    scribbles: Sequence[Example] = ()
+    nuclei: Sequence[Example] = ()
 
     def image_limit(self, quick_images: int) -> int | None:
         """Most images of a data set: the limit if there is one, otherwise `quick_images` of a quick run, or None."""
@@ -78,3 +83,15 @@ def mosaics(folder: Path) -> list[Example]:
             iio.imwrite(file, image)
             iio.imwrite(truth, labels)
     return labelled_folder(mosaic_folder)
+
+
+def painted_mosaics(folder: Path) -> list[Example]:
+    """The mosaics with the first strokes of a robot, as files in a folder."""
+    import imageio.v3 as iio
+
+    strokes = ensure_folder(folder / "mosaics" / "scribbles")
+    for example in mosaics(folder):
+        file = strokes / example.truth.name
+        if not file.exists():
+            iio.imwrite(file, Robot(example.read().humans[0]).first_strokes().astype(np.uint8))
+    return scribbles(folder / "mosaics")

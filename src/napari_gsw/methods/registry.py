@@ -29,8 +29,12 @@ from napari_gsw.core.versions import all_versions
 from napari_gsw.files.images import open_image, read_image
 from napari_gsw.methods import crp
 from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
+from napari_gsw.methods.forest import Forest, forest
+from napari_gsw.methods.graph_cut import GraphCut, graph_cut
 from napari_gsw.methods.mean_shift import MeanShift, mean_shift
 from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
+from napari_gsw.methods.random_walker import RandomWalker, random_walker
+from napari_gsw.methods.watershed import Watershed, watershed
 
 
 class Method(NamedTuple):
@@ -41,11 +45,13 @@ class Method(NamedTuple):
     help : a few words for a person.
     options : the settings of its own, or None.
     samples : whether it is a chain on sites, and so takes the settings of sites, features and sweeps.
+    needs_seeds : whether it does nothing without strokes that a person has painted.
     """
 
     help: str
     options: type[Options] | None
     samples: bool
+    needs_seeds: bool = False
 
 
 METHODS: Mapping[str, Method] = {
@@ -55,18 +61,32 @@ METHODS: Mapping[str, Method] = {
     "mean-shift": Method("mean shift: OpenCV's filtering with region merging", MeanShift, False),
     "felzenszwalb": Method("scikit-image's graph-based segmentation", Felzenszwalb, False),
     "normalized-cut": Method("normalized cut of the graph of superpixels", NormalizedCut, False),
+    "random-walker": Method("scikit-image's random walker from strokes", RandomWalker, False, True),
+    "watershed": Method("scikit-image's watershed of the gradient from strokes", Watershed, False, True),
+    "forest": Method("pixels classified by scikit-learn's trees, learnt under strokes", Forest, False, True),
+    "graph-cut": Method("graph cuts with mixtures of colours, learnt under strokes", GraphCut, False, True),
 }
 # The label images that a method takes beside the image.
 ARRAYS: Mapping[str, tuple[str, ...]] = {
     "gsw": ("sites", "mask", "seeds", "init"),
     "rdd-crp": ("sites", "mask"),
     "dd-crp": ("sites", "mask"),
+    **{name: ("seeds",) for name, method in METHODS.items() if method.needs_seeds},
 }
+# The methods that heed what a person has painted.
+SEEDED = tuple(name for name in METHODS if "seeds" in ARRAYS.get(name, ()))
 # The methods that are one call: image, options, axes, seed -> labels.
 ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
     "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
     "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
     "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
+}
+# The same from strokes: image, strokes, options, axes, seed -> labels.
+FROM_SEEDS: Mapping[str, Callable[[Any, Any, Any, str, int], LabelImage]] = {
+    "random-walker": lambda image, seeds, options, axes, seed: random_walker(image, seeds, options, axes),
+    "watershed": lambda image, seeds, options, axes, seed: watershed(image, seeds, options, axes),
+    "forest": lambda image, seeds, options, axes, seed: forest(image, seeds, options, axes, seed),
+    "graph-cut": lambda image, seeds, options, axes, seed: graph_cut(image, seeds, options, axes, seed),
 }
 
 
@@ -134,6 +154,8 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
     for name in arrays:
         if name not in ARRAYS.get(choice.method, ()):
             raise InputError(f"{choice.method} takes no {name}")
+    if METHODS[choice.method].needs_seeds and arrays.get("seeds") is None:
+        raise InputError(f"{choice.method} needs seeds: a label image of strokes, 0 where nothing is painted")
     settings, options = choice.settings, choice.options
     if METHODS[choice.method].samples:
         result = (
@@ -144,8 +166,11 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
         return Outcome(result.labels, result.provenance, result)
     if report:
         report(Stage(choice.method), None)
-    labels = ONE_CALL[choice.method](image, options, settings.axes, seed)
-    return Outcome(labels, _provenance(image, choice, seed, labels), None)
+    if choice.method in FROM_SEEDS:
+        labels = FROM_SEEDS[choice.method](image, arrays["seeds"], options, settings.axes, seed)
+    else:
+        labels = ONE_CALL[choice.method](image, options, settings.axes, seed)
+    return Outcome(labels, _provenance(image, choice, seed, labels, arrays), None)
 
 
 def image_of(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
@@ -167,7 +192,9 @@ def image_of(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
     return (image, axes) if choice.method == "gsw" and len(grid) > 1 else read_image(path)
 
 
-def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: LabelImage) -> dict[str, Any]:
+def _provenance(
+    image: ArrayLike, choice: Choice, seed: int, labels: LabelImage, arrays: Mapping[str, Any]
+) -> dict[str, Any]:
     array = np.asarray(image)
     return {
         "software": "napari-gsw",
@@ -175,6 +202,7 @@ def _provenance(image: ArrayLike, choice: Choice, seed: int, labels: LabelImage)
         "image": {
             "shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array),
         },
+        "given": {name: array_hash(np.asarray(value)) for name, value in arrays.items()},
         "method": choice.to_dict(),
         "seed": seed,
         "regions": len(np.unique(labels)),

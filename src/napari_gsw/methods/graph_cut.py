@@ -1,0 +1,196 @@
+"""Graph cuts after Boykov and Jolly (2001): mixtures of Gaussians for colours, a price for boundaries without contrast.
+
+Of two labels the best segmentation is one minimum cut. Of more, labels expand in turn (Boykov, Veksler and Zabih,
+2001): a cut says which pixels had better take the label alpha, all at once, until no label gains anything.
+
+Two things make it better than colours alone: a mixture expects some colours that were not painted, and a label is less
+probable far from its strokes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+from skimage.color.colorconv import rgb2lab
+
+from napari_gsw.core.arrays import Floats, Floats32, Longs
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.setting import Options, setting
+from napari_gsw.methods.photographs import rgb_samples
+from napari_gsw.methods.strokes import Strokes, half_size, strokes_of
+
+# The four neighbours that come after a pixel (rows, columns), and how much of a boundary runs between the two.
+NEIGHBOURS = (((0, 1), 1.0), ((1, 0), 1.0), ((1, 1), 0.5**0.5), ((1, -1), 0.5**0.5))
+# Least variance of a mixture's component, in squared units of Lab.
+LEAST_VARIANCE = 10.0
+# Pixels under the strokes of a label that a mixture is fitted to, at most; and pixels for each of its components.
+MOST_PIXELS, PIXELS_EACH = 2000, 20
+# Log density of colours that were not painted: about a tenth of them, spread over all that there are in Lab.
+UNSEEN = -16.0
+# The share of the image's diagonal within which a pixel is near a stroke.
+NEAR = 0.05
+# A label that is painted costs nothing there, and any other more than all else.
+FORBIDDEN = 1e6
+MOST_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class GraphCut(Options):
+    """Settings of the graph cut."""
+
+    boundary: float = setting(
+        30.0, "graph-cut", "Price of a boundary of one pixel where there is no contrast, in log units.", low=0.0
+    )
+    components: int = setting(5, "graph-cut", "Gaussians in the mixture of a label, at most.", low=1, high=100)
+    distance: float = setting(
+        3.0, "graph-cut", "Log units that a label costs for every e-fold in distance from its strokes.", low=0.0
+    )
+
+
+DEFAULT = GraphCut()
+
+
+def graph_cut(
+    image: ArrayLike, seeds: ArrayLike, options: GraphCut = DEFAULT, axes: str = "auto", seed: int = 0
+) -> NDArray[np.int32]:
+    """Spread strokes over a grey or RGB image in two dimensions, at half its size.
+
+    Parameters
+    ----------
+    image : array; a grey image is taken as an RGB image of equal channels.
+    seeds : (Y, X) whole numbers: a label where a person has painted one, 0 elsewhere.
+    options : price of boundaries, mixtures, and price of distance.
+    axes : as for :func:`napari_gsw.core.image.picture.picture`.
+    seed : of the mixtures.
+
+    Returns
+    -------
+    (Y, X) int32, a painted label everywhere.
+    """
+    colours = rgb_samples(image, axes, "the graph cut")
+    strokes = strokes_of(seeds, colours.shape[:2], "the graph cut")
+    few = strokes.halved()
+    if len(few.numbers) == 1:
+        return strokes.most_probable(few.certain())
+    lab = rgb2lab(half_size(colours))
+    codes = expanded(costs(lab, few, options, seed), boundary_prices(lab, options.boundary))
+    return strokes.most_probable(Strokes(few.numbers, codes.astype(np.int32)).certain())
+
+
+def costs(lab: Floats32, strokes: Strokes, options: GraphCut, seed: int) -> Floats:
+    """(k, Y, X) minus the log density of each label's mixture at a pixel of an image in Lab, and what was painted."""
+    mixture = _package("sklearn.mixture", "scikit-learn")
+    flat = lab.reshape(-1, 3)
+    near = NEAR * float(np.hypot(*lab.shape[:2]))
+    rng = np.random.default_rng(seed)
+    cost = np.full((len(strokes.numbers), *strokes.codes.shape), FORBIDDEN)
+    for code in np.unique(strokes.codes[strokes.codes >= 0]):
+        rows = rng.permutation(np.flatnonzero(strokes.codes == code))[:MOST_PIXELS]
+        count = max(1, min(options.components, len(rows) // PIXELS_EACH))
+        samples = flat[rows] if len(rows) > 1 else np.repeat(flat[rows], 2, axis=0)
+        with warnings.catch_warnings():  # that it has not converged changes little
+            warnings.simplefilter("ignore")
+            model = mixture.GaussianMixture(count, reg_covar=LEAST_VARIANCE, random_state=seed).fit(samples)
+        density = np.logaddexp(model.score_samples(flat), UNSEEN).reshape(strokes.codes.shape)
+        distance = ndimage.distance_transform_edt(strokes.codes != code)
+        cost[code] = options.distance * np.log1p(distance / near) - density
+    cost -= cost.min(axis=0)
+    painted = strokes.codes >= 0
+    cost[:, painted] = FORBIDDEN
+    cost[strokes.codes[painted], painted] = 0
+    return cost
+
+
+def boundary_prices(lab: Floats32, price: float) -> list[Floats]:
+    """For each of `NEIGHBOURS` (Y, X): what it costs that the two have different labels; 0 where there is none."""
+    height, width = lab.shape[:2]
+    steps = []
+    for (down, right), length in NEIGHBOURS:
+        step = np.full((height, width), np.inf)
+        first, second = _pair(lab, down, right)
+        _pair(step, down, right)[0][:] = np.sum((second - first) ** 2, axis=-1)
+        steps.append((step, length))
+    mean = np.mean([step[np.isfinite(step)].mean() for step, _ in steps if np.isfinite(step).any()])
+    return [price * length * np.exp(-step / (2 * max(mean, 1e-12))) for step, length in steps]
+
+
+def expanded(cost: Floats, prices: list[Floats]) -> Longs:
+    """(Y, X) which label each pixel has when no expansion of one label gains anything.
+
+    Parameters
+    ----------
+    cost : (k, Y, X) of each label at each pixel.
+    prices : as :func:`boundary_prices` makes them.
+    """
+    codes: Longs = np.argmin(cost, axis=0)
+    energy = energy_of(codes, cost, prices)
+    for _ in range(1 if len(cost) == 2 else MOST_ROUNDS):
+        before = energy
+        for alpha in range(1 if len(cost) == 2 else 0, len(cost)):
+            other = np.zeros_like(codes) if len(cost) == 2 else codes
+            trial = _expansion(other, alpha, cost, prices)
+            if (value := energy_of(trial, cost, prices)) < energy:
+                codes, energy = trial, value
+        if energy >= before - 1e-6 * abs(before):
+            break
+    return codes
+
+
+def energy_of(codes: Longs, cost: Floats, prices: list[Floats]) -> float:
+    """Costs of the labels of all pixels and prices of the boundaries between them."""
+    total = float(np.take_along_axis(cost, codes[np.newaxis], axis=0).sum())
+    for ((down, right), _), price in zip(NEIGHBOURS, prices, strict=True):
+        first, second = _pair(codes, down, right)
+        total += float(_pair(price, down, right)[0][first != second].sum())
+    return total
+
+
+def _expansion(codes: Longs, alpha: int, cost: Floats, prices: list[Floats]) -> Longs:
+    """The best labels among those in which every pixel keeps its own or takes alpha.
+
+    With x = 1 where a pixel takes alpha, a pair costs A at (0, 0), B at (0, 1), C at (1, 0) and nothing at (1, 1):
+    that is A + (C - A) x_p - C x_q + (B + C - A) (1 - x_p) x_q, terms of single pixels and one edge that is never
+    negative.
+    """
+    maxflow = _package("maxflow", "PyMaxflow")
+    take = cost[alpha].copy()
+    keep = np.take_along_axis(cost, codes[np.newaxis], axis=0)[0]
+    graph = maxflow.GraphFloat(codes.size, 8 * codes.size)
+    nodes = graph.add_grid_nodes(codes.shape)
+    for ((down, right), _), price in zip(NEIGHBOURS, prices, strict=True):
+        (p, q), w = _pair(codes, down, right), _pair(price, down, right)[0]
+        a, b, c = w * (p != q), w * (p != alpha), w * (q != alpha)
+        take_p, take_q = _pair(take, down, right)
+        take_p += c - a
+        take_q -= c
+        structure = np.zeros((3, 3))
+        structure[1 + down, 1 + right] = 1
+        weights = np.zeros(codes.shape)
+        _pair(weights, down, right)[0][:] = b + c - a
+        graph.add_grid_edges(nodes, weights, structure)
+    # A node on the side of the sink takes alpha; terminals may not be negative, so the lesser of both is set free.
+    least = np.minimum(take, keep)
+    graph.add_grid_tedges(nodes, take - least, keep - least)
+    graph.maxflow()
+    return np.where(graph.get_grid_segments(nodes), alpha, codes)
+
+
+def _pair(values: Any, down: int, right: int) -> tuple[Any, Any]:
+    """Views of all pixels that have a certain neighbour, and of that neighbour."""
+    height, width = values.shape[:2]
+    left = max(0, -right)
+    first = values[: height - down, left : width - max(0, right)]
+    return first, values[down:, left + right : width - max(0, right) + right]
+
+
+def _package(module: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise InputError(f'the graph cut needs {name}: pip install "napari-gsw[interactive]"') from None

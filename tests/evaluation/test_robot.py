@@ -1,0 +1,143 @@
+"""A robot that knows what is wanted: where it paints, what it answers, and how its games go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_gsw.core.posterior.result import Outcome
+from napari_gsw.evaluation.robot import (
+    Look,
+    Robot,
+    largest_part,
+    middle,
+    random_place,
+    site_chooser,
+    steered,
+    worst_place,
+)
+from napari_gsw.methods.registry import choose
+
+WANTED = np.ones((100, 140), np.int32)
+WANTED[:, 80:] = 2
+WANTED[10:20, 10:20] = 2  # a smaller part of the same label
+WANTED[90:] = 0
+
+
+def look(labels, seeds=None, wanted=WANTED, result=None):
+    robot = Robot(wanted)
+    seeds = robot.first_strokes() if seeds is None else seeds
+    return Look(robot, seeds, Outcome(labels, {}, result), np.random.default_rng(0))
+
+
+def test_the_first_strokes_are_discs_in_the_middle_of_the_largest_parts():
+    seeds = Robot(WANTED).first_strokes()
+    assert np.unique(seeds).tolist() == [0, 1, 2]
+    assert np.array_equal(seeds[seeds > 0], WANTED[seeds > 0])
+    rows, columns = np.nonzero(seeds == 2)
+    assert columns.mean() == pytest.approx(109.5, abs=1)
+    assert 28 <= rows.mean() <= 61
+    radius = Robot(WANTED).radius
+    assert radius == pytest.approx(0.01 * np.hypot(100, 140))
+    assert (seeds == 2).sum() == pytest.approx(np.pi * radius**2, rel=0.5)
+
+
+def test_a_stroke_paints_only_what_wants_its_label():
+    robot = Robot(WANTED)
+    seeds = robot.with_stroke(np.zeros_like(WANTED), (40, 79))
+    assert np.unique(seeds).tolist() == [0, 1]
+    assert (seeds[:, 80:] == 0).all()
+    corner = robot.with_stroke(np.zeros_like(WANTED), (0, 0))
+    assert corner[0, 0] == 1
+    assert corner.sum() == 4
+    volume = np.ones((9, 10, 11), np.int32)
+    assert Robot(volume).with_stroke(volume * 0, (4, 5, 6)).sum() == 7
+
+
+def test_the_worst_place_is_the_middle_of_the_largest_error():
+    labels = WANTED.copy()
+    labels[30:41, 20:31] = 2
+    labels[60:64, 60:64] = 9
+    labels[90:] = 5  # nobody wants anything there
+    assert worst_place(look(labels)) == (35, 25)
+    assert worst_place(look(WANTED)) is None
+    # What is painted already is no place for another stroke, even if the method does not heed it.
+    painted = np.where(labels[30:41, 20:31] == 2, 1, 0)
+    seeds = np.zeros_like(WANTED)
+    seeds[30:41, 20:31] = painted
+    assert worst_place(look(labels, seeds)) in [(r, c) for r in (61, 62) for c in (61, 62)]
+
+
+def test_random_places_are_wanted_and_new():
+    here = look(WANTED)
+    places = [random_place(here) for _ in range(300)]
+    assert all(WANTED[p] > 0 and here.seeds[p] == 0 for p in places)
+    assert len(set(places)) > 250
+    assert random_place(look(WANTED, np.ones_like(WANTED))) is None
+
+
+def test_an_answer_is_what_most_of_the_site_wants():
+    robot = Robot(WANTED)
+    sites = 1 + np.arange(140)[None] // 20 + np.zeros((100, 1), int)
+    sites[:, 70:90] = 9
+    sites[:, 85:90] = 8
+    assert robot.label_at(sites, 1) == 1
+    assert robot.label_at(sites, 9) == 1
+    assert robot.label_at(sites, 8) == 2
+    assert WANTED[robot.place_at(sites, 9)] == 1
+    nothing = np.where(WANTED == 0, 1, 2)
+    assert robot.label_at(nothing, 1) == 0
+    assert robot.place_at(nothing, 1) is None
+
+
+def test_parts_and_middles():
+    mask = np.zeros((9, 9), bool)
+    mask[0, 0:2] = True
+    mask[3:8, 3:8] = True
+    assert np.array_equal(np.argwhere(largest_part(mask)).min(axis=0), [3, 3])
+    assert middle(largest_part(mask)) == (5, 5)
+    assert middle(np.ones((5, 5), bool)) == (2, 2)  # the image's border is an outline too
+
+
+def picture():
+    """Two labels, one of them in two colours of which the first strokes know but one."""
+    wanted = np.ones((60, 90), np.int32)
+    wanted[:, 45:] = 2
+    colours = np.zeros((60, 90, 3))
+    colours[:, :45] = (200, 40, 40)
+    colours[:, 45:] = (40, 160, 60)
+    colours[:15, 45:] = (190, 50, 50)
+    noise = np.random.default_rng(0).normal(0, 5, colours.shape)
+    return np.clip(colours + noise, 0, 255).astype(np.uint8), wanted
+
+
+def test_a_course_rises_where_the_largest_error_is_painted():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("maxflow")
+    image, wanted = picture()
+    choice = choose("graph-cut", changes={"distance": 0})
+    course = steered(image, Robot(wanted), choice, worst_place, 4)
+    assert len(course.dice) == len(course.seconds) == 5
+    assert course.dice[0] < 0.9
+    assert max(course.dice) > 0.95
+    assert steered(image, Robot(wanted), choice, worst_place, 4).dice == course.dice
+
+
+def test_a_game_that_is_over_stays_as_it_was():
+    image, wanted = picture()
+    course = steered(image, Robot(wanted), choose("watershed"), lambda look: None, 3)
+    assert course.dice == course.dice[:1] * 4
+
+
+def test_a_chooser_may_ask_for_sites():
+    image, wanted = picture()
+    asked = []
+
+    def next_site(look):
+        asked.append(look.outcome.result.problem.n)
+        return len(asked) - 1 if len(asked) < 3 else None
+
+    choice = choose("gsw", "paper", {"sweeps": 20, "site_count": 60})
+    course = steered(image, Robot(wanted), choice, site_chooser(next_site), 4)
+    assert len(asked) == 3
+    assert len(course.dice) == 5

@@ -1,0 +1,193 @@
+"""Methods that spread strokes: known answers on synthetic pictures, and cuts against all segmentations there are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+
+from napari_gsw.batch.order import BatchOrder
+from napari_gsw.cli import main
+from napari_gsw.core.errors import InputError
+from napari_gsw.methods.forest import Forest, forest
+from napari_gsw.methods.graph_cut import boundary_prices, energy_of, expanded, graph_cut
+from napari_gsw.methods.random_walker import RandomWalker, random_walker
+from napari_gsw.methods.registry import METHODS, SEEDED, choose, segment
+from napari_gsw.methods.strokes import half_size, strokes_of
+from napari_gsw.methods.watershed import Watershed, watershed
+
+SPREADING = {"random-walker": random_walker, "watershed": watershed, "forest": forest, "graph-cut": graph_cut}
+
+
+@pytest.fixture(params=SPREADING)
+def method(request):
+    if request.param in ("forest", "graph-cut"):
+        pytest.importorskip("sklearn")
+    if request.param == "graph-cut":
+        pytest.importorskip("maxflow")
+    return SPREADING[request.param]
+
+
+def quadrants(noise=4.0):
+    """A picture of four noisy colours of odd sides, what is wanted of it, and a stroke in each."""
+    wanted = np.kron([[7, 2], [3, 40]], np.ones((30, 40))).astype(np.int32)[:-1, :-1]
+    colours = {7: (200, 60, 50), 2: (50, 110, 200), 3: (90, 160, 70), 40: (230, 220, 120)}
+    image = np.zeros((*wanted.shape, 3))
+    painted = np.zeros_like(wanted)
+    for k, (number, colour) in enumerate(colours.items()):
+        image[wanted == number] = colour
+        row, column = 12 + 30 * (k // 2), 10 + 40 * (k % 2)
+        painted[row, column : column + 15] = number
+    image += np.random.default_rng(3).normal(0, noise, image.shape)
+    return np.clip(np.rint(image), 0, 255).astype(np.uint8), wanted, painted
+
+
+def test_flat_patches_with_noise_get_the_labels_of_their_strokes(method):
+    image, wanted, painted = quadrants()
+    labels = method(image, painted)
+    assert labels.dtype == np.int32
+    assert set(np.unique(labels)) == {2, 3, 7, 40}
+    # The widest blurs of the forest are as wide as the patches.
+    assert np.mean(labels == wanted) > (0.9 if method is forest else 0.97)
+    assert np.array_equal(labels[painted > 0], painted[painted > 0])
+    assert np.array_equal(labels, method(image, painted))
+    assert np.array_equal(labels, method(np.moveaxis(image, -1, 0), painted, axes="SYX"))
+
+
+def test_what_was_painted_stays_even_where_it_is_wrong(method):
+    image, wanted, painted = quadrants()
+    painted[5, 5] = 40
+    labels = method(image, painted)
+    assert labels[5, 5] == 40
+    assert np.mean(labels == wanted) > 0.8
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 30), (3, 3), (40, 41)])
+def test_one_label_a_flat_picture_and_all_painted(method, size):
+    image = np.full((*size, 3), 90, np.uint8)
+    one = np.zeros(size, int)
+    one[0, 0] = 9
+    assert (method(image, one) == 9).all()
+    both = one.copy()
+    both[-1, -1] = 5
+    assert set(np.unique(method(image, both))) <= {5, 9}
+    full = 1 + np.indices(size).sum(axis=0) % 2
+    assert np.array_equal(method(image, full), full)
+
+
+def test_grey_pictures_are_taken(method):
+    image = np.zeros((40, 40), np.uint8)
+    image[:, 20:] = 200
+    painted = np.zeros((40, 40), int)
+    painted[10:30, 5] = 1
+    painted[10:30, 35] = 2
+    assert np.array_equal(method(image, painted), 1 + (image > 100))
+
+
+def test_other_arrays_are_refused_with_a_sentence(method):
+    image, _, painted = quadrants()
+    for seeds, words in (
+        (painted * 0, "paint at least one stroke"),
+        (painted[:-1], "of the image's shape"),
+        (painted * 1.0, "must be whole numbers"),
+        (painted - 1, r"numbers in \[0, "),
+    ):
+        with pytest.raises(InputError, match=words):
+            method(image, seeds)
+    with pytest.raises(InputError, match="grey or an RGB image in two dimensions"):
+        method(np.zeros((4, 20, 20)), np.ones((20, 20), int), axes="ZYX")
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("forest", "sklearn.ensemble"), ("graph-cut", "sklearn.mixture"), ("graph-cut", "maxflow")]
+)
+def test_without_its_package_a_method_says_what_to_install(monkeypatch, name, package):
+    image, _, painted = quadrants()
+    monkeypatch.setitem(sys.modules, package, None)
+    if package == "maxflow":
+        pytest.importorskip("sklearn")
+    with pytest.raises(InputError, match=r'pip install "napari-gsw\[interactive\]"'):
+        SPREADING[name](image, painted)
+
+
+def test_thin_strokes_survive_at_half_size():
+    painted = np.zeros((7, 9), int)
+    painted[3, :] = 4
+    painted[6, 8] = 9
+    strokes = strokes_of(painted, painted.shape, "a test")
+    few = strokes.halved()
+    assert few.codes.shape == (4, 5) == half_size(np.zeros((7, 9, 3), np.float32)).shape[:2]
+    assert (few.codes[1] == 0).all()
+    assert few.codes[3, 4] == 1
+    assert strokes.numbers.tolist() == [4, 9]
+    assert np.array_equal(strokes.labels(np.ones((7, 9), int))[painted > 0], painted[painted > 0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_is_the_best_of_all_segmentations(seed):
+    """Of two labels exactly; of three no other segmentation of this small grid may be much better."""
+    pytest.importorskip("maxflow")
+    rng = np.random.default_rng(seed)
+    shape = (3, 3) if seed % 2 else (2, 4)
+    prices = boundary_prices(rng.normal(0, 10, (*shape, 3)), 8.0)
+    for k in (2, 3):
+        cost = 20 * rng.random((k, *shape))
+        every = (np.array(codes).reshape(shape) for codes in itertools.product(range(k), repeat=cost[0].size))
+        best = min(energy_of(codes, cost, prices) for codes in every)
+        value = energy_of(expanded(cost, prices), cost, prices)
+        assert value == pytest.approx(best) if k == 2 else best - 1e-9 <= value <= 1.1 * best
+
+
+def test_a_boundary_runs_where_it_costs_least():
+    prices = boundary_prices(np.repeat([0.0, 0.0, 50.0], 4)[None, :, None] + np.zeros((6, 1, 3)), 5.0)
+    across = prices[0]
+    assert across[0, 7] < across[0, 3] == pytest.approx(5.0)
+    assert across[:, -1].max() == 0  # no neighbour there
+    assert prices[2][0, 3] == pytest.approx(5.0 / np.sqrt(2))
+    cost = np.zeros((2, 6, 12))
+    cost[0, 2:4, 10] = cost[1, 2:4, 1] = 1e6
+    assert (expanded(cost, prices) == np.repeat([0, 1], [8, 4])).all()
+
+
+def test_the_options_count():
+    image, _, painted = quadrants(noise=30)
+    assert not np.array_equal(
+        watershed(image, painted, Watershed(gradient_sigma=1)), watershed(image, painted, Watershed(gradient_sigma=4))
+    )
+    assert not np.array_equal(
+        random_walker(image, painted, RandomWalker(walk_beta=1)),
+        random_walker(image, painted, RandomWalker(walk_beta=500)),
+    )
+    pytest.importorskip("sklearn")
+    rough, smooth = (forest(image, painted, Forest(smoothing=width)) for width in (0, 5))
+    assert not np.array_equal(rough, smooth)
+    assert not np.array_equal(forest(image, painted, Forest(splits="best")), smooth)
+
+
+def test_they_are_called_like_the_others():
+    image, _, painted = quadrants()
+    assert ("gsw", *SPREADING) == SEEDED
+    assert all(METHODS[name].needs_seeds for name in SPREADING)
+    outcome = segment(image, choose("watershed", changes={"gradient_sigma": 1.5}), seeds=painted)
+    assert np.array_equal(outcome.labels, watershed(image, painted, Watershed(gradient_sigma=1.5)))
+    assert outcome.provenance["method"] == {"method": "watershed", "gradient_sigma": 1.5}
+    assert set(outcome.provenance["given"]) == {"seeds"}
+    with pytest.raises(InputError, match="watershed needs seeds"):
+        segment(image, choose("watershed"))
+    with pytest.raises(InputError, match="a batch has none"):
+        BatchOrder("nowhere", choose("watershed"))
+
+
+def test_strokes_come_from_a_file_on_the_command_line(tmp_path):
+    image, wanted, painted = quadrants()
+    iio.imwrite(tmp_path / "image.png", image)
+    iio.imwrite(tmp_path / "strokes.png", painted.astype(np.uint8))
+    words = ["segment", str(tmp_path / "image.png"), "-q", "-o", str(tmp_path / "out"), "--method", "random-walker"]
+    assert main(words) == 2
+    assert main([*words, "--seeds", str(tmp_path / "strokes.png")]) == 0
+    assert np.mean(iio.imread(tmp_path / "out" / "labels.tif") == wanted) > 0.97
+    assert json.loads((tmp_path / "out" / "provenance.json").read_text())["method"]["method"] == "random-walker"
