@@ -50,6 +50,8 @@ def test_a_stroke_paints_only_what_wants_its_label():
     corner = robot.with_stroke(np.zeros_like(WANTED), (0, 0))
     assert corner[0, 0] == 1
     assert corner.sum() == 4
+    edge = robot.with_stroke(np.zeros_like(WANTED), (0, 139))
+    assert edge.sum() == 2 * 4
     volume = np.ones((9, 10, 11), np.int32)
     assert Robot(volume).with_stroke(volume * 0, (4, 5, 6)).sum() == 7
 

@@ -53,7 +53,8 @@ class Robot:
     def with_stroke(self, seeds: Ints, place: Place) -> Ints:
         """The strokes (\\*shape,) and a disc at a place, of the label that is wanted there and only where it is."""
         around = tuple(
-            slice(max(0, int(p - self.radius)), int(p + self.radius) + 1) for p in place
+            slice(max(0, int(p - self.radius)), min(size, int(p + self.radius) + 1))
+            for p, size in zip(place, seeds.shape, strict=True)
         )  # nothing of the disc is outside
         offsets = np.ogrid[around]
         near = sum((o - p) ** 2 for o, p in zip(offsets, place, strict=True)) <= self.radius**2
