@@ -28,7 +28,7 @@ from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import site_pixels
 
 # Share of the draws in the mixture, and the q c of the field below which a label is no likelier than any other.
-DRAWS_SHARE, FIELD_DOUBT = 0.5, 0.01
+DRAWS_SHARE, FIELD_DOUBT = 0.5, 0.002
 # How different in Lab two sites may look of which one follows the other.
 FOLLOW_WIDTH = 10.0
 # Places that are compared, and how many entries of joint tables may be filled for it: a person waits.
