@@ -32,9 +32,9 @@ DRAWS_SHARE, FIELD_DOUBT = 0.5, 0.002
 # How different in Lab two sites may look of which one follows the other.
 FOLLOW_WIDTH = 10.0
 # Places that are compared, and how many entries of joint tables may be filled for it: a person waits.
-SHORTLIST, MOST_ENTRIES = 64, 4_000_000
-# Draws that are looked at; labels of a site beyond the likeliest few count as one.
-MOST_DRAWS, MOST_CODES = 128, 4
+SHORTLIST, MOST_ENTRIES = 64, 1_000_000
+# Draws that are looked at, fewer of many sites; labels of a site beyond the likeliest few count as one.
+FEWEST_DRAWS, MOST_DRAWS, MOST_DRAWN, MOST_CODES = 32, 128, 1_000_000, 4
 # No more candidates than there are digits; a label that is less likely than this is none.
 MOST_CANDIDATES, LEAST_LIKELY = 9, 0.02
 # An entropy below this is rounding.
@@ -84,7 +84,8 @@ def next_question(summary: Summary, asked: Mask | None = None, numbers: Longs | 
     draws = summary.draws
     if not len(draws) or not free.any():
         return None
-    draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), MOST_DRAWS)).astype(np.int64)]
+    count = min(len(draws), max(FEWEST_DRAWS, min(MOST_DRAWS, MOST_DRAWN // summary.problem.n)))
+    draws = draws[np.linspace(0, len(draws) - 1, count).astype(np.int64)]
     known, names = label_draws(summary, draws, numbers)
     likely = label_probabilities(summary, names, len(known))
     doubt = entropy(likely) / np.log(max(len(known), 2))

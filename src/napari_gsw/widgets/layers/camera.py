@@ -10,7 +10,7 @@ from napari.layers import Layer
 from numpy.typing import NDArray
 
 # How many times larger what is visible is than what is looked at; a view that is right but for this factor is kept.
-ROOM, ENOUGH = 4.0, 2.0
+ROOM, ENOUGH = 2.5, 1.5
 
 
 def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: NDArray[Any], value: int) -> None:

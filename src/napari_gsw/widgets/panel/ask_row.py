@@ -18,7 +18,7 @@ TIP = (
     "Go to the place whose label would teach most, and ask for it. Keys: 1 to 9 for that label, Enter or Y for the "
     "likeliest, N or Esc to skip; or paint it. Press again to stop"
 )
-KEYS = "1-9: that label, Enter: the likeliest, N: skip; or paint it."
+KEYS = "Keys 1-9, Enter: likeliest, N: skip"
 
 
 class AskRow(QWidget):  # type: ignore[misc]

@@ -25,6 +25,8 @@ from napari_gsw.widgets.session.orders import Orders
 FOLLOWS = 0.5
 # What outlines stand for in the layer of the question.
 ASKED, FOLLOWING = 1, 2
+# Candidates that are named.
+MOST_SAID = 3
 
 
 class Asking(QObject):  # type: ignore[misc]
@@ -68,8 +70,10 @@ class Asking(QObject):  # type: ignore[misc]
         if not self.active:
             return ""
         if self.question is not None:
-            likely = zip(self.question.numbers.tolist(), self.question.probabilities.tolist(), strict=True)
-            return f"Which label is this? {', '.join(f'{number} ({p:.0%})'.replace('%', ' %') for number, p in likely)}"
+            some = list(zip(self.question.numbers.tolist(), self.question.probabilities.tolist(), strict=True))[
+                :MOST_SAID
+            ]
+            return f"Which label is this? {', '.join(f'{number} ({100 * p:.0f} %)' for number, p in some)}"
         if self._nothing_left:
             return "There is nothing left to ask."
         if self.orders.run is None:
