@@ -9,6 +9,7 @@ from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.evaluation.robot import (
     Look,
     Robot,
+    asked_place,
     largest_part,
     middle,
     random_place,
@@ -16,7 +17,7 @@ from napari_gsw.evaluation.robot import (
     steered,
     worst_place,
 )
-from napari_gsw.methods.registry import choose
+from napari_gsw.methods.registry import choose, segment
 
 WANTED = np.ones((100, 140), np.int32)
 WANTED[:, 80:] = 2
@@ -50,6 +51,8 @@ def test_a_stroke_paints_only_what_wants_its_label():
     corner = robot.with_stroke(np.zeros_like(WANTED), (0, 0))
     assert corner[0, 0] == 1
     assert corner.sum() == 4
+    edge = robot.with_stroke(np.zeros_like(WANTED), (0, 139))
+    assert edge.sum() == 2 * 4
     volume = np.ones((9, 10, 11), np.int32)
     assert Robot(volume).with_stroke(volume * 0, (4, 5, 6)).sum() == 7
 
@@ -141,3 +144,19 @@ def test_a_chooser_may_ask_for_sites():
     course = steered(image, Robot(wanted), choice, site_chooser(next_site), 4)
     assert len(asked) == 3
     assert len(course.dice) == 5
+
+
+def test_a_robot_that_is_asked_paints_where_the_posterior_is_in_doubt():
+    """A block that is like neither half is where an answer is needed."""
+    image = np.full((60, 90), 0.1)
+    image[:, 45:] = 0.9
+    image[20:40, 35:55] = 0.5
+    wanted = np.where(image == 0.1, 1, 2).astype(np.int32)
+    robot = Robot(wanted)
+    seeds = np.zeros(image.shape, np.int32)
+    seeds[5, 5:15], seeds[5, 75:85] = 1, 2
+    noise = np.random.default_rng(0).normal(0, 0.01, image.shape)
+    outcome = segment(image + noise, choose("gsw", changes={"site_size": 25, "sweeps": 60}), 0, seeds=seeds)
+    place = asked_place(Look(robot, seeds, outcome, np.random.default_rng(0)))
+    assert 20 <= place[0] < 40
+    assert 35 <= place[1] < 55

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from napari_gsw.core.arrays import Ints, LabelImage, Mask, Sites
+from napari_gsw.core.posterior.questions import next_question
 from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.evaluation.label_scores import mean_dice
 from napari_gsw.methods.registry import Choice, segment
@@ -53,7 +54,8 @@ class Robot:
     def with_stroke(self, seeds: Ints, place: Place) -> Ints:
         """The strokes (\\*shape,) and a disc at a place, of the label that is wanted there and only where it is."""
         around = tuple(
-            slice(max(0, int(p - self.radius)), int(p + self.radius) + 1) for p in place
+            slice(max(0, int(p - self.radius)), min(size, int(p + self.radius) + 1))
+            for p, size in zip(place, seeds.shape, strict=True)
         )  # nothing of the disc is outside
         offsets = np.ogrid[around]
         near = sum((o - p) ** 2 for o, p in zip(offsets, place, strict=True)) <= self.radius**2
@@ -130,6 +132,13 @@ def site_chooser(next_site: Callable[[Look], int | None]) -> Chooser:
         return None if site is None else look.robot.place_at(look.outcome.result.problem.site_image, site + 1)
 
     return choose_place
+
+
+def asked_place(look: Look) -> Place | None:
+    """The place that a method which samples would ask about, see :mod:`napari_gsw.core.posterior.questions`."""
+    assert look.outcome.result is not None
+    question = next_question(look.outcome.result.summary)
+    return None if question is None else site_chooser(lambda _: question.site)(look)
 
 
 class Course(NamedTuple):

@@ -1,7 +1,7 @@
 """What a stroke is worth: Dice against the number of strokes that a robot paints after one for each label.
 
-The robot paints at random places, or in the middle of the largest error, as a person would who looks for it. Of
-photographs people's scribbles are left aside: it begins with discs of its own.
+The robot paints at random places, in the middle of the largest error, as a person would who looks for it, or where the
+posterior asks it to. Of photographs people's scribbles are left aside: it begins with discs of its own.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from napari_gsw.core.arrays import LabelImage
 from napari_gsw.evaluation.data_sets import Example, files_of
-from napari_gsw.evaluation.robot import Chooser, Robot, random_place, steered, worst_place
+from napari_gsw.evaluation.robot import Chooser, Robot, asked_place, random_place, steered, worst_place
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.comparison import available_methods, named_choice
 from napari_gsw.experiments.pictures import BERKELEY, ExperimentPlan, spread
 from napari_gsw.files.tables import write_csv
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
-from napari_gsw.methods.registry import Choice
+from napari_gsw.methods.registry import METHODS, Choice
 
 SCRIBBLES, NUCLEI = "scribbles", "nuclei"
 # Whose labels are steered, on each data set.
@@ -30,8 +30,9 @@ STEERED = {
 }  # fmt: skip
 # Of nuclei, the foreground as one cluster: its objects have numbers of their own.
 CHANGES: Mapping[str, Mapping[str, Any]] = {"microscopy": {"view": "clusters"}}
-# Where the robot paints next.
-CHOOSERS: Mapping[str, Chooser] = {"random": random_place, "largest error": worst_place}
+# Where the robot paints next; only a method that samples has questions.
+ASK = "ask me"
+CHOOSERS: Mapping[str, Chooser] = {"random": random_place, "largest error": worst_place, ASK: asked_place}
 IMAGES, QUICK_IMAGES = 20, 1
 STROKES, QUICK_STROKES = 20, 2
 # Segments of a person that are wanted of a photograph; the rest of it is left out.
@@ -54,10 +55,15 @@ def courses(task: SteeredImage) -> Row:
     robot = Robot(wanted_of(scene.humans[0], task.data_set))
     choice = task.choice.with_axes(scene.axes)
     row: Row = {}
-    for name, chooser in CHOOSERS.items():
+    for name, chooser in choosers_of(choice).items():
         course = steered(scene.image, robot, choice, chooser, task.strokes, task.seed)
         row[name] = {"dice": course.dice, "seconds": course.seconds}
     return row
+
+
+def choosers_of(choice: Choice) -> dict[str, Chooser]:
+    """Those that a method can be steered by."""
+    return {name: chooser for name, chooser in CHOOSERS.items() if name != ASK or METHODS[choice.method].samples}
 
 
 def wanted_of(human: LabelImage, data_set: str) -> LabelImage:
@@ -101,7 +107,7 @@ def reproduce(plan: ExperimentPlan, pairs: Sequence[Example], job_options: JobOp
             depends_on = {
                 "settings": choice.to_dict(),
                 "strokes": strokes,
-                "choosers": list(CHOOSERS),
+                "choosers": list(choosers_of(choice)),
                 "seed": plan.seed,
             }
             title = f"steering-{data_set.lower()}-{name}"

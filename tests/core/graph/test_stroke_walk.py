@@ -86,3 +86,17 @@ def test_groups_are_of_strongest_neighbours():
     edges, weight = np.array([(0, 1), (1, 2), (2, 3)]), np.array([5.0, 1.0, 4.0])
     assert strongest_groups(4, edges, weight, 2).tolist() == [0, 0, 1, 1]
     assert strongest_groups(4, edges, weight, 4).tolist() == [0, 1, 2, 3]
+
+
+def test_a_walk_visits_a_site_as_often_as_it_would_meet_a_stroke_there():
+    rng = np.random.default_rng(0)
+    problem = planar(60, seed=0)
+    walk = StrokeWalk(60, problem.edges, rng.normal(0.5, 1.0, len(problem.edges)))
+    names = np.full(60, -1)
+    names[[3, 20, 41]] = 0, 0, 1
+    sites = np.array([5, 33])
+    visits = walk.visits(names >= 0, sites)
+    for row, site in zip(visits, sites, strict=True):
+        more = names.copy()
+        more[site] = 2
+        assert np.allclose(row, walk.meetings(more, 3)[:, 2], atol=1e-9)

@@ -7,11 +7,14 @@ label s solve ((1 + LOSS) D - W) q = 0 at free sites, with q = 1 on the strokes 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
 from napari_gsw.core.graph.region_graph import connected_pairs
 
 # Of a walk at every step: it forgets strokes that are some hundred sites away.
@@ -43,9 +46,41 @@ class StrokeWalk:
         ----------
         names : (n,) number in [0, count) of the name painted on a site, -1 for a free one.
         """
-        free = names < 0
+        walk = self._until(names >= 0)
+        answer = np.zeros((walk.weights.shape[0], count))
+        painted = np.flatnonzero(names >= 0)
+        answer[walk.node[painted], names[painted]] = 1.0
+        if walk.solver is not None:
+            flow = walk.weights[walk.unknown][:, walk.known] @ answer[walk.known]
+            answer[walk.unknown] = np.clip(walk.solver.solve(flow), 0.0, 1.0)
+        return np.asarray(answer[walk.node])
+
+    def visits(self, painted: Mask, sites: NDArray[np.integer]) -> Floats:
+        """(s, n) probability that the walk from each site comes to one of some sites before it meets any stroke.
+
+        As a stroke there would be met. It is G_ji / G_ii of the walk's Green function.
+
+        Parameters
+        ----------
+        painted : (n,) where there are strokes.
+        sites : (s,) free sites.
+        """
+        walk = self._until(painted)
+        place = np.full(walk.weights.shape[0], -1)
+        place[walk.unknown] = np.arange(len(walk.unknown))
+        goal, column = place[walk.node[sites]], np.arange(len(sites))
+        begin = np.zeros((len(walk.unknown), len(sites)))
+        begin[goal, column] = 1.0
+        answer = np.zeros((walk.weights.shape[0], len(sites)))
+        if walk.solver is not None:
+            green = walk.solver.solve(begin)
+            answer[walk.unknown] = np.clip(green / green[goal, column], 0.0, 1.0)
+        return np.ascontiguousarray(answer[walk.node].T)
+
+    def _until(self, painted: Mask) -> _Walk:
+        """The walk that ends at strokes (n,), or is lost."""
         # A painted site is a node of its own, whatever it was grouped with.
-        node = np.where(free, self.group, self.group.max() + 1 + np.arange(self.n))
+        node = np.where(painted, self.group.max() + 1 + np.arange(self.n), self.group)
         used, node = np.unique(node, return_inverse=True)
         size = len(used)
         i, j = node[self.edges].T
@@ -55,20 +90,35 @@ class StrokeWalk:
         weights = sparse.csr_array((both, (rows, columns)), shape=(size, size))
         # Walks are lost as often within a group as they would be among its sites.
         stay = weights.sum(axis=1) + LOSS * np.bincount(node, self.degree, size)
-        name = np.full(size, -1)
-        name[node] = names
-        unknown, known = np.flatnonzero(name < 0), np.flatnonzero(name >= 0)
-        answer = np.zeros((size, count))
-        answer[known, name[known]] = 1.0
-        if len(unknown) and len(known):
-            # A site without neighbours never meets anyone; the last term keeps its row solvable.
-            own = sparse.diags_array(stay[unknown] + 1e-300)
-            matrix = sparse.csc_array(own - weights[unknown][:, unknown])
-            flow = weights[unknown][:, known] @ answer[known]
-            options = {"SymmetricMode": True}
-            solver = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
-            answer[unknown] = np.clip(solver.solve(flow), 0.0, 1.0)
-        return np.asarray(answer[node])
+        ends = np.zeros(size, bool)
+        ends[node] = painted
+        unknown, known = np.flatnonzero(~ends), np.flatnonzero(ends)
+        if not len(unknown):
+            return _Walk(node, weights, unknown, known, None)
+        # A site without neighbours never meets anyone; the last term keeps its row solvable.
+        own = sparse.diags_array(stay[unknown] + 1e-300)
+        matrix = sparse.csc_array(own - weights[unknown][:, unknown])
+        options = {"SymmetricMode": True}
+        solver = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+        return _Walk(node, weights, unknown, known, solver)
+
+
+class _Walk(NamedTuple):
+    """Equations of a walk among nodes, each a site or a group of them.
+
+    Attributes
+    ----------
+    node : (n,) that of each site.
+    weights : (nodes, nodes) sparse, of the steps.
+    unknown, known : nodes without and with strokes.
+    solver : of the equations at the unknown ones; None if there are none.
+    """
+
+    node: Longs
+    weights: Any
+    unknown: Longs
+    known: Longs
+    solver: Any
 
 
 def strongest_groups(n: int, edges: Ints, weight: Floats, most: int) -> Longs:

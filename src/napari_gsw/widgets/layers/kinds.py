@@ -11,7 +11,7 @@ from typing import Any, Literal
 import napari
 from napari.layers import Image, Labels, Layer, Shapes
 
-Kind = Literal["segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference"]
+Kind = Literal["segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference", "question"]
 # The mark: metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"
 # Further notes: the image's name in a segmentation, the image's id in superpixels that were made for it, so that the

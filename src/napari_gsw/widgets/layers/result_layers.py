@@ -22,6 +22,8 @@ from napari_gsw.widgets.layers.source import Position, Source
 LayerPicture = NDArray[Any] | LazyPicture
 # Name and colour map of each picture of uncertainty.
 UNCERTAINTY_IMAGES: dict[Kind, str] = {"boundary": "magma", "entropy": "viridis"}
+# Outlines of a site that is asked about, and of what would follow it.
+QUESTION_INK, FOLLOWER_INK = "yellow", "cyan"
 
 
 class ResultLayers:
@@ -34,6 +36,7 @@ class ResultLayers:
     locks : outlines of what is locked, once something is.
     sites : outlines of the superpixels, once they were asked for.
     regions : outlines of regions or objects, once they were asked for.
+    question : outlines of what is asked about, while it is.
     """
 
     def __init__(self, viewer: napari.Viewer, source: Source) -> None:
@@ -44,14 +47,12 @@ class ResultLayers:
         self.locks: Labels | None = None
         self.sites: Labels | None = None
         self.regions: Labels | None = None
+        self.question: Labels | None = None
         self._levels: list[Mosaic] | None = None
 
     def all(self) -> list[Layer]:
-        return [
-            x
-            for x in (self.labels, *self.uncertainty_images.values(), self.locks, self.sites, self.regions)
-            if x is not None
-        ]
+        outlines = (self.locks, self.sites, self.regions, self.question)
+        return [x for x in (self.labels, *self.uncertainty_images.values(), *outlines) if x is not None]
 
     def forget(self, layer: Layer) -> None:
         """A layer that the user has removed is gone."""
@@ -63,6 +64,8 @@ class ResultLayers:
             self.sites = None
         if layer is self.regions:
             self.regions = None
+        if layer is self.question:
+            self.question = None
         self.uncertainty_images = {name: image for name, image in self.uncertainty_images.items() if image is not layer}
 
     def show_labels(self, position: Position, labels: LayerPicture) -> None:
@@ -127,6 +130,31 @@ class ResultLayers:
             self.regions.editable = False
             return
         self._write(self.regions, position, regions)
+
+    def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
+        """Outline a site that is asked about (1) and what would follow it (2), and nothing else."""
+        if self.question is None:
+            look = {"opacity": 1.0, "blending": "translucent_no_depth"}
+            self.question = self._add_labels(self._data(position, image), "question", **look)
+            self.question.contour = 2
+            colours = {None: "transparent", 0: "transparent", 1: QUESTION_INK, 2: FOLLOWER_INK}
+            self.question.colormap = DirectLabelColormap(color_dict=colours)
+            self.question.editable = False
+            return
+        self.question.data[...] = 0
+        self._write(self.question, position, image)
+
+    def hide_question(self) -> None:
+        """Take the outlines off the screen."""
+        if self.question is not None:
+            self.question.data[...] = 0
+            self._refresh(self.question)
+
+    def remove_question(self) -> None:
+        """Nobody asks any more."""
+        layer, self.question = self.question, None
+        if layer is not None and layer in self.viewer.layers:
+            self.viewer.layers.remove(layer)
 
     def _data(self, position: Position, image: LayerPicture) -> Any:
         """What a new layer holds: an array with the image in its place, or the levels of one that is painted late."""

@@ -73,6 +73,12 @@ class Corrections(QObject):  # type: ignore[misc]
             lambda live: live.unlock(np.flatnonzero(live.locks if number is None else live.numbers == number))
         )
 
+    def name_site(self, position: Position, site: int, number: int) -> None:
+        """Give a site of an array its label for good, as an answer to a question."""
+        self.canvas.look_ahead()
+        self.push_undo(position)
+        self.orders.submit(position, partial(LiveChain.paint, sites=[site], number=number, lock=True))
+
     def go_on_from_view(self) -> None:
         """Continue the chain from the state that is being looked at."""
         numbers = self.canvas.viewed

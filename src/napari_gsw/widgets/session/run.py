@@ -229,7 +229,19 @@ class Run:
             if self.stopping:
                 break
         self._obey()
+        if self.errand:
+            yield from self._settle_late()
         yield
+
+    def _settle_late(self) -> Iterator[None]:
+        """An order that came when an errand was all but over has woken its chain, too: let it settle."""
+        position, _ = self.jobs[self.place]
+        live = self.array_runs[position].live
+        if self._goes_on(position):
+            live.ensemble.executor = self._threads
+            yield from self._sweep(position, live)
+            live.ensemble.executor = None
+            self._publish(position, last=True)
 
     def _sweep(self, position: Position, live: LiveChain) -> Iterator[None]:
         """Advance a chain to its target, and do meanwhile what the user asks for."""

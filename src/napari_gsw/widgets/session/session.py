@@ -6,6 +6,7 @@ It wires its parts together, and knows when what may be done: the states and wha
     orders       what is to be done to the chains, and the run that does it
     canvas       what is on the screen
     corrections  what a person paints, locks and undoes
+    asking       what a person is asked about
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.asking import Asking
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.corrections import Corrections
 from napari_gsw.widgets.session.orders import Orders
@@ -78,6 +80,7 @@ class Session(QObject):  # type: ignore[misc]
         self.orders = Orders(self)
         self.canvas = Canvas(viewer, self.orders, self)
         self.corrections = Corrections(self.orders, self.canvas, self)
+        self.asking = Asking(viewer, self.orders, self.canvas, self.corrections, self)
         # What the user has asked for while a run was still ending.
         self._next: Callable[[], None] | None = None
         # Whether it was the end of a run that has chosen what is shown, so that the next one shows its progress again.
@@ -92,6 +95,7 @@ class Session(QObject):  # type: ignore[misc]
         self.orders.ended.connect(self._ended)
         self.canvas.changed.connect(self.framed)
         self.corrections.changed.connect(self.framed)
+        self.framed.connect(self.asking.look)
         self.corrections.detached.connect(self._detached)
         self.link = link
         link.connect(viewer.layers.events.removed, self._layer_removed)
@@ -313,6 +317,7 @@ class Session(QObject):  # type: ignore[misc]
             self._rest()
 
     def _forget(self) -> None:
+        self.asking.stop()
         self.canvas.forget()
         self.corrections.forget()
 
