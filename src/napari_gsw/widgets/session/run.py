@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
-from napari_gsw.core.pipeline.live_chain import LiveChain, Show
+from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.layers.source import Position

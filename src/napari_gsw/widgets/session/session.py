@@ -23,7 +23,7 @@ from napari.utils.notifications import show_info
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.live_chain import Show
+from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.layers.result_layers import ResultLayers
