@@ -13,13 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Ints, Longs, Mask
+from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.steering import is_closed
 from napari_gsw.core.pipeline.change import Change, Log
+from napari_gsw.core.pipeline.edit_clamps import (
+    PixelChange,
+    changed_pixels,
+    edit_clamps,
+    pixel_change,
+    released_pixels,
+)
 from napari_gsw.core.pipeline.numbering import matched_numbers, named_numbers, pulled_numbers
 from napari_gsw.core.pipeline.watched_chain import WatchedChain
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
+from napari_gsw.core.posterior.held_pixels import HeldPixels, held_sites
+from napari_gsw.core.posterior.object_edits import Edit
 from napari_gsw.core.sampler.chain import Chain
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.records import COUNTED
@@ -54,6 +63,9 @@ TUNABLE = frozenset((*MOVES, *STEERS, "consensus", "polish", "view", "neck", "mi
 class LiveChain(WatchedChain):
     """Chains of one problem, what a person sees of them and does to them."""
 
+    # What was on the screen before the last edit of objects.
+    _names: LabelImage | None = None
+
     # ---- settings
 
     def check_tuning(self, settings: Settings) -> None:
@@ -84,7 +96,7 @@ class LiveChain(WatchedChain):
         """Let what is locked speak as the settings say now, for closed or for open labels."""
         self.steering.settings = self.settings
         nothing = np.zeros(0, np.int64)
-        self._apply(nothing, nothing, np.zeros(0, bool), "steering")
+        self._apply(nothing, nothing, np.zeros(0, bool), "steering", self.edits)
 
     def _decide(self, seeds: Ints) -> None:
         """Whether the painted labels are all that there are, from now on."""
@@ -134,6 +146,23 @@ class LiveChain(WatchedChain):
             here = self.numbers[where]
             self._do(Change(where, here, here, np.ones(where.size, bool), np.zeros(where.size, bool)))
 
+    def edit(self, edit: Edit) -> None:
+        """Fix objects or regions as a person wants them; their sites are clamped to clusters accordingly."""
+        if self.problem.closed:
+            raise InputError("objects cannot be edited while all labels are painted ones: paint, or allow other labels")
+        pixels = pixel_change(self.edits, edit)
+        self._names = edit.shown
+        held = changed_pixels(self.edits, pixels, edit.shown, self.problem)
+        clamps = edit_clamps(edit, self.edits, held, self.problem, self.numbers, self.pixels)
+        where, after, locked = clamps
+        self._do(Change(where, self.numbers[where], after, self.locks[where], locked, pixels=pixels), edit.what)
+
+    def adopt(self, edits: HeldPixels) -> None:
+        """Take over what was fixed in another chain of the same image, whose locks this one has already."""
+        sites = held_sites(edits.fixed, self.problem.site_image, self.problem.n)
+        self.edits, self._names = replace(edits, sites=sites), edits.names
+        self._steer()
+
     def go_back(self, numbers: Longs) -> None:
         """Continue from a state that was on the screen before; locked sites stay."""
         where = np.flatnonzero((numbers != self.numbers) & ~self.locks)
@@ -152,7 +181,7 @@ class LiveChain(WatchedChain):
             locks[sites] = held
             sites = np.union1d(sites, np.flatnonzero(self.numbers != change.at_rest))
             before, held = change.at_rest[sites], locks[sites]
-        self._apply(sites, before, held, "undo")
+        self._apply(sites, before, held, "undo", self._edits_after(change.pixels and change.pixels.reverse))
         self._log.undone.append(self._log.done.pop())
         return True
 
@@ -161,18 +190,30 @@ class LiveChain(WatchedChain):
         if not self._log.undone:
             return False
         change = self._log.undone[-1]
-        self._apply(change.sites, change.after, change.held_after, "redo")
+        self._apply(change.sites, change.after, change.held_after, "redo", self._edits_after(change.pixels))
         self._log.done.append(self._log.undone.pop())
         return True
 
     def _do(self, change: Change, why: str = "paint") -> None:
         if self.target <= self.sweep:
             change = replace(change, at_rest=self.numbers)
-        self._apply(change.sites, change.after, change.held_after, why)
+        if change.pixels is None and self.edits is not None and why != "go back":
+            # A cluster that is painted or unlocked by hand is a later word than the object that was fixed there.
+            meant = change.sites[(change.before != change.after) | (change.held_before & ~change.held_after)]
+            change = replace(change, pixels=released_pixels(self.edits, self.problem.site_image, meant))
+        self._apply(change.sites, change.after, change.held_after, why, self._edits_after(change.pixels))
         self._log.done.append(change)
         self._log.undone.clear()
 
-    def _apply(self, sites: NDArray[np.int64], after: Longs, held: Mask, why: str) -> None:
+    def _edits_after(self, change: PixelChange | None) -> HeldPixels | None:
+        """What is fixed after a change of pixels; None if nothing is."""
+        if change is None:
+            return self.edits
+        assert self._names is not None
+        held = changed_pixels(self.edits, change, self._names, self.problem)
+        return held if held.fixed.any() else None
+
+    def _apply(self, sites: NDArray[np.int64], after: Longs, held: Mask, why: str, edits: HeldPixels | None) -> None:
         """Give sites their numbers in every chain; all of it or, if the prior forbids it, nothing."""
         locks = self.locks.copy()
         locks[sites] = held
@@ -188,8 +229,10 @@ class LiveChain(WatchedChain):
             numbers[sites[after > 0]] = after[after > 0]
             seeds = np.where(locks, numbers, -1).astype(np.int32)
             if c == 0:  # locks have the same numbers in all chains
-                self._decide(seeds)
-                problem = self.steering.steered(seeds)
+                # Objects that are fixed say nothing about what they do not touch.
+                taught = seeds if edits is None else np.where(edits.sites != 0, -1, seeds).astype(np.int32)
+                self._decide(taught)
+                problem = self.steering.steered(taught)
             numbers = named_numbers(problem, numbers, seeds)
             if why in ("paint", "redo", "steering"):
                 numbers = pulled_numbers(problem, numbers, seeds)
@@ -200,7 +243,7 @@ class LiveChain(WatchedChain):
         self.problem = problem
         self.ensemble.chains = [chain for chain, _ in corrected]
         self.ensemble.refresh()
-        self.locks = locks
+        self.locks, self.edits = locks, edits
         self.painted[sites] = after > 0
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, corrected[0][1], self._weight())
         self.marks.append(self.sweep)

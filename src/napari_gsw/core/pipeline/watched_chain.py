@@ -22,6 +22,7 @@ from napari_gsw.core.pipeline.numbering import matched_numbers
 from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
+from napari_gsw.core.posterior.held_pixels import HeldPixels
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
@@ -48,6 +49,7 @@ class WatchedChain:
     numbers : (n,) positive number of each site on the screen, for the current state.
     locks : (n,) sites that the chain may not move away from their number.
     painted : (n,) sites that a person has given a number to.
+    edits : objects or regions that a person has fixed, pixel by pixel; None if there are none.
     marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
     history : states that were on the screen, thinned to a bound.
     target : sweep at which the present run ends.
@@ -77,6 +79,7 @@ class WatchedChain:
         n = problem.n
         self.locks: Mask = np.zeros(n, bool) if clamps is None else clamps >= 0
         self.painted = self.locks.copy()
+        self.edits: HeldPixels | None = None
         self.pixels = site_pixels(problem)
         labels = self.ensemble.snapshots[0].labels.astype(np.int64)
         own = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
@@ -118,7 +121,7 @@ class WatchedChain:
         snapshots = self.ensemble.snapshots
         if self._summary is None or self._summary[0] is not snapshots:
             shares = [one.together for one in snapshots]
-            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares)
+            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares, self.edits)
             self._summary = snapshots, summary
         return self._summary[1]
 
