@@ -146,10 +146,14 @@ class LiveChain(WatchedChain):
             here = self.numbers[where]
             self._do(Change(where, here, here, np.ones(where.size, bool), np.zeros(where.size, bool)))
 
-    def edit(self, edit: Edit) -> None:
-        """Fix objects or regions as a person wants them; their sites are clamped to clusters accordingly."""
+    def check_edit(self) -> None:
+        """Raise an InputError that says why objects cannot be edited, if they cannot."""
         if self.problem.closed:
             raise InputError("objects cannot be edited while all labels are painted ones: paint, or allow other labels")
+
+    def edit(self, edit: Edit) -> None:
+        """Fix objects or regions as a person wants them; their sites are clamped to clusters accordingly."""
+        self.check_edit()
         pixels = pixel_change(self.edits, edit)
         self._names = edit.shown
         held = changed_pixels(self.edits, pixels, edit.shown, self.problem)

@@ -120,11 +120,10 @@ class ResultLayers:
         self._write(self.sites, position, image)
 
     def show_regions(self, position: Position, regions: LayerPicture) -> None:
-        """Outline regions or objects; they are for looking, a person paints on the clusters."""
+        """Outline regions or objects, which a person may edit."""
         if self.regions is None:
             self.regions = self._add_labels(self._data(position, regions), "regions", opacity=1.0)
             self.regions.contour = 2
-            self.regions.editable = False
             return
         self._write(self.regions, position, regions)
 

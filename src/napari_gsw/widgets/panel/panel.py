@@ -23,6 +23,7 @@ from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.agreement import SEVERAL, Agreement
 from napari_gsw.widgets.panel.display import STATES, Display
+from napari_gsw.widgets.panel.edit_row import EditRow
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
@@ -92,6 +93,8 @@ class SegmentationPanel(Docked):
         self.paint_row = PaintRow(self.session.corrections.lock_strokes, self.form.controls["only_painted"])
         self.paint_row.keep_changed.connect(self._keep_strokes)
         column.addWidget(self.paint_row)
+        self.edit_row = EditRow(self.session)
+        column.addWidget(self.edit_row)
         self.reason = text_line("reason")
         self.reason.setStyleSheet("QLabel { color: #e0a030; }")
         column.addWidget(self.reason)
