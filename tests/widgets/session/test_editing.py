@@ -207,3 +207,28 @@ def test_the_row_is_there_as_long_as_its_layer(done, qtbot):
     assert at(done, 1) == 0
     done.viewer.layers.remove(layer)
     wait_for(qtbot, lambda: not row.isVisible())
+
+
+def test_regions_are_edited_too(panel, qtbot):
+    from napari_gsw.sample_data import mosaic
+
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="n")
+    panel.form.controls["sweeps"].set_value(40)
+    panel.form.controls["min_region"].set_value(50)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    wait_for(qtbot, lambda: settled(panel))
+    layer = layer_of(panel)
+    panel.viewer.layers.selection.active = layer
+    assert panel.edit_row.heading.text() == "Regions"
+    key(qtbot, panel, "draw")
+    layer.brush_size = 20
+    number = layer.selected_label
+    drag(qtbot, panel.viewer, layer, [(60, c) for c in range(60, 100, 4)])
+    corrected(qtbot, panel, 1)
+    assert layer.data[60, 80] == number
+    point(qtbot, panel, (60, 80))
+    key(qtbot, panel, "delete")
+    corrected(qtbot, panel, 2)
+    assert not (layer.data == number).any()
+    assert (layer.data > 0).all()

@@ -74,8 +74,20 @@ def edited_labels(base: LabelImage, held: HeldPixels, smallest: int, objects: bo
     result: Ints = np.where(fixed != 0, np.maximum(fixed, 0), table[parts]).astype(np.int32)
     lost = (base > 0) & (result == 0)
     if not objects and lost.any():
-        result = np.asarray(watershed(np.zeros(base.shape, np.uint8), result, mask=base > 0), np.int32)
+        box = box_around(lost)
+        result[box] = watershed(np.zeros(lost[box].shape, np.uint8), result[box], mask=base[box] > 0)
     return result
+
+
+def box_around(mask: Mask) -> tuple[slice, ...]:
+    """The smallest box with all pixels of a mask (\\*shape,) that is not empty, and their neighbours.
+
+    >>> box_around(np.array([[0, 0, 0, 0], [0, 0, 0, 1]], bool))
+    (slice(0, 2, None), slice(2, 4, None))
+    """
+    axes = range(mask.ndim)
+    ends = [np.flatnonzero(mask.any(axis=tuple(a for a in axes if a != axis)))[[0, -1]].tolist() for axis in axes]
+    return tuple(slice(max(a - 1, 0), min(b + 2, n)) for (a, b), n in zip(ends, mask.shape, strict=True))
 
 
 def _pieces(base: LabelImage, fixed: Ints, smallest: int) -> Ints:
@@ -86,14 +98,19 @@ def _pieces(base: LabelImage, fixed: Ints, smallest: int) -> Ints:
     broken[0] = False
     torn = broken[free]
     if torn.any():
-        pieces = label(np.where(torn, free, 0), background=0, connectivity=1)
+        box = box_around(torn)
+        torn = torn[box]
+        pieces = label(np.where(torn, free[box], 0), background=0, connectivity=1)
         depth = ndimage.distance_transform_edt(pieces > 0)
         index = np.arange(int(pieces.max()) + 1)
         stands = np.bincount(pieces.ravel()) >= smallest
         stands &= np.asarray(ndimage.maximum(depth, pieces, index)) > RIM
         stands[0] = False
-        free = np.where(torn, np.where(stands[pieces], pieces + len(broken), 0), free).astype(np.int32)
-    return np.unique(np.append(free.ravel(), 0), return_inverse=True)[1][:-1].reshape(base.shape).astype(np.int32)
+        free[box] = np.where(torn, np.where(stands[pieces], pieces + len(broken), 0), free[box])
+    there = np.bincount(free.ravel()) > 0
+    there[0] = False
+    rank: Ints = np.where(there, np.cumsum(there), 0).astype(np.int32)
+    return rank[free]
 
 
 def named_parts(parts: LabelImage, names: LabelImage, taken: NDArray[np.integer]) -> Longs:
@@ -108,10 +125,11 @@ def named_parts(parts: LabelImage, names: LabelImage, taken: NDArray[np.integer]
     """
     number = np.zeros(int(parts.max()) + 1, np.int64)
     both = (parts > 0) & (names > 0)
-    pairs, count = np.unique(np.stack((parts[both], names[both])).astype(np.int64), axis=1, return_counts=True)
+    most = int(names.max(initial=0)) + 1
+    pairs, count = np.unique(parts[both].astype(np.int64) * most + names[both], return_counts=True)
     used = set(taken.tolist())
     for k in np.argsort(-count, kind="stable").tolist():
-        part, name = pairs[:, k].tolist()
+        part, name = divmod(int(pairs[k]), most)
         if number[part] == 0 and name not in used:
             number[part] = name
             used.add(name)
@@ -124,7 +142,9 @@ def named_parts(parts: LabelImage, names: LabelImage, taken: NDArray[np.integer]
 def site_votes(labels: LabelImage, sites: Sites, mask: Mask) -> tuple[Longs, Longs]:
     """Sites (from 0) that have pixels under a mask (\\*shape,), and the commonest label of these pixels in each."""
     inside = mask & (sites > 0)
-    pairs, count = np.unique(np.stack((sites[inside], labels[inside])).astype(np.int64), axis=1, return_counts=True)
-    order = np.lexsort((count, pairs[0]))
-    last = np.flatnonzero(np.diff(pairs[0][order], append=-1))
-    return pairs[0][order][last] - 1, pairs[1][order][last]
+    least, most = int(labels.min()), int(labels.max()) - int(labels.min()) + 1
+    keys, count = np.unique(sites[inside].astype(np.int64) * most + (labels[inside] - least), return_counts=True)
+    site, value = keys // most, keys % most + least
+    order = np.lexsort((count, site))
+    last = np.flatnonzero(np.diff(site[order], append=-1))
+    return site[order][last] - 1, value[order][last]

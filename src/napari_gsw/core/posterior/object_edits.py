@@ -15,6 +15,7 @@ from skimage.segmentation import watershed
 
 from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask, Points
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.posterior.held_pixels import box_around
 from napari_gsw.core.posterior.object_clamps import free_numbers
 from napari_gsw.core.sites.strokes import path_pixels
 
@@ -80,20 +81,21 @@ def cut(shown: LabelImage, line: Mask, objects: bool) -> Edit:
     touched = np.unique(shown[line & (shown > 0)])
     count = 0
     for number in touched.tolist():
-        inside = shown == number
-        pieces = label(inside & ~line, connectivity=1)
+        box = box_around(shown == number)
+        inside = shown[box] == number
+        pieces = label(inside & ~line[box], connectivity=1)
         size = np.bincount(pieces.ravel())
         stands = size >= max(LEAST_PIXELS, LEAST_SHARE * inside.sum())
         stands[0] = False
         if stands.sum() < 2:
             continue
         seeds = np.where(stands[pieces], pieces, 0)
-        pieces = watershed(np.zeros(shown.shape, np.uint8), seeds, mask=inside)
+        pieces = watershed(np.zeros(inside.shape, np.uint8), seeds, mask=inside)
         order = np.flatnonzero(stands)[np.argsort(-size[stands], kind="stable")]
         names = np.zeros(len(size), np.int32)
         names[order] = [number, *new_numbers(shown, len(order) - 1 + count)[count:]]
         count += len(order) - 1
-        after[inside] = names[pieces][inside]
+        after[box][inside] = names[pieces][inside]
     if not count:
         word = _word(objects)
         if not touched.size:
@@ -108,9 +110,10 @@ def deleted(shown: LabelImage, number: int, objects: bool) -> Edit:
     inside = _mask(shown, number, objects)
     if objects:
         return _edit("delete", shown, np.where(inside, -1, 0).astype(np.int32), objects)
-    seeds = np.where(inside, 0, shown).astype(np.int32)
-    heirs = watershed(np.zeros(shown.shape, np.uint8), seeds, mask=shown > 0)
-    heirs = np.where(inside, heirs, 0).astype(np.int32)
+    box, heirs = box_around(inside), np.zeros(shown.shape, np.int32)
+    seeds = np.where(inside, 0, shown)[box].astype(np.int32)
+    nearest = watershed(np.zeros(seeds.shape, np.uint8), seeds, mask=shown[box] > 0)
+    heirs[box] = np.where(inside[box], nearest, 0)
     if not heirs.any():
         raise InputError(f"region {number} has no neighbour that it could go to")
     return _edit("delete", shown, heirs, objects, *np.unique(heirs[heirs > 0]).tolist())
