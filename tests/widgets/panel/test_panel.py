@@ -682,7 +682,7 @@ def test_consensus_range_and_detail(panel, qtbot):
     assert panel.agreement.line.text()
     assert panel.session.orders.view.show == "consensus"
     regions = panel.viewer.layers["m [regions]"]
-    assert not regions.editable
+    assert regions.editable
     live = panel.session.array_run.live
     for button in panel.display.shows.buttons():
         click(qtbot, button)

@@ -27,7 +27,7 @@ def tiled(side):
 
 @pytest.mark.parametrize(("side", "sites"), [(480, 1_500), (1_000, 50_000)])
 def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
-    """Of a chain at rest, which wakes for it; until the sites of the stroke, and until others that follow it, change."""
+    """Of a chain at rest, which wakes for it: until the sites of the stroke change, and until others follow."""
     panel.viewer.add_image(tiled(side), name="m")
     panel.form.controls["site_count"].set_value(sites)
     panel.form.controls["sweeps"].set_value(20)
@@ -45,8 +45,8 @@ def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
         painted[row : row + 4, column : column + 40] = True
         layer.data_setitem(np.nonzero(painted), number)
         began = time.perf_counter()
-        wait_for(qtbot, lambda number=number: (live.numbers[live.locks] == number).any(), 60)
-        wait_for(qtbot, lambda before=before: panel.session.frame.obeyed == panel.session.array_run.submitted, 60)
+        wait_for(qtbot, lambda live=live, number=number: (live.numbers[live.locks] == number).any(), 60)
+        wait_for(qtbot, lambda: panel.session.frame.obeyed == panel.session.array_run.submitted, 60)
         sites_of = np.isin(panel.session.array_run.sites, np.flatnonzero(live.locks) + 1)
         first.append(time.perf_counter() - began)
         changed = lambda before=before, sites_of=sites_of: ((layer.data != before) & ~sites_of).any()  # noqa: E731

@@ -4,9 +4,10 @@
 
 q is the probability that a walk over the region graph from site i meets the strokes of s first
 (:mod:`napari_gsw.core.graph.stroke_walk`), which goes along edges by exp(beta_ij - d_ij^2 / (2 STEP_WIDTH^2)) with d
-the difference of the looks of two sites, or by exp(2 beta_ij) where couplings were learnt; c how much the site looks like what was painted: a kernel density of the
-painted sites' colours and textures, 1 where all of them have the site's own. A cluster that nobody has named says 0,
-so that a site leans to s where q c is above DOUBT, and away from it where it is below.
+the difference of the looks of two sites, or by exp(2 beta_ij) where couplings were learnt; c how much the site looks
+like what was painted: a kernel density of the painted sites' colours and textures, 1 where all of them have the site's
+own. A cluster that nobody has named says 0, so that a site leans to s where q c is above DOUBT, and away from it where
+it is below.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Longs, Mask
+from napari_gsw.core.pipeline.edit_clamps import PixelChange
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +21,7 @@ class Change:
     before, after : (s,) their numbers; 0 in `after` leaves a site to the chain.
     held_before, held_after : (s,) whether they were locked.
     at_rest : (n,) the numbers of all sites before, if the chain was at rest and has only settled since; or None.
+    pixels : what it did to the pixels of objects that are fixed, if anything.
     """
 
     sites: NDArray[np.int64]
@@ -28,6 +30,7 @@ class Change:
     held_before: Mask
     held_after: Mask
     at_rest: Longs | None = None
+    pixels: PixelChange | None = None
 
 
 @dataclass

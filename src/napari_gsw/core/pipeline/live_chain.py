@@ -1,45 +1,40 @@
-"""A segmentation that a person watches and steers: chains, the numbers on the screen, corrections, locks, a memory.
+"""A segmentation that a person steers: settings that change under way, strokes, locks, undo and redo.
 
-Everything a stroke of the brush means is decided here, without a screen, so that it can be tested as plain arrays.
-
-Clusters have no names of their own: a chain may call the same cluster 3 in one sweep and 7 in the next. A person sees
-numbers (and colours) that stay with their regions (:mod:`napari_gsw.core.pipeline.numbering`), and paints with those.
+Everything a stroke of the brush means is decided here, without a screen, so that it can be tested as plain arrays. A
+person paints with the numbers of :mod:`napari_gsw.core.pipeline.numbering`, which stay with their clusters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
+from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.model.steering import Steering, is_closed
+from napari_gsw.core.model.steering import is_closed
 from napari_gsw.core.pipeline.change import Change, Log
-from napari_gsw.core.pipeline.history import History
+from napari_gsw.core.pipeline.edit_clamps import (
+    PixelChange,
+    changed_pixels,
+    edit_clamps,
+    pixel_change,
+    released_pixels,
+)
 from napari_gsw.core.pipeline.numbering import matched_numbers, named_numbers, pulled_numbers
-from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
-from napari_gsw.core.posterior.consensus import Loss
+from napari_gsw.core.pipeline.watched_chain import WatchedChain
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
-from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.posterior.held_pixels import HeldPixels, held_sites
+from napari_gsw.core.posterior.object_edits import Edit
 from napari_gsw.core.sampler.chain import Chain
-from napari_gsw.core.sampler.ensemble import Ensemble, pooled
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import COUNTED, TRACE
-from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.sampler.records import COUNTED
 from napari_gsw.core.sampler.start import recount, redirected, relaxed
 from napari_gsw.core.settings import Settings
 
-# and the coarsest, finest and farthest partition of its 95 % ball.
-Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
-
-# A locked site outweighs every free one when numbers are matched, so that a lock keeps its number for ever.
-LOCK_WEIGHT = 1e9
 # The screen shows 16 bits: more is slow in napari.
 MOST_NUMBER = int(np.iinfo(np.uint16).max)
 # The run after a correction is as long as this at least, for its burn-in to be a share of.
@@ -65,153 +60,13 @@ MOVES = (
 TUNABLE = frozenset((*MOVES, *STEERS, "consensus", "polish", "view", "neck", "min_region", "merge"))
 
 
-class LiveChain:
-    """Chains of one problem, and what a person sees of them and does to them.
+class LiveChain(WatchedChain):
+    """Chains of one problem, what a person sees of them and does to them."""
 
-    Attributes
-    ----------
-    problem, settings, seed : what is sampled, under the field of what is locked, and how.
-    steering : what strokes say about sites that they do not touch.
-    ensemble : the chains; the first one is shown.
-    numbers : (n,) positive number of each site on the screen, for the current state.
-    locks : (n,) sites that the chain may not move away from their number.
-    painted : (n,) sites that a person has given a number to.
-    marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
-    history : states that were on the screen, thinned to a bound.
-    target : sweep at which the present run ends.
-    """
+    # What was on the screen before the last edit of objects.
+    _names: LabelImage | None = None
 
-    def __init__(
-        self,
-        problem: Problem,
-        settings: Settings,
-        seed: int,
-        seeds: NDArray[np.integer] | None = None,
-        init: NDArray[np.integer] | None = None,
-        closed: bool | None = None,
-    ) -> None:
-        """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images.
-
-        `closed` says whether the painted labels are all that there are, where the settings leave it open; None goes by
-        what is painted before the first sweep.
-        """
-        self.settings, self.seed = settings, seed
-        clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
-        self._closed = closed
-        by_seeds = settings.only_painted != "auto" or closed is None
-        self.steering = Steering(problem, settings, is_closed(settings, clamps) if by_seeds else bool(closed))
-        self.problem = problem if clamps is None else self.steering.steered(clamps)
-        self.ensemble: Ensemble = chains(self.problem, settings, seed, clamps, init)
-        n = problem.n
-        self.locks: Mask = np.zeros(n, bool) if clamps is None else clamps >= 0
-        self.painted = self.locks.copy()
-        self.pixels = site_pixels(problem)
-        labels = self.ensemble.snapshots[0].labels.astype(np.int64)
-        own = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
-        if clamps is not None:
-            own = np.where(clamps >= 0, clamps, own)
-        # A start of the user's own keeps its numbers; 0 is nobody's.
-        self.numbers: Longs = matched_numbers(labels, own, self._weight()) if own.any() else labels + 1
-        self.marks: list[int] = []
-        self.changes: list[dict[str, Any]] = []
-        self._steps: list[dict[str, Any]] = []
-        # Since when the posterior is the one that is sampled now, and how many sweeps its burn-in is a share of.
-        self._begin, self._length = 0, settings.sweeps
-        self.history = History()
-        self.target = 0
-        self._log = Log()
-        self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
-        self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
-        self.history.keep(0, self.numbers)
-
-    # ---- what there is to see
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The first chain's snapshot, with the best state and the sums of all."""
-        return pooled(self.ensemble.snapshots)
-
-    @property
-    def sweep(self) -> int:
-        return self.ensemble.snapshots[0].sweep
-
-    @property
-    def traces(self) -> list[NDArray[np.float64]]:
-        """(sweeps, 3) log posterior, number of clusters and entropy of their sizes, for each chain."""
-        return [rows[: self.sweep] for rows in self._rows]
-
-    @property
-    def summary(self) -> Summary:
-        """What the chains have to say together, made once for each state of theirs."""
-        snapshots = self.ensemble.snapshots
-        if self._summary is None or self._summary[0] is not snapshots:
-            shares = [one.together for one in snapshots]
-            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares)
-            self._summary = snapshots, summary
-        return self._summary[1]
-
-    def partition(self, show: Show) -> NDArray[np.int32]:
-        """(n,) labels of what is to be shown; the best state where a consensus is not known yet."""
-        summary = self.summary
-        if show == "current":
-            return summary.snapshot.labels
-        if show == "best" or not len(summary.draws):
-            return summary.snapshot.best.labels
-        return summary.consensus(self.loss).labels if show == "consensus" else summary.extremes[show]
-
-    @property
-    def loss(self) -> Loss:
-        """The loss of the consensus: the one that the settings name, or else the variation of information."""
-        return "binder" if self.settings.consensus == "binder" else "vi"
-
-    def shown(self, show: Show) -> Longs:
-        """(n,) numbers on the screen of what is to be shown."""
-        if show == "current":
-            return self.numbers
-        return self.named(self.partition(show))
-
-    def named(self, labels: NDArray[np.integer]) -> Longs:
-        """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
-        return matched_numbers(labels, self.numbers, self._weight())
-
-    # ---- what the chain does
-
-    def advance(self, most: int | None = None) -> None:
-        """Go on for a moment: by `most` sweeps at most, or to the target."""
-        most = max(self.target - self.sweep, 1) if most is None else most
-        self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
-        for c, snapshot in enumerate(self.ensemble.snapshots):
-            if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
-                longer = np.full((2 * snapshot.sweep, TRACE), np.nan)
-                longer[: len(self._rows[c])] = self._rows[c]
-                self._rows[c] = longer
-            self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
-        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
-        self.history.keep(self.sweep, self.numbers)
-        if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
-            self.target = self.sweep
-
-    def run_for(self, sweeps: int) -> None:
-        """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
-        self._steps += self._stop()
-        self.target = self.sweep + sweeps
-        if sweeps:
-            self._log.go_on()
-            self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
-        if sweeps and sweeps >= self.settings.sweeps:
-            self._count_enough()
-
-    def settle(self) -> None:
-        """After a correction of a chain at rest: go on until enough sweeps are counted to know what it means."""
-        log, self._log = self._log, Log()  # what can be taken back stays so
-        self.run_for(self._length)
-        self._log = log
-
-    def _count_enough(self) -> None:
-        """Move the target of a run that is on, if too few sweeps would be counted after a correction."""
-        end = self.ensemble.chains[0].options.burn_in
-        if self.target > self.sweep and self.changes:
-            self.target = max(self.target, end + max(FEWEST_SWEEPS, self._begin + self._length - end))
+    # ---- settings
 
     def check_tuning(self, settings: Settings) -> None:
         """Raise an InputError that names the settings which change what is sampled."""
@@ -241,7 +96,7 @@ class LiveChain:
         """Let what is locked speak as the settings say now, for closed or for open labels."""
         self.steering.settings = self.settings
         nothing = np.zeros(0, np.int64)
-        self._apply(nothing, nothing, np.zeros(0, bool), "steering")
+        self._apply(nothing, nothing, np.zeros(0, bool), "steering", self.edits)
 
     def _decide(self, seeds: Ints) -> None:
         """Whether the painted labels are all that there are, from now on."""
@@ -255,34 +110,6 @@ class LiveChain:
                 recount(chain, max(end, self.sweep))
         self.ensemble.refresh()
         self._count_enough()
-
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        """What made the chains come to where they are, ready for JSON; empty if settings and seed say it all.
-
-        Runs, settings that changed what the chain did, and corrections, each with the sweep after which it came.
-        """
-        alone = {"sweep": 0, "what": "run", "sweeps": self.settings.sweeps}
-        steps = [*self._steps, *self._stop()]
-        return [] if steps in ([], [alone]) else steps
-
-    def _stop(self) -> list[dict[str, Any]]:
-        """The step of a run that has not come to its target, if there is one."""
-        return [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < self.target else []
-
-    def rename(self, image: NDArray[np.integer]) -> None:
-        """Take over the numbers of another label image of the same shape where regions overlap.
-
-        For the next slice of a stack: what goes on through the stack keeps its colour.
-        """
-        numbers = np.maximum(self.problem.labels_under(image, "image"), 0).astype(np.int64)
-        numbers[self.locks] = self.numbers[self.locks]
-        if numbers.any():
-            self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, numbers, self._weight())
-
-    def forget_changes(self) -> None:
-        """Make what was done so far the beginning: it cannot be undone."""
-        self._log = Log()
 
     # ---- what a person does
 
@@ -319,6 +146,27 @@ class LiveChain:
             here = self.numbers[where]
             self._do(Change(where, here, here, np.ones(where.size, bool), np.zeros(where.size, bool)))
 
+    def check_edit(self) -> None:
+        """Raise an InputError that says why objects cannot be edited, if they cannot."""
+        if self.problem.closed:
+            raise InputError("objects cannot be edited while all labels are painted ones: paint, or allow other labels")
+
+    def edit(self, edit: Edit) -> None:
+        """Fix objects or regions as a person wants them; their sites are clamped to clusters accordingly."""
+        self.check_edit()
+        pixels = pixel_change(self.edits, edit)
+        self._names = edit.shown
+        held = changed_pixels(self.edits, pixels, edit.shown, self.problem)
+        clamps = edit_clamps(edit, self.edits, held, self.problem, self.numbers, self.pixels)
+        where, after, locked = clamps
+        self._do(Change(where, self.numbers[where], after, self.locks[where], locked, pixels=pixels), edit.what)
+
+    def adopt(self, edits: HeldPixels) -> None:
+        """Take over what was fixed in another chain of the same image, whose locks this one has already."""
+        sites = held_sites(edits.fixed, self.problem.site_image, self.problem.n)
+        self.edits, self._names = replace(edits, sites=sites), edits.names
+        self._steer()
+
     def go_back(self, numbers: Longs) -> None:
         """Continue from a state that was on the screen before; locked sites stay."""
         where = np.flatnonzero((numbers != self.numbers) & ~self.locks)
@@ -337,7 +185,7 @@ class LiveChain:
             locks[sites] = held
             sites = np.union1d(sites, np.flatnonzero(self.numbers != change.at_rest))
             before, held = change.at_rest[sites], locks[sites]
-        self._apply(sites, before, held, "undo")
+        self._apply(sites, before, held, "undo", self._edits_after(change.pixels and change.pixels.reverse))
         self._log.undone.append(self._log.done.pop())
         return True
 
@@ -346,18 +194,30 @@ class LiveChain:
         if not self._log.undone:
             return False
         change = self._log.undone[-1]
-        self._apply(change.sites, change.after, change.held_after, "redo")
+        self._apply(change.sites, change.after, change.held_after, "redo", self._edits_after(change.pixels))
         self._log.done.append(self._log.undone.pop())
         return True
 
     def _do(self, change: Change, why: str = "paint") -> None:
         if self.target <= self.sweep:
             change = replace(change, at_rest=self.numbers)
-        self._apply(change.sites, change.after, change.held_after, why)
+        if change.pixels is None and self.edits is not None and why != "go back":
+            # A cluster that is painted or unlocked by hand is a later word than the object that was fixed there.
+            meant = change.sites[(change.before != change.after) | (change.held_before & ~change.held_after)]
+            change = replace(change, pixels=released_pixels(self.edits, self.problem.site_image, meant))
+        self._apply(change.sites, change.after, change.held_after, why, self._edits_after(change.pixels))
         self._log.done.append(change)
         self._log.undone.clear()
 
-    def _apply(self, sites: NDArray[np.int64], after: Longs, held: Mask, why: str) -> None:
+    def _edits_after(self, change: PixelChange | None) -> HeldPixels | None:
+        """What is fixed after a change of pixels; None if nothing is."""
+        if change is None:
+            return self.edits
+        assert self._names is not None
+        held = changed_pixels(self.edits, change, self._names, self.problem)
+        return held if held.fixed.any() else None
+
+    def _apply(self, sites: NDArray[np.int64], after: Longs, held: Mask, why: str, edits: HeldPixels | None) -> None:
         """Give sites their numbers in every chain; all of it or, if the prior forbids it, nothing."""
         locks = self.locks.copy()
         locks[sites] = held
@@ -374,8 +234,10 @@ class LiveChain:
             numbers[sites[after > 0]] = after[after > 0]
             seeds = np.where(locks, numbers, -1).astype(np.int32)
             if c == 0:  # locks have the same numbers in all chains
-                self._decide(seeds)
-                problem = self.steering.steered(seeds)
+                # Objects that are fixed say nothing about what they do not touch.
+                taught = seeds if edits is None else np.where(edits.sites != 0, -1, seeds).astype(np.int32)
+                self._decide(taught)
+                problem = self.steering.steered(taught)
             numbers = named_numbers(problem, numbers, seeds)
             if why in ("paint", "redo", "steering"):
                 numbers = pulled_numbers(problem, numbers, seeds, before)
@@ -386,7 +248,7 @@ class LiveChain:
         self.problem = problem
         self.ensemble.chains = [chain for chain, _ in corrected]
         self.ensemble.refresh()
-        self.locks = locks
+        self.locks, self.edits = locks, edits
         self.painted[sites] = after > 0
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, corrected[0][1], self._weight())
         self.marks.append(self.sweep)
@@ -396,5 +258,6 @@ class LiveChain:
         self._count_enough()
         self.history.keep(self.sweep, self.numbers)
 
-    def _weight(self) -> Floats:
-        return np.where(self.locks, LOCK_WEIGHT, self.pixels)
+    def forget_changes(self) -> None:
+        """Make what was done so far the beginning: it cannot be undone."""
+        self._log = Log()

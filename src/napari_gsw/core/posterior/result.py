@@ -157,11 +157,12 @@ def result(summary: Summary, provenance: Mapping[str, Any]) -> Result:
     """Paint what a summary says of the sites."""
     problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
     dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
+    by_pixel = summary.settings.view == "objects" or summary.edits is not None
     unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
     return Result(
         labels=shown.astype(dtype),
         clusters=summary.clusters,
-        regions=problem.majority_under(shown) if summary.settings.view == "objects" else summary.regions,
+        regions=problem.majority_under(shown) if by_pixel else summary.regions,
         traces=tuple(trace_of(rows, snapshot.sweep) for rows in summary.traces),
         uncertainty=unsure,  # type: ignore[arg-type]
         boundary=boundary_probability(problem, snapshot.together),

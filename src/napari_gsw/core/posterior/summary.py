@@ -21,6 +21,7 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
+from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.objects import largest_cluster, object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
@@ -41,6 +42,7 @@ class Summary:
     traces : (sweeps, 3) of each chain.
     shares : (chains, m) probability of each chain that the ends of an edge share a cluster.
     within : (n,) the sites of the image that is looked at, where it is one of several; None for all.
+    edits : objects or regions that a person has fixed; None if there are none, or if every cluster has a name.
     """
 
     within: Mask | None = None
@@ -52,7 +54,9 @@ class Summary:
         snapshot: Snapshot,
         traces: Sequence[Floats],
         shares: Sequence[Floats] = (),
+        edits: HeldPixels | None = None,
     ) -> None:
+        self.edits = None if problem.closed else edits
         self.problem, self.settings, self.snapshot, self.traces = problem, settings, snapshot, tuple(traces)
         self.shares = np.stack(shares) if len(shares) else snapshot.together[np.newaxis]
         self._consensus: dict[str, Consensus] = {}
@@ -72,6 +76,14 @@ class Summary:
         """(n,) clamped sites, -1 for free ones."""
         seeds: Ints = self.snapshot.state["seeds"]
         return seeds
+
+    @property
+    def named_seeds(self) -> Ints:
+        """(n,) clamped sites whose number is also that of their region or object; -1 for the others.
+
+        A site that is clamped because its object is fixed has the number of a cluster only.
+        """
+        return self.seeds if self.edits is None else np.where(self.edits.sites != 0, -1, self.seeds).astype(np.int32)
 
     @property
     def known(self) -> bool:
@@ -156,22 +168,33 @@ class Summary:
     @cached_property
     def regions(self) -> Longs:
         """(n,) number of each site's region, without those that are too small."""
-        return numbered(self._parts, self.seeds)
+        return numbered(self._parts, self.named_seeds)
 
     @cached_property
     def _objects(self) -> SiteImage | None:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects" or self.problem.closed:
             return None
-        looks = self.settings.min_region, self.settings.neck, self.seeds
+        looks = self.settings.min_region, self.settings.neck, self.named_seeds
         if self.problem.block_context is not None:
             return object_mosaic(self.problem, self.partition, *looks)
         common = None if self.within is None else largest_cluster(self.problem, self.partition)
         return object_labels(self.problem, self.partition, *looks, background=common)
 
     @cached_property
+    def _edited(self) -> Ints | None:
+        """Label image of the objects, or else of the regions, with what a person has fixed; None if that is nothing."""
+        if self.edits is None:
+            return None
+        objects = self.settings.view == "objects"
+        base = self._objects if objects else self.problem.paint(self.regions)
+        return edited_labels(np.asarray(base), self.edits, self.settings.min_region, objects)
+
+    @cached_property
     def labels(self) -> NDArray[np.integer]:
-        """Label image of the view that the settings ask for."""
+        """Label image of the view that the settings ask for; of regions or objects once a person has edited them."""
+        if self._edited is not None:
+            return self._edited
         if isinstance(self._objects, Mosaic):
             return cast(NDArray[np.integer], lazy_sites(self._objects).astype(np.uint32))
         if self._objects is not None:
@@ -193,6 +216,8 @@ class Summary:
     @property
     def largest(self) -> int:
         """The largest number in the label image."""
+        if self._edited is not None:
+            return int(self._edited.max())
         if isinstance(self._objects, Mosaic):
             return int(max(table.max() for table in self._objects.numbers))
         if self._objects is not None:
@@ -204,6 +229,8 @@ class Summary:
         """How many objects there are, if that is the view: clamps may have numbers that are larger than that."""
         if self._objects is None:
             return 0
+        if self._edited is not None:
+            return len(np.setdiff1d(self._edited, [0]))
         tables = self._objects.numbers if isinstance(self._objects, Mosaic) else [self._objects]
         return len(np.setdiff1d(np.concatenate([np.unique(table) for table in tables]), [0]))
 

@@ -43,7 +43,7 @@ def touched_sites(
     size = np.bincount(sites.ravel(), minlength=int(site.max()) + 1)[site]
     taken = 2 * times >= size
     if path is not None and len(path):
-        taken |= np.isin(site, _under(sites, path))
+        taken |= np.isin(site, sites[tuple(path_pixels(sites.shape, path).T)])
     dabs = label(paint[box], connectivity=paint.ndim)[paint[box]]
     named = np.unique(dabs[np.isin(here, site[taken])])
     for dab in np.setdiff1d(dabs, named):
@@ -52,16 +52,21 @@ def touched_sites(
     return site[taken] - 1, wanted[taken]
 
 
-def _under(sites: Sites, path: Points) -> NDArray[np.integer]:
-    """The sites along a path, whose points may lie several pixels apart."""
+def path_pixels(shape: tuple[int, ...], path: Points) -> NDArray[np.int64]:
+    """(q, ndim) the pixels along a path (p, ndim), in order, whose points may lie several pixels apart.
+
+    >>> path_pixels((3, 4), np.array([[0.0, 0.0], [2.0, 1.0], [2.0, 9.0]])).tolist()
+    [[0, 0], [1, 0], [2, 1], [2, 2], [2, 3]]
+    """
     points = np.asarray(path, dtype=float)
     steps = [points[:1]]
     for a, b in itertools.pairwise(points):
         count = max(1, int(np.ceil(np.abs(b - a).max())))
         steps.append(a + (b - a) * (np.arange(1, count + 1) / count)[:, np.newaxis])
     where = np.round(np.concatenate(steps)).astype(np.int64)
-    inside = ((where >= 0) & (where < sites.shape)).all(axis=1)
-    return np.unique(sites[tuple(where[inside].T)])
+    inside = ((where >= 0) & (where < shape)).all(axis=1)
+    pixels: NDArray[np.int64] = where[inside]
+    return pixels
 
 
 def repainted(before: Sites, after: LabelImage, path: Points | None = None) -> Sites:

@@ -39,3 +39,16 @@ def describe(table: Columns, number: int, unit: str = "") -> str:
     if table["locked"][row]:
         words.append(f"{table['locked'][row]} of {table['sites'][row]} sites locked")
     return ", ".join(words)
+
+
+def hovered(layer: Any, place: Any, table: Columns, depth: int) -> str:
+    """What there is to say about the region under a place of the world; nothing if there is none.
+
+    Parameters
+    ----------
+    table : columns of the regions' table. depth : axes of the image's space.
+    """
+    number = number_under(layer, place)
+    unit = f"{layer.units[-1]:~}" if str(layer.units[-1]) != "pixel" else ""
+    power = "²" if depth == 2 else "³"
+    return describe(table, number, f"{unit}{power}" if unit else "") if number else ""

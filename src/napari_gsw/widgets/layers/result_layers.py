@@ -123,11 +123,10 @@ class ResultLayers:
         self._write(self.sites, position, image)
 
     def show_regions(self, position: Position, regions: LayerPicture) -> None:
-        """Outline regions or objects; they are for looking, a person paints on the clusters."""
+        """Outline regions or objects, which a person may edit."""
         if self.regions is None:
             self.regions = self._add_labels(self._data(position, regions), "regions", opacity=1.0)
             self.regions.contour = 2
-            self.regions.editable = False
             return
         self._write(self.regions, position, regions)
 
@@ -201,8 +200,12 @@ class ResultLayers:
         return self._under_selection(self.viewer.add_labels, data, kind, **look)
 
     def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Layer:
-        """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on."""
-        selected = self.labels
+        """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on.
+
+        A person who edits the regions stays there.
+        """
+        active = self.viewer.layers.selection.active
+        selected = self.labels if self.regions is None or active is not self.regions else active
         look["name"] = f"{self.name} [{'GSW' if kind == 'segmentation' else kind}]"
         look["metadata"] = mark(kind, {IMAGE_NAME: self.name} if kind == "segmentation" else None)
         with warnings.catch_warnings():

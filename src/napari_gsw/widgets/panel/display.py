@@ -15,7 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gsw.core.pipeline.live_chain import Show
+from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.session.run import Frame

@@ -19,12 +19,13 @@ from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
-from napari_gsw.widgets.layers.hover import describe, number_under
+from napari_gsw.widgets.layers.hover import hovered
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.agreement import SEVERAL, Agreement
 from napari_gsw.widgets.panel.ask_row import AskRow
 from napari_gsw.widgets.panel.display import STATES, Display
+from napari_gsw.widgets.panel.edit_row import EditRow
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
@@ -92,10 +93,12 @@ class SegmentationPanel(Docked):
         column.addWidget(self.presets)
         column.addLayout(self._run_row())
         self.paint_row = PaintRow(self.session.corrections.lock_strokes, self.form.controls["only_painted"])
-        self.paint_row.keep_changed.connect(self._keep_strokes)
+        self.paint_row.keep_changed.connect(self.session.corrections.keep_strokes)
         column.addWidget(self.paint_row)
         self.ask_row = AskRow(self.session)
         column.addWidget(self.ask_row)
+        self.edit_row = EditRow(self.session)
+        column.addWidget(self.edit_row)
         self.reason = text_line("reason")
         self.reason.setStyleSheet("QLabel { color: #e0a030; }")
         column.addWidget(self.reason)
@@ -221,9 +224,6 @@ class SegmentationPanel(Docked):
 
     def lock_painted(self) -> None:
         self.session.corrections.lock_painted()
-
-    def _keep_strokes(self, keep: bool) -> None:
-        self.session.corrections.lock_strokes = keep
 
     def _choose_preset(self, name: str) -> None:
         self.presets.choose(name)
@@ -389,14 +389,9 @@ class SegmentationPanel(Docked):
         seg, frame = self.session.segmentation, self.session.frame
         if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
             return
-        layer = seg.layers.labels
-        number = number_under(layer, self.viewer.cursor.position)
-        if number:
-            unit = f"{layer.units[-1]:~}" if str(layer.units[-1]) != "pixel" else ""
-            power = "²" if seg.plan.source.depth == 2 else "³"
-            text = describe(frame.table, number, f"{unit}{power}" if unit else "")
-            if text:
-                self.region.setText(text)
+        text = hovered(seg.layers.labels, self.viewer.cursor.position, frame.table, seg.plan.source.depth)
+        if text:
+            self.region.setText(text)
 
     def choose_image(self, layer: Image) -> None:
         """Choose an image layer, as the user would."""

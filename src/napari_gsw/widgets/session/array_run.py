@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.arrays import Sites
 from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
 from napari_gsw.core.pipeline.provenance import provenance
+from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.region_table import Columns, region_table
 from napari_gsw.core.posterior.regions import regions_of
@@ -35,7 +36,7 @@ class ArrayRun:
     submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
     rate : sweeps a second in the last run.
     verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
-    n_regions : how many regions there were.
+    n_regions : how many regions there were. pictured : what was fixed in the last picture of regions.
     given : arrays of the user's own that went into it, by name, for the provenance.
     """
 
@@ -56,6 +57,7 @@ class ArrayRun:
         self.rate = 0.0
         self.verdict, self.settled = "", False
         self.n_regions = 0
+        self.pictured: HeldPixels | None = None
         sites = live.problem.sites
         assert sites is not None
         self.sites: Sites | Mosaic = sites if isinstance(sites, Mosaic) else np.ascontiguousarray(sites)
@@ -77,9 +79,14 @@ class ArrayRun:
         paint_into(self.sites.reshape(-1), values, image.reshape(-1))
         return image
 
-    def paint_locked(self, locks: NDArray[np.bool_], numbers: NDArray[np.integer]) -> LabelPicture:
-        """Label image of the locked sites alone."""
-        return self.paint(np.where(locks, numbers, 0))
+    def paint_locked(
+        self, locks: NDArray[np.bool_], numbers: NDArray[np.integer], edits: HeldPixels | None = None
+    ) -> LabelPicture:
+        """Label image of the locked sites alone; objects that are fixed are pixels, each with its own number."""
+        if edits is None:
+            return self.paint(np.where(locks, numbers, 0))
+        image = self.paint(np.where(locks & (edits.sites == 0), numbers, 0))
+        return np.where(edits.fixed > 0, _wrapped(edits.fixed), image)
 
     def boundary(self, together: NDArray[np.float64]) -> Any:
         """Image of the probability of a boundary; of a large image each site has that of its most probable one."""
@@ -101,18 +108,28 @@ class ArrayRun:
     def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> LabelPicture:
         """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
 
-        At the end of a run it is, without a detail, what ``gsw.segment`` returns.
+        At the end of a run it is, without a detail, what ``gsw.segment`` returns. What a person has fixed is in it.
         """
         summary, settings = self.live.summary, self.live.settings
-        if detail is not None and summary.known:
-            return self.paint(summary.detailed(detail))
+        detailed = detail is not None and summary.known
         large = isinstance(self.sites, Mosaic)  # objects pixel by pixel are then for the export alone
-        if final and settings.view != "clusters" and not large:
+        if final and not detailed and (settings.view != "clusters" or summary.edits is not None) and not large:
             return _wrapped(summary.labels)
+        labels = (
+            self.paint(summary.detailed(detail)) if detail is not None and detailed else self._free_regions(numbers)
+        )
+        if summary.edits is None:
+            return labels
+        objects = settings.view == "objects" and not detailed
+        return _wrapped(edited_labels(labels, summary.edits, settings.min_region, objects))
+
+    def _free_regions(self, numbers: NDArray[np.integer]) -> LabelPicture:
+        """Label image of the regions or objects of some clusters, whatever a person has fixed."""
+        summary, settings = self.live.summary, self.live.settings
         if self.live.problem.closed:
             return self.paint(numbers)
-        if settings.view == "objects" and not large:
-            seeds = summary.seeds
+        if settings.view == "objects" and not isinstance(self.sites, Mosaic):
+            seeds = summary.named_seeds
             return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck, seeds))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
@@ -122,10 +139,16 @@ class ArrayRun:
     def final(self) -> Any:
         """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers.
 
+        Once regions or objects were edited, it is what the layer of regions shows.
+
         Objects are cut out pixel by pixel, so that they have no counterpart on the screen and are numbered afresh.
         """
         live, summary = self.live, self.live.summary
-        if not live.changes or (live.settings.view == "objects" and not live.problem.closed):
+        if (
+            not live.changes
+            or summary.edits is not None
+            or (live.settings.view == "objects" and not live.problem.closed)
+        ):
             return self.result().labels
         return self.paint(live.named(summary.numbers))
 

@@ -26,7 +26,7 @@ class Canvas(QObject):  # type: ignore[misc]
     Signals
     -------
     changed : something else is looked at.
-    labels_added : the label layer has just been made.
+    labels_added, regions_added : the layer of labels, or of regions or objects, has just been made.
     layer_gone : name of a picture ("boundary", "entropy", "regions", "sites") whose layer the user has removed.
 
     Attributes
@@ -34,11 +34,12 @@ class Canvas(QObject):  # type: ignore[misc]
     frames : the newest frame at each position.
     drawn : the frame that is on the screen at each position.
     viewing, viewed : the sweep that the user looks back at, and its numbers; None if it is the present.
-    brush : what watches the label layer for paint, if anything does.
+    brush, region_brush : what watches the layers of labels and of regions for paint, if anything does.
     """
 
     changed = Signal()
     labels_added = Signal()
+    regions_added = Signal()
     layer_gone = Signal(str)
 
     def __init__(self, viewer: napari.Viewer, orders: Orders, parent: QObject | None = None) -> None:
@@ -49,6 +50,7 @@ class Canvas(QObject):  # type: ignore[misc]
         self.viewing: int | None = None
         self.viewed: NDArray[np.int64] | None = None
         self.brush: Brush | None = None
+        self.region_brush: Brush | None = None
         self._shown_tables: list[int] = []
 
     # ---- where we are
@@ -56,7 +58,7 @@ class Canvas(QObject):  # type: ignore[misc]
     @property
     def busy(self) -> bool:
         """Whether a stroke is under way, which nothing may overwrite."""
-        return self.brush is not None and self.brush.busy
+        return any(brush is not None and brush.busy for brush in (self.brush, self.region_brush))
 
     @property
     def position(self) -> Position | None:
@@ -131,9 +133,10 @@ class Canvas(QObject):  # type: ignore[misc]
         layers.note_settled(frame.settled, frame.verdict)
         new = before is None or frame.regions is not before.regions
         if new and "regions" in wanted and frame.regions is not None:
-            layers.show_regions(position, frame.regions)
-        if before is None or not np.array_equal(before.locks, frame.locks) or (frame.locks.any() and force):
-            layers.show_locks(position, frame.array_run.paint_locked(frame.locks, frame.numbers))
+            self.write_regions(position, frame.regions)
+        same = before is not None and before.edits is frame.edits and np.array_equal(before.locks, frame.locks)
+        if not same or (frame.locks.any() and force):
+            layers.show_locks(position, frame.array_run.paint_locked(frame.locks, frame.numbers, frame.edits))
         if frame.provenance is not None and layers.labels is not None:
             _sign(layers.labels, seg.plan, position, frame.provenance)
 
@@ -146,6 +149,16 @@ class Canvas(QObject):  # type: ignore[misc]
         seg.written[position] = labels
         if new:
             self.labels_added.emit()
+
+    def write_regions(self, position: Position, regions: Any) -> None:
+        """Write a label image of regions or objects where it belongs, and keep it, as :meth:`write` does."""
+        seg = self.orders.segmentation
+        assert seg is not None
+        new = seg.layers.regions is None
+        seg.layers.show_regions(position, regions)
+        seg.written_regions[position] = regions
+        if new:
+            self.regions_added.emit()
 
     def show_table(self) -> bool:
         """Show the table of regions if it is new; False if it is not."""

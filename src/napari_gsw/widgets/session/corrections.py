@@ -46,6 +46,10 @@ class Corrections(QObject):  # type: ignore[misc]
 
     # ---- what the user asks for
 
+    def keep_strokes(self, keep: bool) -> None:
+        """Whether every stroke is locked from now on."""
+        self.lock_strokes = keep
+
     def undo(self) -> None:
         """Undo the last correction, through the chain."""
         self._revise(self._undoable, self._redoable, LiveChain.undo)

@@ -85,12 +85,14 @@ class Segmentation:
     plan : that of the last run.
     array_runs : the chains, by position.
     written : what was last written to the label layer at a position; the difference to what is there is paint.
+    written_regions : likewise of the layer of regions or objects.
     """
 
     plan: Plan
     layers: ResultLayers
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
     written: dict[Position, Any] = field(default_factory=dict)
+    written_regions: dict[Position, Any] = field(default_factory=dict)
 
     def jobs(self, plan: Plan) -> list[ArrayJob]:
         """What there is to do for a plan: chains that go on, and those that have to be made (again)."""
@@ -158,6 +160,9 @@ def make_array_run(
     if source.shared:
         given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
+    edits = None if before is None else before.live.edits
+    # What was fixed counts for no label: it does not decide whether the painted ones are all that there are.
+    closed = before.live.steering.closed if before is not None and edits is not None else None
     locked = None if before is None else before.paint_locked(before.live.locks, before.live.numbers)
     if before is not None and plan.settings.chains > before.live.settings.chains:
         # More chains than before begin afresh and apart: from one state they would agree from the first sweep.
@@ -166,13 +171,15 @@ def make_array_run(
         given |= {} if seeds is None else {"seeds": seeds}
         before = locked = None
     init = None if before is None else before.paint(before.live.numbers)
-    closed = None if before is None else before.live.steering.closed
+    closed = closed if before is None else before.live.steering.closed
     live = LiveChain(problem, plan.settings, plan.seed, seeds if before is None else None, init, closed)
     if init is not None:
         given["init"] = init
         _carry_over(live, locked, True)
     if paint is not None:
         _carry_over(live, paint, plan.lock)
+    if edits is not None:
+        live.adopt(edits)
     live.forget_changes()
     live.steering.make_ready()
     names = _channel_names(source)

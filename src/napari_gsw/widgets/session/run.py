@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
-from napari_gsw.core.pipeline.live_chain import LiveChain, Show
+from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.watched_chain import Show
+from napari_gsw.core.posterior.held_pixels import HeldPixels
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.layers.source import Position
@@ -61,6 +63,7 @@ class Frame:
     regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
     table : columns of the regions' table, or None if it is not new.
     verdict : what there is to say about the agreement of the chains; `settled` whether several of them agree.
+    edits : objects or regions that a person has fixed, or None.
     known : whether the burn-in is over, and with it a consensus to be had.
     provenance : what made it, at the end of a run.
     rate : sweeps a second so far.
@@ -87,6 +90,7 @@ class Frame:
     kind: str = "region"
     verdict: str = ""
     settled: bool = False
+    edits: HeldPixels | None = None
     known: bool = False
     table: dict[str, NDArray[Any]] | None = None
     provenance: dict[str, Any] | None = None
@@ -319,7 +323,9 @@ class Run:
         snapshot = live.snapshot
         numbers = live.shown(view.show)
         boundary = entropy = regions = table = None
-        if view.wanted and (last or now > self._pictures_due.get(position, 0.0)):
+        edited = array_run.pictured is not live.edits  # which has to be seen at once
+        if view.wanted and (last or edited or now > self._pictures_due.get(position, 0.0)):
+            array_run.pictured = live.edits
             boundary = array_run.boundary(snapshot.together) if "boundary" in view.wanted else None
             entropy = array_run.entropy(snapshot.together) if "entropy" in view.wanted else None
             if "regions" in view.wanted:
@@ -358,6 +364,7 @@ class Run:
             kind="object" if live.settings.view == "objects" and view.detail is None else "region",
             verdict=array_run.verdict,
             settled=array_run.settled,
+            edits=live.edits,
             known=live.summary.known,
             table=table,
             provenance=array_run.provenance() if last else None,

@@ -7,6 +7,7 @@ It wires its parts together, and knows when what may be done: the states and wha
     canvas       what is on the screen
     corrections  what a person paints, locks and undoes
     asking       what a person is asked about
+    editor       what a person does to objects and regions
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from napari.utils.notifications import show_info
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.live_chain import Show
+from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.layers.result_layers import ResultLayers
@@ -33,6 +34,7 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.asking import Asking
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.corrections import Corrections
+from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.pace import Pace
 from napari_gsw.widgets.session.plan import Plan, Segmentation
@@ -81,6 +83,7 @@ class Session(QObject):  # type: ignore[misc]
         self.canvas = Canvas(viewer, self.orders, self)
         self.corrections = Corrections(self.orders, self.canvas, self)
         self.asking = Asking(viewer, self.orders, self.canvas, self.corrections, self)
+        self.editor = ObjectEditor(self.corrections, self)
         # What the user has asked for while a run was still ending.
         self._next: Callable[[], None] | None = None
         # Whether it was the end of a run that has chosen what is shown, so that the next one shows its progress again.
@@ -97,6 +100,7 @@ class Session(QObject):  # type: ignore[misc]
         self.corrections.changed.connect(self.framed)
         self.framed.connect(self.asking.look)
         self.corrections.detached.connect(self._detached)
+        self.editor.refused.connect(self.say)
         self.link = link
         link.connect(viewer.layers.events.removed, self._layer_removed)
         link.connect(viewer.dims.events.current_step, self.canvas.moved)
@@ -189,6 +193,7 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None:
             seg.array_runs.clear()
             seg.written.clear()
+            seg.written_regions.clear()
             seg.layers.clear()
             self._forget()
             seg.plan = _unstarted(seg.plan)
@@ -306,6 +311,7 @@ class Session(QObject):  # type: ignore[misc]
         """Let the segmentation go: its image or its label layer is no more. A run ends by itself."""
         self.orders.stop()
         self.corrections.detach_brush()
+        self.editor.detach()
         self._forget()
         if self.segmentation is not None:
             self.link.disconnect(self.segmentation.plan.source.layer.events.data, self._image_replaced)

@@ -1,0 +1,216 @@
+"""A segmentation that a person watches: chains, the numbers on the screen, what it has come to, a memory.
+
+What a person does to it is in :mod:`napari_gsw.core.pipeline.live_chain`.
+
+Clusters have no names of their own: a chain may call the same cluster 3 in one sweep and 7 in the next. A person sees
+numbers (and colours) that stay with their regions (:mod:`napari_gsw.core.pipeline.numbering`), and paints with those.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.arrays import Floats, Longs, Mask
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.steering import Steering, is_closed
+from napari_gsw.core.pipeline.change import Log
+from napari_gsw.core.pipeline.history import History
+from napari_gsw.core.pipeline.numbering import matched_numbers
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
+from napari_gsw.core.posterior.consensus import Loss
+from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
+from napari_gsw.core.posterior.held_pixels import HeldPixels
+from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.sampler.ensemble import Ensemble, pooled
+from napari_gsw.core.sampler.records import TRACE
+from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.settings import Settings
+
+# What can be shown: the state of the first chain, the best state or the consensus of all, and the coarsest, finest and
+# farthest partition of its 95 % ball.
+Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
+
+# A locked site outweighs every free one when numbers are matched, so that a lock keeps its number for ever.
+LOCK_WEIGHT = 1e9
+
+
+class WatchedChain:
+    """Chains of one problem, and what a person sees of them.
+
+    Attributes
+    ----------
+    problem, settings, seed : what is sampled, under the field of what is locked, and how.
+    steering : what strokes say about sites that they do not touch.
+    ensemble : the chains; the first one is shown.
+    numbers : (n,) positive number of each site on the screen, for the current state.
+    locks : (n,) sites that the chain may not move away from their number.
+    painted : (n,) sites that a person has given a number to.
+    edits : objects or regions that a person has fixed, pixel by pixel; None if there are none.
+    marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
+    history : states that were on the screen, thinned to a bound.
+    target : sweep at which the present run ends.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: Settings,
+        seed: int,
+        seeds: NDArray[np.integer] | None = None,
+        init: NDArray[np.integer] | None = None,
+        closed: bool | None = None,
+    ) -> None:
+        """Parameters are those of :func:`napari_gsw.segment`: `seeds` and `init` are label images.
+
+        `closed` says whether the painted labels are all that there are, where the settings leave it open; None goes by
+        what is painted before the first sweep.
+        """
+        self.settings, self.seed = settings, seed
+        clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
+        self._closed = closed
+        by_seeds = settings.only_painted != "auto" or closed is None
+        self.steering = Steering(problem, settings, is_closed(settings, clamps) if by_seeds else bool(closed))
+        self.problem = problem if clamps is None else self.steering.steered(clamps)
+        self.ensemble: Ensemble = chains(self.problem, settings, seed, clamps, init)
+        n = problem.n
+        self.locks: Mask = np.zeros(n, bool) if clamps is None else clamps >= 0
+        self.painted = self.locks.copy()
+        self.edits: HeldPixels | None = None
+        self.pixels = site_pixels(problem)
+        labels = self.ensemble.snapshots[0].labels.astype(np.int64)
+        own = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
+        if clamps is not None:
+            own = np.where(clamps >= 0, clamps, own)
+        # A start of the user's own keeps its numbers; 0 is nobody's.
+        self.numbers: Longs = matched_numbers(labels, own, self._weight()) if own.any() else labels + 1
+        self.marks: list[int] = []
+        self.changes: list[dict[str, Any]] = []
+        self._steps: list[dict[str, Any]] = []
+        # Since when the posterior is the one that is sampled now, and how many sweeps its burn-in is a share of.
+        self._begin, self._length = 0, settings.sweeps
+        self.history = History()
+        self.target = 0
+        self._log = Log()
+        self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
+        self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
+        self.history.keep(0, self.numbers)
+
+    # ---- what there is to see
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The first chain's snapshot, with the best state and the sums of all."""
+        return pooled(self.ensemble.snapshots)
+
+    @property
+    def sweep(self) -> int:
+        return self.ensemble.snapshots[0].sweep
+
+    @property
+    def traces(self) -> list[NDArray[np.float64]]:
+        """(sweeps, 3) log posterior, number of clusters and entropy of their sizes, for each chain."""
+        return [rows[: self.sweep] for rows in self._rows]
+
+    @property
+    def summary(self) -> Summary:
+        """What the chains have to say together, made once for each state of theirs."""
+        snapshots = self.ensemble.snapshots
+        if self._summary is None or self._summary[0] is not snapshots:
+            shares = [one.together for one in snapshots]
+            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares, self.edits)
+            self._summary = snapshots, summary
+        return self._summary[1]
+
+    def partition(self, show: Show) -> NDArray[np.int32]:
+        """(n,) labels of what is to be shown; the best state where a consensus is not known yet."""
+        summary = self.summary
+        if show == "current":
+            return summary.snapshot.labels
+        if show == "best" or not len(summary.draws):
+            return summary.snapshot.best.labels
+        return summary.consensus(self.loss).labels if show == "consensus" else summary.extremes[show]
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the consensus: the one that the settings name, or else the variation of information."""
+        return "binder" if self.settings.consensus == "binder" else "vi"
+
+    def shown(self, show: Show) -> Longs:
+        """(n,) numbers on the screen of what is to be shown."""
+        if show == "current":
+            return self.numbers
+        return self.named(self.partition(show))
+
+    def named(self, labels: NDArray[np.integer]) -> Longs:
+        """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
+        return matched_numbers(labels, self.numbers, self._weight())
+
+    # ---- what the chain does
+
+    def advance(self, most: int | None = None) -> None:
+        """Go on for a moment: by `most` sweeps at most, or to the target."""
+        most = max(self.target - self.sweep, 1) if most is None else most
+        self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
+        for c, snapshot in enumerate(self.ensemble.snapshots):
+            if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
+                longer = np.full((2 * snapshot.sweep, TRACE), np.nan)
+                longer[: len(self._rows[c])] = self._rows[c]
+                self._rows[c] = longer
+            self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
+        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
+        self.history.keep(self.sweep, self.numbers)
+        if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
+            self.target = self.sweep
+
+    def run_for(self, sweeps: int) -> None:
+        """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
+        self._steps += self._stop()
+        self.target = self.sweep + sweeps
+        if sweeps:
+            self._log.go_on()
+            self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
+        if sweeps and sweeps >= self.settings.sweeps:
+            self._count_enough()
+
+    def settle(self) -> None:
+        """After a correction of a chain at rest: go on until enough sweeps are counted to know what it means."""
+        log, self._log = self._log, Log()  # what can be taken back stays so
+        self.run_for(self._length)
+        self._log = log
+
+    def _count_enough(self) -> None:
+        """Move the target of a run that is on, if too few sweeps would be counted after a correction."""
+        end = self.ensemble.chains[0].options.burn_in
+        if self.target > self.sweep and self.changes:
+            self.target = max(self.target, end + max(FEWEST_SWEEPS, self._begin + self._length - end))
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """What made the chains come to where they are, ready for JSON; empty if settings and seed say it all.
+
+        Runs, settings that changed what the chain did, and corrections, each with the sweep after which it came.
+        """
+        alone = {"sweep": 0, "what": "run", "sweeps": self.settings.sweeps}
+        steps = [*self._steps, *self._stop()]
+        return [] if steps in ([], [alone]) else steps
+
+    def _stop(self) -> list[dict[str, Any]]:
+        """The step of a run that has not come to its target, if there is one."""
+        return [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < self.target else []
+
+    def rename(self, image: NDArray[np.integer]) -> None:
+        """Take over the numbers of another label image of the same shape where regions overlap.
+
+        For the next slice of a stack: what goes on through the stack keeps its colour.
+        """
+        numbers = np.maximum(self.problem.labels_under(image, "image"), 0).astype(np.int64)
+        numbers[self.locks] = self.numbers[self.locks]
+        if numbers.any():
+            self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, numbers, self._weight())
+
+    def _weight(self) -> Floats:
+        return np.where(self.locks, LOCK_WEIGHT, self.pixels)
