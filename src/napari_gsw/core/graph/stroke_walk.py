@@ -1,8 +1,8 @@
 """A random walk from each site until it meets a stroke: which label does it meet first?
 
 The walk goes along edges with probability proportional to given weights, which are small across a boundary, and is lost
-with a small probability at every step. With W the weights and D their row sums, the probabilities q(s) of meeting
-label s solve ((1 + LOSS) D - W) q = 0 at free sites, with q = 1 on the strokes of s and 0 on all others.
+with a small probability at every step. With W the weights, D their row sums and L the rates of loss, the probabilities
+q(s) of meeting label s solve (D + L - W) q = 0 at free sites, with q = 1 on the strokes of s and 0 on all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.sparse.linalg import splu
 from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
 from napari_gsw.core.graph.region_graph import connected_pairs
 
-# Of a walk at every step: it forgets strokes that are some hundred sites away.
+# Of all steps, those by which a walk is lost if nothing else is said: it forgets where it began.
 LOSS = 1e-4
 # A weight beyond exp(20) is as good as a bond, and below exp(-20) as good as none.
 MOST_LOG_WEIGHT = 20.0
@@ -31,12 +31,14 @@ class StrokeWalk:
     Parameters
     ----------
     n : sites. edges : (m, 2) pairs of sites. log_weight : (m,) of each edge.
+    loss : rate of loss at every site, beside the weights of its edges; None for LOSS of these weights.
     """
 
-    def __init__(self, n: int, edges: Ints, log_weight: Floats) -> None:
+    def __init__(self, n: int, edges: Ints, log_weight: Floats, loss: float | None = None) -> None:
         self.n, self.edges = n, edges
         self.weight = np.exp(np.clip(log_weight, -MOST_LOG_WEIGHT, MOST_LOG_WEIGHT))
         self.degree = np.bincount(edges[:, 0], self.weight, n) + np.bincount(edges[:, 1], self.weight, n)
+        self.loss = LOSS * self.degree if loss is None else np.full(n, loss)
         self.group = strongest_groups(n, edges, self.weight, MOST_NODES)
 
     def meetings(self, names: Ints, count: int) -> Floats:
@@ -89,7 +91,7 @@ class StrokeWalk:
         both = np.concatenate((self.weight[apart], self.weight[apart]))
         weights = sparse.csr_array((both, (rows, columns)), shape=(size, size))
         # Walks are lost as often within a group as they would be among its sites.
-        stay = weights.sum(axis=1) + LOSS * np.bincount(node, self.degree, size)
+        stay = weights.sum(axis=1) + np.bincount(node, self.loss, size)
         ends = np.zeros(size, bool)
         ends[node] = painted
         unknown, known = np.flatnonzero(~ends), np.flatnonzero(ends)

@@ -34,6 +34,9 @@ MOST_STEP = 12.0
 TEXTURE_SCALE = 25.0
 # The texture of a site alone is noise; it is smoothed over the graph so often, if the problem has not done it.
 TEXTURE_PASSES = 8
+# If all labels are painted a walk has to arrive somewhere. Otherwise it ends rather than cross a boundary, an edge whose
+# weight is far below this rate.
+OPEN_LOSS = 0.1
 # Neither a long way nor another colour is ever proof that a site is something else.
 LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
 DOUBT = 0.1
@@ -52,7 +55,7 @@ class Steering:
 
     def __init__(self, problem: Problem, settings: Settings, closed: bool) -> None:
         self.problem, self.settings, self.closed = problem, settings, closed
-        self._walk: StrokeWalk | None = None
+        self._walks: dict[bool, StrokeWalk] = {}
         self._likeness: dict[int, tuple[bytes, Floats]] = {}
 
     def make_ready(self) -> None:
@@ -61,14 +64,17 @@ class Steering:
             self._walk_of_strokes()
 
     def _walk_of_strokes(self) -> StrokeWalk:
-        """The walk over the graph, made once."""
-        if self._walk is None:
+        """The walk over the graph, made once for closed labels and once for open ones."""
+        if self.closed not in self._walks:
             problem = self.problem
             apart = np.minimum(np.square(self._steps / STEP_WIDTH) / 2, MOST_STEP)
             # Couplings that were learnt have looked at colour and texture already.
             learnt = problem.settings is not None and problem.settings.coupling == "learnt"
-            self._walk = StrokeWalk(problem.n, problem.edges, 2 * problem.beta if learnt else problem.beta - apart)
-        return self._walk
+            log_weight = 2 * problem.beta if learnt else problem.beta - apart
+            self._walks[self.closed] = StrokeWalk(
+                problem.n, problem.edges, log_weight, None if self.closed else OPEN_LOSS
+            )
+        return self._walks[self.closed]
 
     def steered(self, clamps: Ints) -> Problem:
         """The problem under the field of the strokes, with as many clusters as names if it is closed.

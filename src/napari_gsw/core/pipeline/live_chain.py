@@ -39,6 +39,8 @@ from napari_gsw.core.settings import Settings
 MOST_NUMBER = int(np.iinfo(np.uint16).max)
 # The run after a correction is as long as this at least, for its burn-in to be a share of.
 LEAST_RUN = 2 * FEWEST_SWEEPS
+# A chain at rest that was corrected goes on for so many sweeps at most.
+MOST_SETTLING = 400
 # Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
 # runs.
 STEERS = ("steering", "only_painted")
@@ -224,6 +226,8 @@ class LiveChain(WatchedChain):
         freed = sites[after == 0]
         # A corrected chain has to settle again, however little is left of its run.
         length = max(self.settings.sweeps, LEAST_RUN)
+        if self.target <= self.sweep:  # at rest; it wakes for a while and no more
+            length = min(length, MOST_SETTLING)
         burn_in = self.sweep + int(self.settings.burn_in * length)
         corrected: list[tuple[Chain, Longs]] = []
         problem = self.problem

@@ -164,7 +164,7 @@ def shortlist(summary: Summary, doubt: Floats, free: Mask) -> Longs:
 def following(summary: Summary, places: Longs) -> Floats:
     """(s, n) how probably each site would follow a stroke at each place (s,)."""
     problem = summary.problem
-    follow = StrokeWalk(problem.n, problem.edges, problem.beta).visits(summary.seeds >= 0, places)
+    follow = StrokeWalk(problem.n, problem.edges, 2 * problem.beta).visits(summary.seeds >= 0, places)
     if problem.graph is not None:
         means = np.asarray(problem.graph.means, np.float64)
         for row, site in zip(follow, places, strict=True):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
 
-from napari_gsw.core.settings import declarations
-from napari_gsw.widgets.kit.setting_control import Control, title
+from napari_gsw.widgets.kit.setting_control import Control
 
 KEEP = (
     "What you paint stays as you painted it, is outlined, and teaches the chain what else belongs to it; the eraser "
@@ -44,7 +43,7 @@ class PaintRow(QWidget):  # type: ignore[misc]
             row.addWidget(button, 1)
         (self.keep if keep else self.hint).setChecked(True)
         self.keep.toggled.connect(self.keep_changed)
-        words = QLabel(title("only_painted", declarations()["only_painted"]))
+        words = QLabel("Only mine")  # as short as the narrowest panel
         words.setToolTip(only_painted.toolTip())
         row.addSpacing(6)
         row.addWidget(words)
