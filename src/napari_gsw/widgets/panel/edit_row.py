@@ -45,7 +45,8 @@ class EditRow(QWidget):  # type: ignore[misc]
             self.buttons[action] = button
             row.addWidget(button, 1)
         session.editor.changed.connect(self.refresh)
-        session.framed.connect(self.refresh)
+        for signal in (session.framed, session.state_changed):
+            signal.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:

@@ -76,7 +76,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def detach(self) -> None:
-        """Give the layer back to napari."""
+        """Give the layer back to napari; silent, since Qt may have destroyed the panel already."""
         layer = self.layer
         if layer is None or self.canvas.region_brush is None:
             return
@@ -87,7 +87,6 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         for key in EDIT_KEYS.values():
             layer.bind_key(key, None)
         self.tool = None
-        self.changed.emit()
 
     # ---- what the user asks for
 
@@ -202,3 +201,4 @@ class ObjectEditor(QObject):  # type: ignore[misc]
     def _layer_gone(self, name: str) -> None:
         if name == "regions":
             self.detach()
+            self.changed.emit()
