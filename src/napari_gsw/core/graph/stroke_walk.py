@@ -31,14 +31,15 @@ class StrokeWalk:
     Parameters
     ----------
     n : sites. edges : (m, 2) pairs of sites. log_weight : (m,) of each edge.
-    loss : rate of loss at every site, beside the weights of its edges; None for LOSS of these weights.
+    loss : rate of loss at every site, as a share of the median weight; None for LOSS of the weights of its edges.
     """
 
     def __init__(self, n: int, edges: Ints, log_weight: Floats, loss: float | None = None) -> None:
         self.n, self.edges = n, edges
         self.weight = np.exp(np.clip(log_weight, -MOST_LOG_WEIGHT, MOST_LOG_WEIGHT))
         self.degree = np.bincount(edges[:, 0], self.weight, n) + np.bincount(edges[:, 1], self.weight, n)
-        self.loss = LOSS * self.degree if loss is None else np.full(n, loss)
+        usual = float(np.median(self.weight)) if len(edges) else 1.0
+        self.loss = LOSS * self.degree if loss is None else np.full(n, loss * usual)
         self.group = strongest_groups(n, edges, self.weight, MOST_NODES)
 
     def meetings(self, names: Ints, count: int) -> Floats:

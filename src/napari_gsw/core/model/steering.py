@@ -34,9 +34,9 @@ MOST_STEP = 12.0
 TEXTURE_SCALE = 25.0
 # The texture of a site alone is noise; it is smoothed over the graph so often, if the problem has not done it.
 TEXTURE_PASSES = 8
-# If all labels are painted a walk has to arrive somewhere. Otherwise it ends rather than cross a boundary, an edge whose
-# weight is far below this rate.
-OPEN_LOSS = 0.1
+# If all labels are painted a walk has to arrive somewhere. Otherwise it ends rather than cross a boundary, an edge of a
+# weight below this share of the median.
+OPEN_LOSS = 0.002
 # Neither a long way nor another colour is ever proof that a site is something else.
 LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
 DOUBT = 0.1
