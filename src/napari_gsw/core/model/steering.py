@@ -39,6 +39,9 @@ TEXTURE_PASSES = 8
 OPEN_LOSS = 0.002
 # Neither a long way nor another colour is ever proof that a site is something else.
 LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
+# Where other labels may be found, a thing of many colours is still one thing: if a walk leads there without crossing a
+# boundary, another colour does not speak against it.
+OPEN_LIKENESS, OPEN_DOUBT = 0.03, 0.02
 DOUBT = 0.1
 # Painted sites of a name whose colours are compared with; more say the same.
 MOST_PAINTED = 64
@@ -99,12 +102,15 @@ class Steering:
         column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
         meeting = self._walk_of_strokes().meetings(column, len(numbers))
         # In an image where nothing is painted the walk has nothing to say, and looks alone decide.
-        meeting[meeting.sum(axis=1) == 0] = 1.0
+        silent = meeting.sum(axis=1) == 0
+        meeting[silent] = 1.0
         if self.closed:  # walks that are lost say nothing of which label it is
             meeting /= np.maximum(meeting.sum(axis=1, keepdims=True), 1e-300)
-        pull = np.log(meeting + LEAST_MEETING) - np.log(DOUBT)
+        by_looks = silent | self.closed
+        pull = np.log(meeting + LEAST_MEETING) - np.where(by_looks, np.log(DOUBT), np.log(OPEN_DOUBT))[:, np.newaxis]
+        least = np.where(by_looks, -np.inf, np.log(OPEN_LIKENESS))
         for k, number in enumerate(numbers.tolist()):
-            pull[:, k] += self._log_likeness(number, np.flatnonzero(clamps == number))
+            pull[:, k] += np.maximum(self._log_likeness(number, np.flatnonzero(clamps == number)), least)
         pull[clamps >= 0] = 0.0
         return Field(self.settings.steering * pull, anchor.astype(np.int32))
 
