@@ -6,6 +6,7 @@ Questions are composed where the chain runs, as an order between two sweeps; the
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 
 import napari
 import numpy as np
@@ -91,11 +92,13 @@ class Asking(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def stop(self) -> None:
-        """No more questions."""
-        self.active, self.question = False, None
+        """No more questions; silent at the end, when Qt may have destroyed the panel already."""
+        was_active, self.active, self.question = self.active, False, None
         if (seg := self.orders.segmentation) is not None:
             seg.layers.remove_question()
-        self.changed.emit()
+        if was_active:
+            with suppress(RuntimeError):
+                self.changed.emit()
 
     def answer(self, number: int | None = None) -> None:
         """The label of the place, or None for the likeliest; a label that nobody has is no answer."""
