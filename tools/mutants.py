@@ -26,7 +26,50 @@ class Mutant(NamedTuple):
 
 
 LAW = "tests/core/sampler/test_exact_law.py"
+FIELD = "tests/core/sampler/test_field_law.py"
 MUTANTS = (
+    Mutant(
+        "of a bonded group only the first site feels the field",
+        "core/sampler/moves/field_kernels.py",
+        "            i = as_int64(following[i])\n        if near.seen",
+        "            i = as_int64(-1)\n        if near.seen",
+        (FIELD, "-k", "chain_under_a_field and (lambda-1 or lambda-3)"),
+    ),
+    Mutant(
+        "the field is counted twice",
+        "core/sampler/moves/field_kernels.py",
+        "near.pull[k] += total",
+        "near.pull[k] += 2.0 * total",
+        (FIELD, "-k", "log_posterior_that_the_kernel_keeps or next_door"),
+    ),
+    Mutant(
+        "the field is forgotten when clusters are split or merged",
+        "core/sampler/moves/split_merge_kernels.py",
+        "across += lean_to(target.field, i, name)",
+        "across += 0.0",
+        (FIELD, "-k", "split_merge_moves_alone"),
+    ),
+    Mutant(
+        "the field is forgotten in whole-cluster moves",
+        "core/sampler/moves/regroup_kernels.py",
+        "energy += lean_to(target.field, i, as_int64(blocks.seed[walker.work.place[i]]))",
+        "energy += 0.0",
+        (FIELD, "-k", "whole_cluster_moves"),
+    ),
+    Mutant(
+        "the greedy ascent forgets the field",
+        "core/sampler/moves/greedy_kernels.py",
+        "score[labels[field.anchor[s]]] += field.pull[i, s]",
+        "score[labels[field.anchor[s]]] += 0.0",
+        (FIELD, "-k", "greedy"),
+    ),
+    Mutant(
+        "closed labels leave room for others",
+        "core/model/priors.py",
+        "log_v[self.k] = 0.0",
+        "log_v[self.k :] = 0.0",
+        (FIELD, "-k", "closed"),
+    ),
     Mutant(
         "edges inside a spin cluster are counted (the paper's formula, read literally)",
         "core/sampler/moves/sweep_kernels.py",

@@ -156,7 +156,9 @@ def test_a_robot_that_is_asked_paints_where_the_posterior_is_in_doubt():
     seeds = np.zeros(image.shape, np.int32)
     seeds[5, 5:15], seeds[5, 75:85] = 1, 2
     noise = np.random.default_rng(0).normal(0, 0.01, image.shape)
-    outcome = segment(image + noise, choose("gsw", changes={"site_size": 25, "texture_words": 0, "sweeps": 60}), 0, seeds=seeds)
+    outcome = segment(
+        image + noise, choose("gsw", changes={"site_size": 25, "texture_words": 0, "sweeps": 60}), 0, seeds=seeds
+    )
     place = asked_place(Look(robot, seeds, outcome, np.random.default_rng(0)))
     assert 20 <= place[0] < 40
     assert 35 <= place[1] < 55

@@ -144,7 +144,9 @@ def test_what_is_like_neither_stroke_is_asked_about():
     image[20:40, 35:55] = 0.5
     strokes = np.zeros(image.shape, np.int32)
     strokes[5, 5:15], strokes[5, 75:85] = 1, 2
-    result = gsw.segment(image + rng.normal(0, 0.01, image.shape), seeds=strokes, site_size=25, texture_words=0, sweeps=80)
+    result = gsw.segment(
+        image + rng.normal(0, 0.01, image.shape), seeds=strokes, site_size=25, texture_words=0, sweeps=80
+    )
     question = next_question(result.summary)
     sites = result.problem.site_image
     rows, columns = np.nonzero(sites == question.site + 1)

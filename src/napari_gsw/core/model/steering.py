@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
 from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.stroke_walk import StrokeWalk
@@ -106,9 +106,12 @@ class Steering:
         meeting[silent] = 1.0
         if self.closed:  # walks that are lost say nothing of which label it is
             meeting /= np.maximum(meeting.sum(axis=1, keepdims=True), 1e-300)
-        by_looks = silent | self.closed
-        pull = np.log(meeting + LEAST_MEETING) - np.where(by_looks, np.log(DOUBT), np.log(OPEN_DOUBT))[:, np.newaxis]
-        least = np.where(by_looks, -np.inf, np.log(OPEN_LIKENESS))
+        by_looks: Mask = np.asarray(silent | self.closed)
+        doubt = np.full(len(by_looks), OPEN_DOUBT)
+        doubt[by_looks] = DOUBT
+        least = np.full(len(by_looks), np.log(OPEN_LIKENESS))
+        least[by_looks] = -np.inf
+        pull = np.log(meeting + LEAST_MEETING) - np.log(doubt)[:, np.newaxis]
         for k, number in enumerate(numbers.tolist()):
             pull[:, k] += np.maximum(self._log_likeness(number, np.flatnonzero(clamps == number)), least)
         pull[clamps >= 0] = 0.0
