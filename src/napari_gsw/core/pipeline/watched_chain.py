@@ -143,6 +143,8 @@ class WatchedChain:
         """(n,) numbers on the screen of what is to be shown."""
         if show == "current":
             return self.numbers
+        if show == "consensus" and self.problem.closed and len(self.summary.draws):
+            return self.summary.numbers  # the likeliest name of each site, as it is exported
         return self.named(self.partition(show))
 
     def named(self, labels: NDArray[np.integer]) -> Longs:
@@ -175,6 +177,11 @@ class WatchedChain:
             self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
         if sweeps and sweeps >= self.settings.sweeps:
             self._count_enough()
+
+    def wake(self) -> None:
+        """A chain at rest that was corrected settles and rests again; one that was put elsewhere stays there."""
+        if self.changes[-1]["what"] != "go back":
+            self.settle()
 
     def settle(self) -> None:
         """After a correction of a chain at rest: go on until enough sweeps are counted to know what it means."""

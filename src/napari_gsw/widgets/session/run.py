@@ -295,7 +295,7 @@ class Run:
             try:
                 order(array_run.live)
                 if self._is_here(position) and self.errand and len(array_run.live.marks) > corrections:
-                    array_run.live.settle()  # a chain at rest wakes, settles and rests again
+                    array_run.live.wake()
             except InputError as reason:
                 self.notices.append(str(reason))
             finally:  # also if it ends the run: an array that waits for an order is never drawn again
