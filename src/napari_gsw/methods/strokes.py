@@ -10,6 +10,7 @@ from skimage.transform import resize
 
 from napari_gsw.core.arrays import Floats, Floats32, Ints, Longs
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.sites.per_site import label_image
 
 
 class Strokes(NamedTuple):
@@ -56,11 +57,7 @@ def strokes_of(seeds: ArrayLike, shape: tuple[int, ...], method: str) -> Strokes
     shape : (Y, X) of the image.
     method : for the sentence that refuses other arrays.
     """
-    array = np.asarray(seeds)
-    if array.shape != shape or array.dtype.kind not in "bui":
-        raise InputError(
-            f"seeds must be whole numbers of the image's shape: {shape}, not {array.shape} ({array.dtype})"
-        )
+    array = np.asarray(label_image(seeds, shape, "seeds"))
     if array.min() < 0 or array.max() > np.iinfo(np.int32).max:
         raise InputError(f"seeds must be numbers in [0, 2147483647], not {array.min()} to {array.max()}")
     numbers = np.unique(array[array > 0]).astype(np.int64)

@@ -118,8 +118,11 @@ class Problem:
 
     def with_field(self, field: Field | None, prior: PartitionPrior | None = None) -> Problem:
         """The same data and graph under another field, and under another prior if one is given."""
-        other = replace(self, field=field, prior=self.prior if prior is None else prior)
-        for name in ("evidence", "adjacency"):  # large, and the same
+        return self.lend(replace(self, field=field, prior=self.prior if prior is None else prior))
+
+    def lend(self, other: Problem) -> Problem:
+        """Another problem of the same data and graph, with the arrays of theirs that have been packed already."""
+        for name in ("evidence", "adjacency"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other

@@ -79,11 +79,7 @@ class SharedProblem(Problem):
 
     def _seen_in(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:
         shared = {f.name: getattr(self, f.name) for f in fields(Problem)}
-        problem = Problem(**(shared | {"sites": sites, "signal": signal}))
-        for name in ("evidence", "adjacency", "tables"):  # large, and the same
-            if name in self.__dict__:
-                problem.__dict__[name] = self.__dict__[name]
-        return problem
+        return self.lend(Problem(**(shared | {"sites": sites, "signal": signal})))
 
 
 def numbered_on(sites: Sequence[Sites]) -> tuple[Sites, ...]:

@@ -7,7 +7,7 @@ q is the probability that a walk over the region graph from site i meets the str
 the difference of the looks of two sites, or by exp(2 beta_ij) where couplings were learnt; c how much the site looks
 like what was painted: a kernel density of the painted sites' colours and textures, 1 where all of them have the site's
 own. A cluster that nobody has named says 0, so that a site leans to s where q c is above DOUBT, and away from it where
-it is below.
+it is below. Where other labels may be found, the walk ends rather than cross a boundary, and looks count for less.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Steering:
     def make_ready(self) -> None:
         """Compute now what every stroke needs, so that the first one does not have to wait for it."""
         if self.settings.steering > 0:
-            self._walk_of_strokes()
+            self.walk()
 
-    def _walk_of_strokes(self) -> StrokeWalk:
-        """The walk over the graph, made once for closed labels and once for open ones."""
+    def walk(self) -> StrokeWalk:
+        """The walk over the graph by which strokes speak, made once for closed labels and once for open ones."""
         if self.closed not in self._walks:
             problem = self.problem
             apart = np.minimum(np.square(self._steps / STEP_WIDTH) / 2, MOST_STEP)
@@ -100,7 +100,7 @@ class Steering:
         painted = numbers >= 0
         numbers, anchor = numbers[painted], anchor[painted]
         column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
-        meeting = self._walk_of_strokes().meetings(column, len(numbers))
+        meeting = self.walk().meetings(column, len(numbers))
         # In an image where nothing is painted the walk has nothing to say, and looks alone decide.
         silent = meeting.sum(axis=1) == 0
         meeting[silent] = 1.0

@@ -41,9 +41,10 @@ MOST_NUMBER = int(np.iinfo(np.uint16).max)
 LEAST_RUN = 2 * FEWEST_SWEEPS
 # A chain at rest that was corrected goes on for so many sweeps at most.
 MOST_SETTLING = 400
+# Settings of what is locked, which a person may change as he may change the locks.
+STEERS = ("steering", "only_painted")
 # Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
 # runs.
-STEERS = ("steering", "only_painted")
 MOVES = (
     "sampler",
     "lam",

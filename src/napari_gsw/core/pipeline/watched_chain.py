@@ -170,10 +170,15 @@ class WatchedChain:
 
     def run_for(self, sweeps: int) -> None:
         """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
+        if sweeps:
+            self._log.go_on()
+        self._head_for(sweeps)
+
+    def _head_for(self, sweeps: int) -> None:
+        """Set the target, and note it among the steps."""
         self._steps += self._stop()
         self.target = self.sweep + sweeps
         if sweeps:
-            self._log.go_on()
             self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
         if sweeps and sweeps >= self.settings.sweeps:
             self._count_enough()
@@ -184,10 +189,11 @@ class WatchedChain:
             self.settle()
 
     def settle(self) -> None:
-        """After a correction of a chain at rest: go on until enough sweeps are counted to know what it means."""
-        log, self._log = self._log, Log()  # what can be taken back stays so
-        self.run_for(self._length)
-        self._log = log
+        """After a correction of a chain at rest: go on until enough sweeps are counted to know what it means.
+
+        Unlike a run it leaves the correction one that can be taken back with all that followed from it.
+        """
+        self._head_for(self._length)
 
     def _count_enough(self) -> None:
         """Move the target of a run that is on, if too few sweeps would be counted after a correction."""

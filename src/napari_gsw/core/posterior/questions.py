@@ -22,8 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
-from napari_gsw.core.graph.stroke_walk import StrokeWalk
-from napari_gsw.core.model.steering import DOUBT
+from napari_gsw.core.model.steering import DOUBT, Steering
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import site_pixels
 
@@ -164,7 +163,7 @@ def shortlist(summary: Summary, doubt: Floats, free: Mask) -> Longs:
 def following(summary: Summary, places: Longs) -> Floats:
     """(s, n) how probably each site would follow a stroke at each place (s,)."""
     problem = summary.problem
-    follow = StrokeWalk(problem.n, problem.edges, 2 * problem.beta).visits(summary.seeds >= 0, places)
+    follow = Steering(problem, summary.settings, problem.closed).walk().visits(summary.seeds >= 0, places)
     if problem.graph is not None:
         means = np.asarray(problem.graph.means, np.float64)
         for row, site in zip(follow, places, strict=True):

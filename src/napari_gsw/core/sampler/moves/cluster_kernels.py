@@ -206,7 +206,7 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
 
 
 @inlined
-def weigh(score: Floats, weight: Floats, length: int, top: float) -> float:
+def fill_weights(score: Floats, weight: Floats, length: int, top: float) -> float:
     """weight[k] = exp(score[k] - top) for k < length; returns their sum.
 
     What lies more than LEAST_RIVAL below the highest score has less weight than a uniform of 53 bits can tell from
@@ -222,7 +222,7 @@ def weigh(score: Floats, weight: Floats, length: int, top: float) -> float:
 @jit
 def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
-    target = uniform * weigh(score, weight, length, score[first])
+    target = uniform * fill_weights(score, weight, length, score[first])
     running = weight[first]
     chosen = first
     if running > target:
@@ -242,7 +242,7 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
     top = -math.inf
     for k in range(length):
         top = max(top, score[k])
-    target = uniform * weigh(score, weight, length, top)
+    target = uniform * fill_weights(score, weight, length, top)
     running = 0.0
     chosen = -1
     for k in range(length):
