@@ -74,7 +74,7 @@ def test_codes_follow_how_often_a_site_has_a_label():
 
 def test_a_group_that_hangs_together_is_asked_about_before_a_site_of_its_own():
     """Sites 2 to 6 flip together, site 9 alone as often."""
-    problem = line_problem(12, np.where(np.isin(np.arange(11), [1, 6, 8, 9]), -3.0, 3.0))
+    problem = line_problem(12, np.where(np.isin(np.arange(11), [1, 6, 8, 9]), -6.0, 6.0))
     rng = np.random.default_rng(0)
     draws = np.zeros((200, 12), int)
     draws[:, 7:] = 1
