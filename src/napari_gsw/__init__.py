@@ -12,7 +12,9 @@ from napari_gsw.core.model.priors import DirichletProcess, FiniteDirichlet, Pitm
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.segment import segment, simulate_prior, warm_up
+from napari_gsw.core.pipeline.saved_run import SavedRun
+from napari_gsw.core.pipeline.saved_session import SavedSession
+from napari_gsw.core.pipeline.segment import resume, segment, simulate_prior, warm_up
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.shared_result import SharedResult
 from napari_gsw.core.presets import PRESETS, preset
@@ -20,11 +22,14 @@ from napari_gsw.core.sampler.sample import run, sample
 from napari_gsw.core.sampler.snapshot import Snapshot, State
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import own_version
+from napari_gsw.files.autosave import Autosave
+from napari_gsw.files.session_file import open_session, save_session
 
 __version__ = own_version()
 
 __all__ = [
     "PRESETS",
+    "Autosave",
     "Codebook",
     "DirichletMultinomial",
     "DirichletProcess",
@@ -35,6 +40,8 @@ __all__ = [
     "Potts",
     "Problem",
     "Result",
+    "SavedRun",
+    "SavedSession",
     "Settings",
     "SharedProblem",
     "SharedResult",
@@ -43,10 +50,13 @@ __all__ = [
     "TablePrior",
     "__version__",
     "log_posterior",
+    "open_session",
     "prepare",
     "preset",
+    "resume",
     "run",
     "sample",
+    "save_session",
     "segment",
     "simulate_prior",
     "warm_up",

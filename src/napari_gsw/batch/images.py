@@ -21,8 +21,10 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.chain_runs import ChainRun, can_be_parted, gathered, sampled
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare
-from napari_gsw.core.pipeline.segment import concluded, warm_up
-from napari_gsw.core.posterior.result import Outcome
+from napari_gsw.core.pipeline.provenance import looks_of, provenance
+from napari_gsw.core.pipeline.sampling import own_words
+from napari_gsw.core.pipeline.segment import warm_up
+from napari_gsw.core.posterior.result import Outcome, result
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.labels import companion
@@ -113,8 +115,9 @@ def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) ->
     settings = prepared.choice.settings
     image, _ = _open_image(task)
     summary = gathered(prepared.problem, settings, [run.run for run in runs])
-    result = concluded(image, summary, task.seed, named_codebook(settings), {})
-    return _write_image(task, image, prepared.choice, Outcome(result.labels, result.provenance, result), began)
+    words = own_words(named_codebook(settings))
+    outcome = result(summary, provenance(looks_of(image), summary, task.seed, words))
+    return _write_image(task, image, prepared.choice, Outcome(outcome.labels, outcome.provenance, outcome), began)
 
 
 def chains_can_part(task: ImageTask) -> bool:

@@ -17,7 +17,7 @@ from napari_gsw.core.image.picture import picture
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import likelihoods
-from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains
+from napari_gsw.core.pipeline.sampling import CHECK_EVERY, chains
 from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import superpixels

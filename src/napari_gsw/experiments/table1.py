@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.pipeline.sampling import chains
 from napari_gsw.core.presets import preset
 from napari_gsw.core.sampler.chain import step
 from napari_gsw.evaluation.data_sets import Example, files_of

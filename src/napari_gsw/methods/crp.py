@@ -29,7 +29,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import Adjacency, adjacency
 from napari_gsw.core.model.problem import Problem, check_labels
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.provenance import provenance
+from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, result
 from napari_gsw.core.posterior.summary import Summary
@@ -304,7 +304,7 @@ def segment(
     snapshot, trace = search(problem, options, seed, report)
     given = {name: array for name, array in (("sites", sites), ("mask", mask)) if array is not None}
     summary = Summary(problem, settings, snapshot, [trace])
-    origin = provenance(image, summary, seed, given)
+    origin = provenance(looks_of(image), summary, seed, given)
     # What is maximised here is the joint probability of links and regions: the Potts model's log posterior is not it.
     del origin["log_posterior"]
     origin["method"] = {"name": "rdd-crp" if isinstance(options, RddCrp) else "dd-crp", **options.to_dict()}

@@ -8,7 +8,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.pipeline.sampling import chains
 from napari_gsw.core.posterior.region_table import region_table
 from napari_gsw.core.posterior.uncertainty import boundary_probability
 from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled

@@ -13,7 +13,7 @@ from skimage.data import astronaut
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.pipeline.sampling import chains
 from napari_gsw.core.posterior.consensus import consensus, expected_loss
 from napari_gsw.core.posterior.human_boundary import human_boundary, human_odds
 

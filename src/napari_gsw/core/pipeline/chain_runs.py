@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.segment import chains, summarized
+from napari_gsw.core.pipeline.sampling import chains, summarized
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.settings import Settings

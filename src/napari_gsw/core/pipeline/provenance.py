@@ -26,7 +26,11 @@ STEPS_NEEDED = (
 
 
 def provenance(
-    image: ArrayLike, summary: Summary, seed: int, inputs: Mapping[str, Any], steps: Sequence[Mapping[str, Any]] = ()
+    looks: Mapping[str, Any],
+    summary: Summary,
+    seed: int,
+    inputs: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What made a result: enough to make it again; ready for JSON.
 
@@ -35,12 +39,11 @@ def provenance(
 
     Parameters
     ----------
-    image : the one that was segmented, in memory or lazy; or a list of several that share their clusters.
+    looks : what the image that was segmented is known by; see :func:`looks_of`.
     inputs : arrays of the user's own that went into it, by name; beside several images a list each.
     steps : what a person did while the chain ran, in order; without any, image, settings and seed are enough.
     """
-    several = are_several(image)
-    looks: Any = {"images": [_look(one) for one in image]} if several else {"image": _look(image)}  # type: ignore[union-attr]
+    several = "images" in looks
     problem, best = summary.problem, summary.snapshot.best
     return {
         "software": "napari-gsw",
@@ -62,6 +65,11 @@ def provenance(
         "best_log_posterior": best.log_posterior,
         "best_sweep": best.sweep,
     }
+
+
+def looks_of(image: Any) -> dict[str, Any]:
+    """What an image, in memory or lazy, is known by, ready for JSON; or a list of several that share their clusters."""
+    return {"images": [_look(one) for one in image]} if are_several(image) else {"image": _look(image)}
 
 
 def _look(image: ArrayLike) -> dict[str, Any]:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.several import are_several
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
-from napari_gsw.core.pipeline.provenance import provenance
+from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words
+from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
 from napari_gsw.core.pipeline.stage import Report, Stage
-from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
-from napari_gsw.core.posterior.shared_result import SharedResult, shared_result
-from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.posterior.result import Result, Trace, trace_of
+from napari_gsw.core.posterior.shared_result import SharedResult
 from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.core.sampler import chain_kernels
-from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
-from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.sample import begin_chain, run
-from napari_gsw.core.sampler.snapshot import Snapshot
-from napari_gsw.core.sampler.start import start_labels
+from napari_gsw.core.sampler.ensemble import Ensemble
+from napari_gsw.core.sampler.options import whole_number
+from napari_gsw.core.sampler.sample import resume_chain, run
 from napari_gsw.core.settings import Settings
-
-# Sweeps from one look at the agreement of the chains to the next.
-CHECK_EVERY = 50
 
 
 @overload
@@ -59,6 +55,7 @@ def segment(
     codebook: Codebook | str | None = None,
     linked: bool = False,
     report: Report | None = None,
+    keep: Keep | None = None,
     **changes: Any,
 ) -> Result | SharedResult:
     """Segment an image: one partition, how sure the model is of it, and what made it.
@@ -79,6 +76,8 @@ def segment(
     init : label image of the image's shape to start the chain from (by majority; sites under 0 share a cluster).
     report : called with the stage and, while the chain runs, with snapshots; when it returns True the chain ends there
         and the result is what it has found.
+    keep : called between sweeps with a function that gives all of the run as it is now, to be saved;
+        :class:`napari_gsw.Autosave` is one.
 
     Examples
     --------
@@ -98,99 +97,44 @@ def segment(
         problem = Steering(problem, chosen, is_closed(chosen, clamps)).steered(clamps)
     if report and not is_compiled(chain_kernels.advance):
         report(Stage("compiling"), None)
-    ensemble = chains(problem, chosen, seed, clamps, init)
-    rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
-
-    def summary() -> Summary:
-        return summarized(problem, chosen, ensemble.snapshots, [np.concatenate(row) for row in rows])
-
-    steps: list[dict[str, Any]] = []
-    for snapshots in ensemble.run(chosen.sweeps, CHECK_EVERY):
-        for row, one in zip(rows, snapshots, strict=True):
-            row.append(one.trace)
-        sampling = Stage("sampling", snapshots[0].sweep, chosen.sweeps)
-        if report and report(sampling, pooled(snapshots)):
-            if snapshots[0].sweep < chosen.sweeps:
-                steps.append({"sweep": snapshots[0].sweep, "what": "stopped"})
-            break
-        if to_be_judged(chosen, snapshots[0].sweep) and summary().diagnosis.agree:
-            break
     inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta, "linked": linked or None}
-    given = {k: v for k, v in inputs.items() if v is not None}
-    if isinstance(problem, SharedProblem):
-        return concluded_shared(image, problem, summary(), seed, codebook, given, steps)
-    return concluded(image, summary(), seed, codebook, given, steps)
+    given = {name: value for name, value in inputs.items() if value is not None} | own_words(codebook)
+    ensemble = chains(problem, chosen, seed, clamps, init)
+    going = Sampling(problem, chosen, seed, ensemble, given, image=image)
+    going.run_to(chosen.sweeps, report, keep)
+    return going.result()
 
 
-def summarized(
-    problem: Problem, settings: Settings, snapshots: Sequence[Snapshot], traces: Sequence[NDArray[np.float64]]
-) -> Summary:
-    """A summary of all chains, from the last snapshot and the trace of each."""
-    return Summary(problem, settings, pooled(snapshots), traces, [one.together for one in snapshots])
-
-
-def concluded(
-    image: ArrayLike,
-    summary: Summary,
-    seed: int,
-    codebook: Codebook | None,
-    inputs: Mapping[str, Any],
-    steps: Sequence[Mapping[str, Any]] = (),
-) -> Result:
-    """The result, with what made it: the image, the settings, the seed, the arrays that went in, the steps."""
-    return result(summary, provenance(image, summary, seed, {**inputs, **_own_words(codebook)}, steps))
-
-
-def concluded_shared(
-    images: Sequence[NDArray[Any]],
-    problem: SharedProblem,
-    summary: Summary,
-    seed: int,
-    codebook: Codebook | None,
-    inputs: Mapping[str, Any],
-    steps: Sequence[Mapping[str, Any]] = (),
-) -> SharedResult:
-    """As :func:`concluded`, of several images."""
-    given = {**inputs, **_own_words(codebook)}
-    return shared_result(problem, summary, provenance(images, summary, seed, given, steps))
-
-
-def _own_words(codebook: Codebook | None) -> dict[str, Any]:
-    return {} if codebook is None else {"codebook": codebook.centres}
-
-
-def to_be_judged(settings: Settings, sweep: int) -> bool:
-    """Whether a run that ends by agreement is looked at after this sweep: at fixed ones, so that it ends the same."""
-    return settings.stop == "agreement" and sweep % CHECK_EVERY == 0 and sweep > int(settings.burn_in * settings.sweeps)
-
-
-def chains(
-    problem: Problem,
-    settings: Settings,
-    seed: int,
-    clamps: NDArray[np.int32] | None = None,
-    init: ArrayLike | None = None,
-    numbers: Sequence[int] | None = None,
-) -> Ensemble:
-    """The chains that the settings describe, before their first sweep.
+def resume(
+    saved: SavedRun,
+    *,
+    image: Any = None,
+    sweeps: int | None = None,
+    report: Report | None = None,
+    keep: Keep | None = None,
+) -> Result | SharedResult:
+    """Go on with a run that was saved, to its end or further, as if it had never stopped: bit for bit the same labels.
 
     Parameters
     ----------
-    clamps : (n,) seeds of the sites, -1 for none.
-    init : label image to start from instead of ``settings.start``.
-    numbers : of the chains that are wanted; None for all.
+    saved : the run, as :func:`napari_gsw.open_session` reads it.
+    image : the image again, where it is a lazy one that objects are to be cut out of; otherwise it is not needed.
+    sweeps : from here on; None goes on to where the run was to end.
+    report, keep : as for :func:`segment`.
     """
-    first_labels = None if init is None else problem.labels_under(init, "init")
-    options = SamplerOptions.from_settings(problem, settings, settings.sweeps)
-    members = []
-    for number, own_seed in enumerate(chain_seeds(seed, settings.chains)):
-        if numbers is not None and number not in numbers:
-            continue
-        # Chains that all begin at one cluster would agree before they have looked around.
-        wide = settings.replace(start="random") if number and settings.start == "one" else settings
-        first = start_labels(problem, wide, own_seed, clamps) if first_labels is None else first_labels
-        members.append(begin_chain(problem, options, own_seed, first, clamps))
-    return Ensemble(members)
+    if image is not None and is_lazy(image):
+        saved = with_image(saved, open_lazy(image, saved.settings.axes).array)
+    members = [resume_chain(saved.problem, state) for state in saved.states]
+    if any(chain.sweep != len(rows) for chain, rows in zip(members, saved.traces, strict=True)):
+        raise InputError("the traces of the saved run do not belong to its chains")
+    going = Sampling(saved.problem, saved.settings, saved.seed, Ensemble(members), saved.given, saved.looks)
+    going.rows = [[rows] for rows in saved.traces]
+    going.steps = [dict(step) for step in saved.steps]
+    target = saved.target if sweeps is None else saved.sweep + whole_number("sweeps", sweeps)
+    if target != saved.target:
+        going.steps.append({"sweep": saved.sweep, "what": "run", "sweeps": target - saved.sweep})
+    going.run_to(target, report, keep)
+    return going.result()
 
 
 def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:

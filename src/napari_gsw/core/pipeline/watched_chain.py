@@ -19,7 +19,7 @@ from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Log
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.numbering import matched_numbers
-from napari_gsw.core.pipeline.segment import CHECK_EVERY, chains, to_be_judged
+from napari_gsw.core.pipeline.sampling import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
 from napari_gsw.core.posterior.held_pixels import HeldPixels

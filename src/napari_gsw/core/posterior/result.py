@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ class Findings:
         is the first.
     provenance : settings, seed, versions and image hash, ready for JSON.
     summary : what the chains have to say together; most of it is offered here too.
+    run : all of the run, to be saved or gone on with (:class:`napari_gsw.core.pipeline.saved_run.SavedRun`), or None.
     """
 
     clusters: NDArray[np.int64]
@@ -48,6 +49,7 @@ class Findings:
     traces: tuple[Trace, ...]
     provenance: Mapping[str, Any]
     summary: Summary
+    run: Any = field(default=None, kw_only=True)
 
     @property
     def problem(self) -> Problem:
@@ -153,8 +155,8 @@ class Result(Findings):
         return self._described(str(self.labels.shape))
 
 
-def result(summary: Summary, provenance: Mapping[str, Any]) -> Result:
-    """Paint what a summary says of the sites."""
+def result(summary: Summary, provenance: Mapping[str, Any], run: Any = None) -> Result:
+    """Paint what a summary says of the sites; `run` is all of the run, if it is known."""
     problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
     dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
     by_pixel = summary.settings.view == "objects" or summary.edits is not None
@@ -168,6 +170,7 @@ def result(summary: Summary, provenance: Mapping[str, Any]) -> Result:
         boundary=boundary_probability(problem, snapshot.together),
         provenance=provenance,
         summary=summary,
+        run=run,
     )
 
 

@@ -63,12 +63,14 @@ class SharedResult(Findings):
         return self._described(f"{len(self)} images")
 
 
-def shared_result(problem: SharedProblem, summary: Summary, provenance: Mapping[str, Any]) -> SharedResult:
-    """Paint what a summary of a shared problem says of the sites, image by image."""
+def shared_result(
+    problem: SharedProblem, summary: Summary, provenance: Mapping[str, Any], run: Any = None
+) -> SharedResult:
+    """Paint what a summary of a shared problem says of the sites, image by image; `run` is all of the run."""
     images = tuple(
         result(summary.seen_in(problem.of_image(k), problem.within(k)), {**provenance, "shown": k})
         for k in range(len(problem.site_images))
     )
     first = images[0]
     regions = np.max([one.regions for one in images], axis=0) if first.objects else first.regions
-    return SharedResult(first.clusters, regions, first.traces, provenance, summary, images)
+    return SharedResult(first.clusters, regions, first.traces, provenance, summary, images, run=run)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Sites
 from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
-from napari_gsw.core.pipeline.provenance import provenance
+from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.region_table import Columns, region_table
@@ -65,6 +65,11 @@ class ArrayRun:
     @cached_property
     def faces(self) -> Faces:
         return site_faces(self.live.problem)
+
+    @cached_property
+    def looks(self) -> dict[str, Any]:
+        """What the image is known by."""
+        return looks_of(self.image)
 
     def paint(self, numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
@@ -165,7 +170,7 @@ class ArrayRun:
     def provenance(self) -> dict[str, Any]:
         """What made the labels: settings, seed, hashes, and every step that a person took."""
         live = self.live
-        record = provenance(self.image, live.summary, live.seed, self.given, live.steps)
+        record = provenance(self.looks, live.summary, live.seed, self.given, live.steps)
         return record | ({"corrections": list(live.changes)} if live.changes else {})
 
     def result(self) -> Result:

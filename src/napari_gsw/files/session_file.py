@@ -1,0 +1,262 @@
+"""Sessions in files: one zarr group in a zip, arrays of numbers and one tree of words (see `core.record_tree`).
+
+A file is written beside its place and then moved there, so that what is there is always whole. Whoever opens one need
+not trust it: names, types and sizes are checked before anything is unpacked, and no code is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import os
+import re
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.saved_run import SavedRun
+from napari_gsw.core.pipeline.saved_session import KINDS, SavedSession
+from napari_gsw.core.posterior.result import Findings
+from napari_gsw.core.record_tree import DTYPES, described, rebuilt
+from napari_gsw.core.versions import all_versions
+from napari_gsw.files.folders import SCRATCH, writing
+from napari_gsw.files.zarr_files import zarr_package
+
+# Of the format. A newer file is refused; one of an older version is brought up to date when it is read.
+VERSION = 1
+# The key of the group's attributes that says whose file it is.
+MARK = "napari-gsw session"
+SUFFIX = ".zarr.zip"
+# Bytes of one chunk, about.
+CHUNK = 2**24
+# Arrays may take so many bytes in memory, or so many times the size of the file: more is no session but a bomb.
+MOST_BYTES, MOST_RATIO = 2**29, 20
+MOST_MEMBERS = 200_000
+# Words and numbers of the tree and of the descriptions of arrays.
+MOST_JSON = 2**26
+MEMBER = re.compile(r"[A-Za-z0-9_ .,=+-]+(/[A-Za-z0-9_ .,=+-]+)*")
+CODECS = ["bytes", "zstd"]
+
+
+def save_session(
+    path: str | os.PathLike[str],
+    session: Findings | SavedRun | SavedSession,
+    *,
+    image: NDArray[Any] | None = None,
+    image_path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Save a session, so that it can be opened again and go on bit for bit as if it had never stopped.
+
+    Parameters
+    ----------
+    path : of the file, ``.zarr.zip`` by custom. A session that is there is written over.
+    session : a result of :func:`napari_gsw.segment`, or what :func:`open_session` has read.
+    image : the image itself, to have it in the file too; it is not needed to go on.
+    image_path : where the image is, to be found again.
+    overwrite : whether a file that is no session may be written over, too.
+
+    Returns
+    -------
+    Where it went.
+    """
+    target = Path(path)
+    if not os.fspath(path) or target.is_dir():
+        raise InputError(f"{os.fspath(path)!r} is no name of a file for a session")
+    if os.path.lexists(target) and not overwrite and not is_session(target):
+        raise InputError(f"{str(target)!r} is there already and is no session; choose another name")
+    content = _session_of(session, image, image_path, target)
+    arrays: dict[str, NDArray[Any]] = {}
+    tree = described(content, KINDS, arrays)
+    with writing(f"the session {str(target)!r}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(prefix=SCRATCH, suffix=SUFFIX, dir=target.parent)
+        os.close(handle)
+        try:
+            _write(Path(scratch), tree, arrays)
+            with open(scratch, "rb+") as file:  # on the disk before it takes the place of the old one
+                os.fsync(file.fileno())
+            os.replace(scratch, target)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+    return target
+
+
+def _session_of(session: Any, image: Any, image_path: Any, target: Path) -> SavedSession:
+    """What is to be saved, as a session with the places where its image is."""
+    if isinstance(session, Findings):
+        if session.run is None:
+            raise InputError("this result cannot be saved as a session: only what gsw.segment or the window made can")
+        session = session.run
+    if isinstance(session, SavedRun):
+        session = SavedSession({"run": session})
+    if not isinstance(session, SavedSession):
+        raise InputError(f"a session to save is a result of gsw.segment, not a {type(session).__name__}")
+    paths = session.paths
+    if image_path is not None:
+        place = Path(image_path).resolve()
+        try:  # a folder that is moved as a whole is found by the way from one file to the other
+            near = os.path.relpath(place, target.resolve().parent)
+        except ValueError:  # on another drive
+            near = str(place)
+        paths = (str(place), near)
+    pixels = session.pixels if image is None else np.asarray(image)
+    return SavedSession(session.runs, paths, pixels, session.window)
+
+
+def _write(path: Path, tree: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+    zarr = zarr_package()
+    zstd = zarr.codecs.ZstdCodec(level=1)
+    head = {
+        "version": VERSION,
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": all_versions(),
+        "content": tree,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zarr warns of names that occur twice in a zip; ours do not
+        with zarr.storage.ZipStore(path, mode="w", compression=zipfile.ZIP_STORED) as store:
+            group = zarr.create_group(store=store, attributes={MARK: head})
+            for name, array in arrays.items():
+                data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False)
+                rows = max(1, CHUNK // max(1, data.nbytes // max(1, len(data))))
+                written = group.create_array(
+                    name, shape=data.shape, dtype=data.dtype, chunks=(min(rows, len(data)), *data.shape[1:]),
+                    compressors=zstd, config={"write_empty_chunks": True},
+                )  # fmt: skip
+                written[...] = data
+
+
+def is_session(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a session."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return MARK in _json(archive, "zarr.json").get("attributes", {})
+    except (OSError, zipfile.BadZipFile, InputError, KeyError, AttributeError):
+        return False
+
+
+def open_session(path: str | os.PathLike[str]) -> SavedSession:
+    """Read a session. The file need not be trusted; what is wrong with it is said in one sentence.
+
+    ``napari_gsw.resume(open_session(path).run)`` goes on with it.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head, shapes = _checked(archive, os.path.getsize(path))
+    except FileNotFoundError:
+        raise InputError(f"there is no session {os.fspath(path)!r}") from None
+    except (OSError, zipfile.BadZipFile, NotImplementedError, InputError) as reason:
+        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {reason}") from None
+    try:
+        session = rebuilt(head["content"], KINDS, _arrays(Path(path), shapes))
+        if not isinstance(session, SavedSession):
+            raise InputError("it holds no session")
+    except InputError as reason:
+        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {reason}") from None
+    return session
+
+
+def _json(archive: zipfile.ZipFile, name: str) -> Any:
+    """The JSON of a member that is not too large, too deep or none at all."""
+    if archive.getinfo(name).file_size > MOST_JSON:
+        raise InputError(f"{name} is too large")
+    try:
+        return json.loads(archive.read(name))
+    except (ValueError, RecursionError):
+        raise InputError(f"{name} is no JSON") from None
+
+
+def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], dict[str, tuple[int, ...]]]:
+    """The head of a session, and the shapes of its arrays by name; refuses whatever we would not have written."""
+    members = {info.filename: info for info in archive.infolist()}
+    if len(members) != len(archive.infolist()) or len(members) > MOST_MEMBERS:
+        raise InputError("it has members twice, or too many of them")
+    for name, info in members.items():
+        if not MEMBER.fullmatch(name) or any(part.strip(".") == "" for part in name.split("/")):
+            raise InputError(f"a member has the name {name[:80]!r}, which no session has")
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.file_size != info.compress_size:
+            raise InputError(f"the member {name!r} is packed, which no session's is")
+    if sum(info.file_size for info in members.values()) > size:
+        raise InputError("its members are larger than itself")
+    if "zarr.json" not in members:
+        raise InputError("it is no zarr group")
+    root = _json(archive, "zarr.json")
+    head = root.get("attributes", {}).get(MARK) if isinstance(root, dict) else None
+    if not isinstance(head, dict) or not isinstance(head.get("version"), int):
+        raise InputError("it is no session of napari-gsw")
+    if head["version"] > VERSION:
+        raise InputError(f"it has format {head['version']}, of a newer napari-gsw; this one reads up to {VERSION}")
+    if "content" not in head:
+        raise InputError("it is empty")
+    shapes, expected, declared = {}, {"zarr.json"}, 0
+    for name in members:
+        if name.endswith("/zarr.json"):
+            description = _json(archive, name)
+            expected.add(name)
+            if isinstance(description, dict) and description.get("node_type") == "group":
+                continue
+            array = name.removesuffix("/zarr.json")
+            shape, chunks, itemsize = _array_shape(array, description)
+            declared += math.prod(shape) * itemsize
+            shapes[array] = shape
+            expected |= _chunk_names(array, shape, chunks)
+    if declared > max(MOST_BYTES, MOST_RATIO * size):
+        raise InputError(f"its arrays would take {declared:.3g} bytes, which so small a file cannot hold")
+    if expected != members.keys():
+        raise InputError("parts of its arrays are missing, or there are others")
+    return head, shapes
+
+
+def _array_shape(name: str, description: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape, shape of a chunk and bytes of a number of an array, if it is one that we would have written."""
+    match description:
+        case {
+            "zarr_format": 3,
+            "node_type": "array",
+            "data_type": str(dtype),
+            "shape": list(shape),
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "codecs": list(codecs),
+        } if dtype in DTYPES and not description.get("storage_transformers"):
+            lengths = [*shape, *chunks]
+            numbers = all(isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**40 for x in lengths)
+            names = [codec.get("name") if isinstance(codec, dict) else None for codec in codecs]
+            fits = len(shape) == len(chunks) > 0 and all(map(operator.le, chunks, shape)) if numbers else False
+            if fits and names == CODECS:
+                return tuple(shape), tuple(chunks), np.dtype(dtype).itemsize
+    raise InputError(f"its array {name[:80]!r} is of a kind that no session has")
+
+
+def _chunk_names(name: str, shape: tuple[int, ...], chunks: tuple[int, ...]) -> set[str]:
+    """The members that an array's chunks are, which are cut along the first axis alone."""
+    if shape[1:] != chunks[1:] or -(-shape[0] // chunks[0]) > MOST_MEMBERS:
+        raise InputError(f"its array {name[:80]!r} is cut as no session's is")
+    rest = "/0" * (len(shape) - 1)
+    return {f"{name}/c/{k}{rest}" for k in range(-(-shape[0] // chunks[0]))}
+
+
+def _arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[Any]]:
+    """All arrays of a file that was checked, read-only."""
+    zarr = zarr_package()
+    arrays = {}
+    try:
+        with zarr.storage.ZipStore(path, mode="r") as store:
+            group = zarr.open_group(store=store, mode="r")
+            for name in shapes:
+                arrays[name] = np.asarray(group[name][...])
+                arrays[name].setflags(write=False)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, zipfile.BadZipFile) as reason:
+        raise InputError(f"it is damaged ({' '.join(str(reason).split())[:120]})") from None
+    return arrays
