@@ -108,10 +108,10 @@ def _check_problem(problem: Any) -> None:
         _check("the means of its sites", graph.means, "f", (n, None))
         if graph.n != n or (m and (graph.edges.min() < 0 or graph.edges.max() >= n)):
             raise InputError("its graph belongs to other sites")
-    signals = getattr(problem, "signals", None) or (problem.signal,)
-    for sites, signal in zip(images, signals, strict=True):
+    signals = (problem.signals or ()) if isinstance(problem, SharedProblem) else (problem.signal,)
+    for sites, signal in zip(images, signals, strict=False):
         if signal is not None:
-            _check("its signal", signal, "f", sites.shape)  # type: ignore[union-attr]
+            _check("its signal", signal, "f", np.shape(sites))
 
 
 def _check_sites(sites: Any, n: int) -> None:

@@ -124,6 +124,9 @@ def resume(
     """
     if image is not None and is_lazy(image):
         saved = with_image(saved, open_lazy(image, saved.settings.axes).array)
+    context = saved.problem.block_context
+    if context is not None and context.image is None and saved.settings.view == "objects":
+        raise InputError("objects are cut out of the image, which is too large to be in the session: give image=")
     members = [resume_chain(saved.problem, state) for state in saved.states]
     if any(chain.sweep != len(rows) for chain, rows in zip(members, saved.traces, strict=True)):
         raise InputError("the traces of the saved run do not belong to its chains")

@@ -1,0 +1,290 @@
+"""Session files: what is saved comes back, what is wrong with a file is said, and nothing in it need be trusted."""
+
+import errno
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.errors import InputError
+from napari_gsw.files import session_file
+from napari_gsw.files.session_file import MARK, is_session
+
+IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return gsw.segment(IMAGE, sweeps=40, seed=2, report=lambda _, one: one is not None and one.sweep >= 10)
+
+
+@pytest.fixture
+def saved(result, tmp_path):
+    return gsw.save_session(tmp_path / "run.zarr.zip", result, image=IMAGE, image_path=tmp_path / "in" / "photo.png")
+
+
+def test_what_is_saved_comes_back(saved, result):
+    session = gsw.open_session(saved)
+    assert session.run.sweep == result.snapshot.sweep
+    assert session.run.settings == result.summary.settings
+    assert session.paths[1] == os.path.join("in", "photo.png")
+    np.testing.assert_array_equal(session.pixels, IMAGE)
+    for name, array in result.run.states[0].items():
+        np.testing.assert_array_equal(session.run.states[0][name], array)
+        assert session.run.states[0][name].dtype == array.dtype
+    np.testing.assert_array_equal(gsw.resume(session.run).labels, gsw.segment(IMAGE, sweeps=40, seed=2).labels)
+
+
+def test_zarr_itself_reads_it(saved):
+    zarr = pytest.importorskip("zarr")
+    with zarr.storage.ZipStore(saved, mode="r") as store:
+        group = zarr.open_group(store=store, mode="r")
+        assert group["runs/run/problem/sites"].shape == IMAGE.shape[:2]
+
+
+def test_a_session_is_written_over_and_nothing_else_is(saved, result, tmp_path):
+    gsw.save_session(saved, result)
+    mine = tmp_path / "mine.zip"
+    with zipfile.ZipFile(mine, "w") as archive:
+        archive.writestr("letter.txt", "dear")
+    before = mine.read_bytes()
+    with pytest.raises(InputError, match=r"mine\.zip.*is no session"):
+        gsw.save_session(mine, result)
+    assert mine.read_bytes() == before
+    gsw.save_session(mine, result, overwrite=True)
+    assert is_session(mine)
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_a_session_needs_a_name(result, name):
+    with pytest.raises(InputError, match="no name of a file"):
+        gsw.save_session(name, result)
+
+
+def test_a_result_of_another_method_is_no_session(tmp_path, result):
+    from dataclasses import replace
+
+    with pytest.raises(InputError, match="cannot be saved"):
+        gsw.save_session(tmp_path / "x.zarr.zip", replace(result, run=None))
+
+
+def test_a_failing_disk_leaves_the_old_session_and_nothing_else(saved, result, monkeypatch):
+    before = saved.read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(session_file.os, "fsync", full)
+    with pytest.raises(InputError, match="No space left"):
+        gsw.save_session(saved, result)
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def rewritten(saved, change, packed=zipfile.ZIP_STORED):
+    """A copy of a session whose members `change` has changed in place."""
+    with zipfile.ZipFile(saved) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    change(members)
+    other = saved.with_name("other.zarr.zip")
+    with zipfile.ZipFile(other, "w", packed) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return other
+
+
+def head_changed(change):
+    """A change of the tree of words."""
+
+    def apply(members):
+        root = json.loads(members["zarr.json"])
+        change(root["attributes"][MARK])
+        members["zarr.json"] = json.dumps(root).encode()
+
+    return apply
+
+
+def array_changed(name, **changes):
+    def apply(members):
+        path = next(key for key in members if key.endswith(f"{name}/zarr.json"))
+        members[path] = json.dumps(json.loads(members[path]) | changes).encode()
+
+    return apply
+
+
+def fields(head):
+    return head["content"]["fields"]["runs"]["map"]["run"]["fields"]
+
+
+def state(head):
+    return fields(head)["states"]["tuple"][0]["map"]
+
+
+def deep(head):
+    for _ in range(200):
+        head["content"] = {"list": [head["content"]]}
+
+
+TAMPERED = {
+    "newer": (head_changed(lambda h: h.update(version=99)), "newer napari-gsw"),
+    "no version": (head_changed(lambda h: h.update(version="1")), "no session"),
+    "empty": (head_changed(lambda h: h.pop("content")), "empty"),
+    "no mark": (lambda m: m.update({"zarr.json": b'{"attributes": {}}'}), "no session of napari-gsw"),
+    "no JSON": (lambda m: m.update({"zarr.json": b"{" * 100_000}), "no JSON"),
+    "deep JSON": (lambda m: m.update({"zarr.json": b"[" * 100_000 + b"]" * 100_000}), "no"),
+    "deep tree": (head_changed(deep), "nested deeper"),
+    "unknown record": (head_changed(lambda h: h["content"].update(record="os.system")), "never saved"),
+    "unknown field": (head_changed(lambda h: h["content"]["fields"].update(command="rm")), "damaged"),
+    "pickle": (lambda m: m.update({"x.pkl": pickle.dumps(print)}), "missing, or there are others"),
+    "absolute name": (lambda m: m.update({"/etc/passwd": b"x"}), "which no session has"),
+    "name with dots": (lambda m: m.update({"../../escape": b"x"}), "which no session has"),
+    "missing chunk": (lambda m: m.pop(next(k for k in m if "sites/c/" in k)), "missing"),
+    "objects": (array_changed("problem/sites", data_type="object"), "of a kind that no session has"),
+    "pickle codec": (array_changed("problem/sites", codecs=[{"name": "pickle"}]), "of a kind that no session has"),
+    "huge": (array_changed("problem/sites", shape=[10**6, 10**6]), "session"),
+    "negative": (array_changed("problem/sites", shape=[-1, 5]), "of a kind"),
+    "other type": (array_changed("problem/sites", data_type="float64"), "session"),
+    "settings": (head_changed(lambda h: fields(h)["settings"]["fields"].update(sweeps=-3)), "sweeps"),
+    "unknown setting": (head_changed(lambda h: fields(h)["settings"]["fields"].update(bogus=1)), "settings"),
+    "no states": (head_changed(lambda h: fields(h)["states"].update(tuple=[])), "state"),
+    "NaN trace": (head_changed(lambda h: fields(h)["traces"].update(tuple=[None])), "trace"),
+    "other sites": (head_changed(lambda h: fields(h)["problem"]["fields"].update(n=7)), "must|other|row"),
+    "NaN pull": (head_changed(lambda h: fields(h)["problem"]["fields"].update(field={"list": [{"float": "nan"}]})), "damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_tampered_file_is_refused_in_a_sentence(saved, name):
+    change, sentence = TAMPERED[name]
+    other = rewritten(saved, change)
+    with pytest.raises(InputError, match=sentence) as refusal:
+        gsw.open_session(other)
+    assert "\n" not in str(refusal.value)
+    assert "other.zarr.zip" in str(refusal.value)
+
+
+def test_bits_that_have_turned_are_seen(saved):
+    content = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as archive:
+        info = next(i for i in archive.infolist() if "problem/sites/c/0" in i.filename)
+        start = info.header_offset + 30 + len(info.filename)
+    content[start + 12] ^= 0xFF
+    saved.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        gsw.open_session(saved)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 2000, -30])
+def test_a_torn_file_is_refused(saved, keep):
+    content = saved.read_bytes()
+    saved.write_bytes(content[:keep])
+    with pytest.raises(InputError, match="cannot be opened"):
+        gsw.open_session(saved)
+
+
+def test_what_is_no_file_is_said(tmp_path):
+    with pytest.raises(InputError, match="there is no session"):
+        gsw.open_session(tmp_path / "nowhere.zarr.zip")
+    with pytest.raises(InputError, match="cannot be opened"):
+        gsw.open_session(tmp_path)
+
+
+BOMB = """
+import resource, sys, zipfile
+import napari_gsw as gsw
+import numba, zarr
+at_rest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path in sys.argv[1:]:
+    try:
+        gsw.open_session(path)
+        print("opened", path)
+    except gsw.InputError as reason:
+        pass
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - at_rest) // 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource is of POSIX")
+def test_bombs_do_not_go_off(saved, tmp_path):
+    """A packed member of 256 MB, and an array of zeros that would be 4 TB."""
+    packed = tmp_path / "packed.zarr.zip"
+    with (
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("zarr.json", "w", force_zip64=True) as member,
+    ):
+        for _ in range(256):
+            member.write(bytes(2**20))
+    claimed = rewritten(saved, array_changed("problem/sites", shape=[10**6, 10**6], fill_value=0))
+    shutil.move(claimed, tmp_path / "claimed.zarr.zip")
+    answer = subprocess.run(
+        [sys.executable, "-c", BOMB, packed, tmp_path / "claimed.zarr.zip"], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.split()[0].isdigit(), answer.stdout
+    assert int(answer.stdout) < 200  # megabytes
+
+
+def test_the_autosave_writes_while_it_runs_and_once_more_at_the_end(tmp_path):
+    path = tmp_path / "auto.zarr.zip"
+    sweeps = []
+
+    def look(stage, one):
+        if one is not None:
+            keep.wait()
+            sweeps.append(gsw.open_session(path).run.sweep)
+
+    with gsw.Autosave(path, every=0.0) as keep:
+        gsw.segment(IMAGE, sweeps=30, report=look, keep=keep)
+    assert sweeps
+    assert sweeps == sorted(sweeps)
+    assert gsw.open_session(path).run.sweep == 30
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_an_autosave_that_fails_tells_it_once_and_the_run_goes_on(tmp_path):
+    sentences = []
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    with gsw.Autosave(mine, every=0.0, tell=sentences.append) as keep:
+        result = gsw.segment(IMAGE, sweeps=120, keep=keep)
+    assert result.snapshot.sweep == 120
+    assert len(sentences) == 1
+    assert "is no session" in sentences[0]
+    assert mine.read_text() == "mine"
+
+
+VICTIM = """
+import sys
+import numpy as np
+import napari_gsw as gsw
+image = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
+with gsw.Autosave(sys.argv[1], every=0.0) as keep:
+    def look(stage, one):
+        if one is not None:
+            keep.wait()
+            print(one.sweep, flush=True)
+    gsw.segment(image, sweeps=100_000, seed=2, report=look, keep=keep)
+"""
+
+
+def test_a_killed_run_goes_on_from_its_last_save(tmp_path):
+    path = tmp_path / "killed.zarr.zip"
+    last = 0
+    with subprocess.Popen([sys.executable, "-c", VICTIM, path], stdout=subprocess.PIPE, text=True) as process:
+        while last < 60:
+            last = int(process.stdout.readline())
+        process.kill()
+    session = gsw.open_session(path)
+    assert session.run.sweep >= last
+    here = gsw.resume(session.run, sweeps=0)
+    undisturbed = gsw.segment(
+        IMAGE, sweeps=100_000, seed=2, report=lambda _, one: one is not None and one.sweep >= session.run.sweep
+    )
+    same = min(here.snapshot.sweep, undisturbed.snapshot.sweep)
+    np.testing.assert_array_equal(here.trace.log_posterior[:same], undisturbed.trace.log_posterior[:same])
