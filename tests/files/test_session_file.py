@@ -156,7 +156,7 @@ TAMPERED = {
     "no states": (head_changed(lambda h: fields(h)["states"].update(tuple=[])), "state"),
     "NaN trace": (head_changed(lambda h: fields(h)["traces"].update(tuple=[None])), "trace"),
     "other sites": (head_changed(lambda h: fields(h)["problem"]["fields"].update(n=7)), "must|other|row"),
-    "NaN pull": (head_changed(lambda h: fields(h)["problem"]["fields"].update(field={"list": [{"float": "nan"}]})), "damaged"),
+    "no field": (head_changed(lambda h: fields(h)["problem"]["fields"].update(field={"list": [None]})), "damaged"),
 }  # fmt: skip
 
 

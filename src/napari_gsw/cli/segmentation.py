@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from napari_gsw.cli.checkpoint import add_checkpoint_options, checkpointed
 from napari_gsw.cli.choices import add_choices, chosen, image_to_segment
 from napari_gsw.cli.progress import SweepBar
 from napari_gsw.core.errors import InputError
@@ -50,6 +51,7 @@ def add_to(commands: Any) -> None:
         help="format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)",
     )
     add_extras(command)
+    add_checkpoint_options(command)
     command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     add_choices(command)
 
@@ -90,7 +92,8 @@ def run_segment(arguments: argparse.Namespace) -> int:
     companions = [companion(name, other) for other in COMPANIONS]
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
     with output_folder(folder, companions) as scratch, SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
-        outcome = segment(image, choice, arguments.seed, report=progress.report, **arrays)
+        with checkpointed(arguments, choice, image, arrays) as (keep, saved):
+            outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()
         remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, extras)
     if not arguments.quiet:

@@ -19,6 +19,9 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.pipeline.provenance import array_hash
+from napari_gsw.core.pipeline.sampling import Keep
+from napari_gsw.core.pipeline.saved_run import SavedRun
+from napari_gsw.core.pipeline.segment import resume
 from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Outcome
@@ -130,7 +133,16 @@ def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapp
     return Choice(method, preset(preset_name, **shared), None if options is None else options(**own))
 
 
-def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report | None = None, **arrays: Any) -> Outcome:
+def segment(
+    image: ArrayLike,
+    choice: Choice,
+    seed: int = 0,
+    *,
+    report: Report | None = None,
+    keep: Keep | None = None,
+    saved: SavedRun | None = None,
+    **arrays: Any,
+) -> Outcome:
     """Segment an image by any method.
 
     Parameters
@@ -138,7 +150,8 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
     image : array, as for :func:`napari_gsw.core.image.picture.picture`.
     choice : as :func:`choose` makes it.
     seed : of the methods that draw random numbers.
-    report : as for :func:`napari_gsw.segment`.
+    report, keep : as for :func:`napari_gsw.segment`; only our own chains can be kept.
+    saved : one of our own runs to go on with, of this image and choice.
     arrays : label images such as ``sites`` and ``mask``, for the methods that take them.
 
     Returns
@@ -157,11 +170,14 @@ def segment(image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report |
     if METHODS[choice.method].needs_seeds and arrays.get("seeds") is None:
         raise InputError(f"{choice.method} needs seeds: a label image of strokes, 0 where nothing is painted")
     settings, options = choice.settings, choice.options
+    if saved is not None:
+        resumed: Any = resume(saved, image=image, report=report, keep=keep)
+        return Outcome(resumed.labels, resumed.provenance, resumed)
     if METHODS[choice.method].samples:
         result = (
             crp.segment(image, settings, options, seed, report=report, **arrays)
             if isinstance(options, crp.DdCrp)
-            else segment_by_gsw(image, settings, seed=seed, report=report, **arrays)
+            else segment_by_gsw(image, settings, seed=seed, report=report, keep=keep, **arrays)
         )
         return Outcome(result.labels, result.provenance, result)
     if report:

@@ -49,7 +49,7 @@ def provenance(
         "software": "napari-gsw",
         "versions": all_versions(),
         **looks,
-        "given": {name: _given_hash(value, several) for name, value in inputs.items()},
+        "given": given_hashes(inputs, several),
         "settings": summary.settings.to_dict(),
         "seed": int(seed),
         "reproducible": not steps,
@@ -76,6 +76,11 @@ def _look(image: ArrayLike) -> dict[str, Any]:
     """What an image is known by."""
     array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
     return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)}
+
+
+def given_hashes(inputs: Mapping[str, Any], several: bool = False) -> dict[str, Any]:
+    """What arrays of the user's own are known by, by name; of several images each array is a list."""
+    return {name: _given_hash(value, several) for name, value in inputs.items()}
 
 
 def _given_hash(value: Any, several: bool) -> Any:

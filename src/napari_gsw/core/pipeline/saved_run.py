@@ -111,7 +111,7 @@ def _check_problem(problem: Any) -> None:
     signals = (problem.signals or ()) if isinstance(problem, SharedProblem) else (problem.signal,)
     for sites, signal in zip(images, signals, strict=False):
         if signal is not None:
-            _check("its signal", signal, "f", np.shape(sites))
+            _check("its signal", signal, "f", () if sites is None else sites.shape)
 
 
 def _check_sites(sites: Any, n: int) -> None:
