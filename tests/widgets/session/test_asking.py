@@ -86,7 +86,7 @@ def test_a_question_is_shown_and_keys_answer_it(done, qtbot):
     wait_for(qtbot, lambda: live.locks[second.site])
     assert live.numbers[second.site] == second.numbers[0]
     asked(done, qtbot, second)
-    session.corrections.undo()
+    session.steps.undo()
     wait_for(qtbot, lambda: not live.locks[second.site])
     assert live.locks[first.site]  # one step an answer
     click(qtbot, row.button)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gui
 def done(panel, qtbot):
     """A panel after a short run on a few nuclei, with the layer of objects selected."""
     panel.viewer.add_image(cells()[0], name="n")
-    panel._choose_preset("microscopy")
+    panel.presets.choose("microscopy")
     panel.form.controls["sweeps"].set_value(20)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
@@ -165,7 +165,7 @@ def test_delete_draw_undo_redo_and_export(done, qtbot, tmp_path):
 
 def test_edits_during_a_run_stay_and_go_over_to_the_next_chain(panel, qtbot):
     panel.viewer.add_image(cells()[0], name="n")
-    panel._choose_preset("microscopy")
+    panel.presets.choose("microscopy")
     panel.form.controls["sweeps"].set_value(1_000_000)
     click(qtbot, panel.run_button)
     wait_sweeps(qtbot, panel, 30)

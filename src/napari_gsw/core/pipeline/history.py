@@ -51,6 +51,11 @@ class History:
             del self.sweeps[1::2], self._states[1::2]
             self._stride *= 2
 
+    def refine(self, parents: NDArray[np.integer]) -> None:
+        """Sites were cut; `parents` (n,) has the site of each piece, from 0."""
+        with self._guard:
+            self._states = [state[parents] for state in self._states]
+
     def near(self, sweep: float) -> tuple[int, NDArray[np.int64]]:
         """The kept state nearest to a sweep: its sweep and its numbers."""
         with self._guard:

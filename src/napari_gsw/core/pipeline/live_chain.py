@@ -6,16 +6,17 @@ person paints with the numbers of :mod:`napari_gsw.core.pipeline.numbering`, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask
+from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.model.steering import is_closed
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Change, Log
 from napari_gsw.core.pipeline.edit_clamps import (
     PixelChange,
@@ -24,16 +25,20 @@ from napari_gsw.core.pipeline.edit_clamps import (
     pixel_change,
     released_pixels,
 )
+from napari_gsw.core.pipeline.kept_paint import PaintChange, meeting_strokes, paint_change
 from napari_gsw.core.pipeline.numbering import matched_numbers, named_numbers, pulled_numbers
+from napari_gsw.core.pipeline.refinement import refined_chain, refinement
 from napari_gsw.core.pipeline.watched_chain import WatchedChain
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
 from napari_gsw.core.posterior.held_pixels import HeldPixels, held_sites
 from napari_gsw.core.posterior.object_edits import Edit
+from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sampler.chain import Chain
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.records import COUNTED
 from napari_gsw.core.sampler.start import recount, redirected, relaxed
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.strokes import Stroke
 
 # The screen shows 16 bits: more is slow in napari.
 MOST_NUMBER = int(np.iinfo(np.uint16).max)
@@ -41,6 +46,8 @@ MOST_NUMBER = int(np.iinfo(np.uint16).max)
 LEAST_RUN = 2 * FEWEST_SWEEPS
 # A chain at rest that was corrected goes on for so many sweeps at most.
 MOST_SETTLING = 400
+# Cuts after which values of the sites before them can still be read.
+MOST_LINES = 8
 # Settings of what is locked, which a person may change as he may change the locks.
 STEERS = ("steering", "only_painted")
 # Settings that change how the chain moves, or what is made of it, but not where it settles: they may change while it
@@ -63,11 +70,17 @@ MOVES = (
 TUNABLE = frozenset((*MOVES, *STEERS, "consensus", "polish", "view", "neck", "min_region", "merge"))
 
 
+# Sites and strokes, two label images -> the problem of the sites as the strokes have cut them.
+Remake = Callable[[Sites, LabelImage], Problem]
+
+
 class LiveChain(WatchedChain):
     """Chains of one problem, what a person sees of them and does to them."""
 
     # What was on the screen before the last edit of objects.
     _names: LabelImage | None = None
+    # Makes the problem again for given sites, cut between strokes; None where sites cannot be cut.
+    remake: Remake | None = None
 
     # ---- settings
 
@@ -78,18 +91,26 @@ class LiveChain(WatchedChain):
             raise InputError(f"{', '.join(frozen)} cannot change while the chain runs: it applies at the next run")
 
     def retune(self, settings: Settings) -> None:
-        """Take over settings that do not change what is sampled, from the next sweep on."""
+        """Take over settings that do not change what is sampled, from the next sweep on; all of them or none."""
         self.check_tuning(settings)
         options = SamplerOptions.from_settings(self.problem, settings, settings.sweeps)
-        for chain in self.ensemble.chains:
-            chain.options = chain.options.replace(bonds=options.bonds, moves=options.moves, regroups=options.regroups)
-        before, self.settings, self._summary = self.settings, settings, None
+        before = self.settings
         changed = {k: [getattr(before, k), getattr(settings, k)] for k in (*MOVES, *STEERS)}
         changed = {k: pair for k, pair in changed.items() if pair[0] != pair[1]}
+        noted = len(self._steps)
         if changed:
             self._steps.append({"sweep": self.sweep, "what": "settings", "changed": changed})
+        self.settings = settings
         if changed.keys() & set(STEERS):
-            self._steer()
+            try:
+                self._steer()
+            except InputError:
+                self.settings = self.steering.settings = before
+                del self._steps[noted:]
+                raise
+        self._summary = None
+        for chain in self.ensemble.chains:
+            chain.options = chain.options.replace(bonds=options.bonds, moves=options.moves, regroups=options.regroups)
         if "sweeps" in changed and self.target > self.sweep:
             self.target = max(self.sweep, self.target + settings.sweeps - before.sweeps)
         if "burn_in" in changed:
@@ -101,10 +122,11 @@ class LiveChain(WatchedChain):
         nothing = np.zeros(0, np.int64)
         self._apply(nothing, nothing, np.zeros(0, bool), "steering", self.edits)
 
-    def _decide(self, seeds: Ints) -> None:
-        """Whether the painted labels are all that there are, from now on."""
+    def _closed_by(self, seeds: Ints) -> bool:
+        """Whether the painted labels are all that there are, once these (n,) are, -1 for a free site."""
         if self.settings.only_painted != "auto" or (self._closed is None and self.sweep == 0):
-            self.steering.closed = is_closed(self.settings, seeds)
+            return is_closed(self.settings, seeds)
+        return self.steering.closed
 
     def _move_burn_in(self, end: int) -> None:
         """Let the burn-in end at another sweep; the sums begin anew if they hold sweeps that it leaves out."""
@@ -129,10 +151,53 @@ class LiveChain(WatchedChain):
         if not where.size:
             return
         after = np.broadcast_to(np.asarray(number, dtype=np.int64), where.shape).copy()
-        if after.min() < 0 or after.max() > MOST_NUMBER:
-            raise InputError(f"labels must be numbers in [0, {MOST_NUMBER}], not {after.min()} to {after.max()}")
-        held = self.locks[where]
-        self._do(Change(where, self.numbers[where], after, held, (after > 0) & (held | lock)))
+        check_numbers(after)
+        self._paint(where, after, lock)
+
+    def draw(self, stroke: Stroke, lock: bool = False) -> None:
+        """Take over a stroke of the brush, pixel by pixel.
+
+        A site in which it meets another label that was painted and is held there is cut between the two, so that
+        neither is outvoted; otherwise the sites that it means take its labels, as :meth:`paint` gives them.
+        """
+        if stroke.site_image is not self.problem.sites:  # they have been cut since
+            stroke = stroke.on(self.problem.site_image)
+        if not stroke.sites.size:
+            return
+        check_numbers(stroke.labels)
+        paint = self.paint_image()
+        if self.remake is not None and self.settings.steering > 0:
+            strokes = meeting_strokes(stroke, paint, self.locks, self.numbers)
+            if strokes is not None:
+                self._cut(strokes, self.remake)
+                stroke = stroke.on(self.problem.site_image)
+        self._paint(stroke.sites, stroke.numbers, lock, paint_change(paint, stroke))
+
+    def _paint(self, sites: Longs, after: Longs, lock: bool, paint: PaintChange | None = None) -> None:
+        held = self.locks[sites]
+        self._do(Change(sites, self.numbers[sites], after, held, (after > 0) & (held | lock), paint=paint))
+
+    def _cut(self, strokes: LabelImage, remake: Remake) -> None:
+        """Cut sites between strokes (\\*shape,); each piece keeps the number and the lock of its site."""
+        problem, parents = refinement(self.problem, remake(self.problem.site_image, strokes))
+        edits, locks, numbers = self.edits, self.locks[parents], self.numbers[parents]
+        if edits is not None:
+            edits = replace(edits, sites=held_sites(edits.fixed, problem.site_image, problem.n))
+        steering = Steering(problem, self.settings, self.steering.closed)
+        steered = steering.steered(taught_seeds(locks, numbers, edits))
+        chains = [refined_chain(chain, steered, parents, self.settings) for chain in self.ensemble.chains]
+        more = problem.n - self.problem.n
+        self.lineage = {n: line[parents] for n, line in [*self.lineage.items()][-MOST_LINES:]} | {
+            self.problem.n: parents
+        }
+        self.problem, self.steering, self._summary = steered, steering, None
+        self.ensemble.chains = chains
+        self.ensemble.refresh()
+        self.numbers, self.locks, self.painted, self.edits = numbers, locks, self.painted[parents], edits
+        self.pixels = site_pixels(problem)
+        self._log.refine(parents)
+        self.history.refine(parents)
+        self._steps.append({"sweep": self.sweep, "what": "cut", "sites": more})
 
     def lock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
         """Hold sites where they are."""
@@ -172,6 +237,7 @@ class LiveChain(WatchedChain):
 
     def go_back(self, numbers: Longs) -> None:
         """Continue from a state that was on the screen before; locked sites stay."""
+        numbers = self.carried(numbers)
         where = np.flatnonzero((numbers != self.numbers) & ~self.locks)
         free = np.zeros(where.size, bool)
         if where.size:
@@ -190,6 +256,7 @@ class LiveChain(WatchedChain):
             before, held = change.at_rest[sites], locks[sites]
         self._apply(sites, before, held, "undo", self._edits_after(change.pixels and change.pixels.reverse))
         self._log.undone.append(self._log.done.pop())
+        self._put_paint(change.paint, back=True)
         return True
 
     def redo(self) -> bool:
@@ -199,6 +266,7 @@ class LiveChain(WatchedChain):
         change = self._log.undone[-1]
         self._apply(change.sites, change.after, change.held_after, "redo", self._edits_after(change.pixels))
         self._log.done.append(self._log.undone.pop())
+        self._put_paint(change.paint)
         return True
 
     def _do(self, change: Change, why: str = "paint") -> None:
@@ -209,8 +277,26 @@ class LiveChain(WatchedChain):
             meant = change.sites[(change.before != change.after) | (change.held_before & ~change.held_after)]
             change = replace(change, pixels=released_pixels(self.edits, self.problem.site_image, meant))
         self._apply(change.sites, change.after, change.held_after, why, self._edits_after(change.pixels))
-        self._log.done.append(change)
-        self._log.undone.clear()
+        self._put_paint(change.paint)
+        self._log.add(change)
+
+    def paint_image(self) -> LabelImage:
+        """(\\*shape,) int32 labels that were painted pixel by pixel, 0 where nothing was; it is changed in place."""
+        if self.strokes is None:
+            self.strokes = np.zeros(self.problem.site_image.shape, np.int32)
+        return self.strokes
+
+    def kept_strokes(self) -> LabelImage | None:
+        """(\\*shape,) what was painted and is held, 0 elsewhere; None if nothing was painted pixel by pixel."""
+        if self.strokes is None:
+            return None
+        held = np.concatenate(([0], np.where(self.locks, self.numbers, 0)))
+        return np.where(held[self.problem.site_image] == self.strokes, self.strokes, 0)
+
+    def _put_paint(self, change: PaintChange | None, back: bool = False) -> None:
+        """Note what was painted, or take it back."""
+        if change is not None:
+            self.paint_image().reshape(-1)[change.pixels] = change.before if back else change.after
 
     def _edits_after(self, change: PixelChange | None) -> HeldPixels | None:
         """What is fixed after a change of pixels; None if nothing is."""
@@ -224,32 +310,17 @@ class LiveChain(WatchedChain):
         """Give sites their numbers in every chain; all of it or, if the prior forbids it, nothing."""
         locks = self.locks.copy()
         locks[sites] = held
-        freed = sites[after == 0]
         # A corrected chain has to settle again, however little is left of its run.
         length = max(self.settings.sweeps, LEAST_RUN)
         if self.target <= self.sweep:  # at rest; it wakes for a while and no more
             length = min(length, MOST_SETTLING)
         burn_in = self.sweep + int(self.settings.burn_in * length)
-        corrected: list[tuple[Chain, Longs]] = []
-        problem = self.problem
-        for c, chain in enumerate(self.ensemble.chains):
-            # The weight of locks makes matching give a lock's number to its cluster in every chain.
-            numbers = self.numbers.copy() if c == 0 else matched_numbers(chain.labels, self.numbers, self._weight())
-            before = numbers.copy()
-            numbers[sites[after > 0]] = after[after > 0]
-            seeds = np.where(locks, numbers, -1).astype(np.int32)
-            if c == 0:  # locks have the same numbers in all chains
-                # Objects that are fixed say nothing about what they do not touch.
-                taught = seeds if edits is None else np.where(edits.sites != 0, -1, seeds).astype(np.int32)
-                self._decide(taught)
-                problem = self.steering.steered(taught)
-            numbers = named_numbers(problem, numbers, seeds)
-            if why in ("paint", "redo", "steering"):
-                numbers = pulled_numbers(problem, numbers, seeds, before)
-            new = redirected(chain, numbers, seeds, burn_in, problem)
-            if freed.size:
-                new = redirected(new, relaxed(new, freed), seeds, burn_in)
-            corrected.append((new, numbers))
+        closed = self.steering.closed
+        try:
+            problem, corrected = self._corrected(sites, after, locks, why, edits, burn_in)
+        except InputError:
+            self.steering.closed = closed
+            raise
         self.problem = problem
         self.ensemble.chains = [chain for chain, _ in corrected]
         self.ensemble.refresh()
@@ -263,6 +334,47 @@ class LiveChain(WatchedChain):
         self._count_enough()
         self.history.keep(self.sweep, self.numbers)
 
+    def _corrected(
+        self, sites: NDArray[np.int64], after: Longs, locks: Mask, why: str, edits: HeldPixels | None, burn_in: int
+    ) -> tuple[Problem, list[tuple[Chain, Longs]]]:
+        """The problem under the field of what is locked (n,), and each chain with its numbers as they are to be."""
+        freed = sites[after == 0]
+        corrected: list[tuple[Chain, Longs]] = []
+        problem = self.problem
+        for c, chain in enumerate(self.ensemble.chains):
+            # The weight of locks makes matching give a lock's number to its cluster in every chain.
+            numbers = self.numbers.copy() if c == 0 else matched_numbers(chain.labels, self.numbers, self._weight())
+            before = numbers.copy()
+            numbers[sites[after > 0]] = after[after > 0]
+            seeds = np.where(locks, numbers, -1).astype(np.int32)
+            if c == 0:  # locks have the same numbers in all chains
+                taught = taught_seeds(locks, numbers, edits)
+                self.steering.closed = self._closed_by(taught)
+                problem = self.steering.steered(taught)
+            numbers = named_numbers(problem, numbers, seeds)
+            if why in ("paint", "redo", "steering"):
+                numbers = pulled_numbers(problem, numbers, seeds, before)
+            new = redirected(chain, numbers, seeds, burn_in, problem)
+            if freed.size:
+                new = redirected(new, relaxed(new, freed), seeds, burn_in)
+            corrected.append((new, numbers))
+        return problem, corrected
+
     def forget_changes(self) -> None:
         """Make what was done so far the beginning: it cannot be undone."""
         self._log = Log()
+
+
+def check_numbers(numbers: Longs) -> None:
+    """Raise an InputError if there is a label that the screen cannot show."""
+    if numbers.min() < 0 or numbers.max() > MOST_NUMBER:
+        raise InputError(f"labels must be numbers in [0, {MOST_NUMBER}], not {numbers.min()} to {numbers.max()}")
+
+
+def taught_seeds(locks: Mask, numbers: Longs, edits: HeldPixels | None) -> Ints:
+    """(n,) number of a site that teaches, -1 for the others: what is locked, but for objects that are fixed.
+
+    Those say nothing about what they do not touch.
+    """
+    teaches = locks if edits is None else locks & (edits.sites == 0)
+    return np.where(teaches, numbers, -1).astype(np.int32)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Longs, Mask
+from napari_gsw.core.arrays import Floats, LabelImage, Longs, Mask
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Log
@@ -49,6 +49,8 @@ class WatchedChain:
     numbers : (n,) positive number of each site on the screen, for the current state.
     locks : (n,) sites that the chain may not move away from their number.
     painted : (n,) sites that a person has given a number to.
+    strokes : (\\*shape,) int32 labels that were painted pixel by pixel, 0 where nothing was; None if nothing is.
+    lineage : by the number of sites before a cut, (n,) the site of then that each of today's lies in.
     edits : objects or regions that a person has fixed, pixel by pixel; None if there are none.
     marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
     history : states that were on the screen, thinned to a bound.
@@ -81,6 +83,9 @@ class WatchedChain:
         self.painted = self.locks.copy()
         self.edits: HeldPixels | None = None
         self.pixels = site_pixels(problem)
+        # Seeds are paint that was there before the first sweep.
+        self.strokes: LabelImage | None = seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None
+        self.lineage: dict[int, Longs] = {}
         labels = self.ensemble.snapshots[0].labels.astype(np.int64)
         own = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
         if clamps is not None:
@@ -150,6 +155,10 @@ class WatchedChain:
     def named(self, labels: NDArray[np.integer]) -> Longs:
         """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
         return matched_numbers(labels, self.numbers, self._weight())
+
+    def carried(self, values: NDArray[Any]) -> NDArray[Any]:
+        """(n,) one value for each site, from one for each site before some were cut; the others are left alone."""
+        return values[self.lineage[len(values)]] if len(values) in self.lineage else values
 
     # ---- what the chain does
 

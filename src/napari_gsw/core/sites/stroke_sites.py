@@ -34,10 +34,7 @@ def divided_sites(sites: Sites, strokes: LabelImage, channels: Pixels) -> tuple[
     [[1, 1, 3, 3, 2, 2]]
     """
     n = int(sites.max())
-    painted = (strokes != 0) & (sites > 0)
-    pairs = np.unique(np.stack((sites[painted], strokes[painted])), axis=1)
-    number, labels_in = np.unique(pairs[0], return_counts=True)
-    mixed = number[labels_in > 1]
+    mixed = mixed_sites(sites, strokes)
     parents = [np.arange(n)]
     if not len(mixed):
         return sites, parents[0]
@@ -54,6 +51,18 @@ def divided_sites(sites: Sites, strokes: LabelImage, channels: Pixels) -> tuple[
                 parents.append(np.array([site - 1]))
                 free += 1
     return result, np.concatenate(parents)
+
+
+def mixed_sites(sites: Sites, strokes: LabelImage) -> Longs:
+    """Numbers of the sites (\\*shape,) in which strokes of several labels (\\*shape,) meet; 0 is no stroke.
+
+    >>> mixed_sites(np.array([1, 1, 2, 2]), np.array([3, 5, 5, 5])).tolist()
+    [1]
+    """
+    painted = (strokes != 0) & (sites > 0)
+    pairs = np.unique(np.stack((sites[painted].astype(np.int64), strokes[painted].astype(np.int64))), axis=1)
+    number, labels_in = np.unique(pairs[0], return_counts=True)
+    return np.asarray(number[labels_in > 1])
 
 
 def cut(inside: LabelImage, strokes: LabelImage, channels: Pixels) -> LabelImage:

@@ -3,12 +3,55 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from skimage.measure import label
 
-from napari_gsw.core.arrays import LabelImage, Points, Sites
+from napari_gsw.core.arrays import LabelImage, Longs, Points, Sites
+
+
+@dataclass(frozen=True, eq=False)
+class Stroke:
+    """What a person has painted, and which sites that means.
+
+    Attributes
+    ----------
+    site_image : (\\*shape,) the sites that were there.
+    sites, numbers : (s,) sites that are meant, from 0, and the label of each; 0 erases.
+    pixels, labels : (p,) painted pixels of these sites, as places in the flattened image, and what was painted there.
+    """
+
+    site_image: Sites
+    sites: Longs
+    numbers: Longs
+    pixels: Longs
+    labels: Longs
+
+    def on(self, site_image: Sites) -> Stroke:
+        """The same stroke after sites were cut into those of another image: it means the pieces that it has painted."""
+        here = site_image.reshape(-1)[self.pixels].astype(np.int64) - 1
+        order = np.argsort(self.labels, kind="stable")  # a label comes after the eraser, and stays
+        number = np.zeros(int(site_image.max()), np.int64)
+        number[here[order]] = self.labels[order]
+        sites = np.unique(here)
+        return Stroke(site_image, sites, number[sites], self.pixels, self.labels)
+
+
+def stroke_of(site_image: Sites, before: LabelImage, after: LabelImage, path: Points | None = None) -> Stroke:
+    """A stroke from what was there without it and with it; the arguments are those of :func:`touched_sites`.
+
+    >>> stroke = stroke_of(np.array([[1, 1, 2, 2]]), np.array([[0, 0, 0, 0]]), np.array([[0, 4, 4, 4]]))
+    >>> stroke.sites.tolist(), stroke.numbers.tolist(), stroke.pixels.tolist()
+    ([0, 1], [4, 4], [1, 2, 3])
+    """
+    sites, numbers = touched_sites(site_image, before, after, path)
+    meant = np.zeros(int(site_image.max()) + 1, bool)
+    meant[sites + 1] = True
+    pixels = np.flatnonzero(before != after)
+    pixels = pixels[meant[site_image.reshape(-1)[pixels]]]
+    return Stroke(site_image, sites, numbers, pixels, after.reshape(-1)[pixels].astype(np.int64))
 
 
 def touched_sites(

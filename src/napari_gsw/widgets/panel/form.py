@@ -56,6 +56,13 @@ class Expectation(NamedTuple):
     clusters: float | None
 
 
+class Filling(NamedTuple):
+    """What is in the form: the preset that was chosen last, and the value of every control."""
+
+    preset: str
+    values: dict[str, Any]
+
+
 class SettingsForm(QObject):  # type: ignore[misc]
     """The controls of every setting but the image's axes, in one section each part of the model.
 
@@ -112,9 +119,17 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.fill(preset(name))
 
     def fill(self, settings: Settings) -> None:
-        self._filling = True
+        self.put(Filling(self.preset, {name: getattr(settings, name) for name in self.controls}))
+
+    def filling(self) -> Filling:
+        """What is in it now."""
+        return Filling(self.preset, {name: control.value() for name, control in self.controls.items()})
+
+    def put(self, filling: Filling) -> None:
+        """Set every control at once."""
+        self.preset, self._filling = filling.preset, True
         for name, control in self.controls.items():
-            control.set_value(getattr(settings, name))
+            control.set_value(filling.values[name])
         self._filling = False
         self._touched()
 

@@ -71,10 +71,11 @@ class SegmentationPanel(Docked):
         for key, name in KEYS.items():
             viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
             link.at_end(partial(viewer.bind_key, key, None))
+        link.at_end(partial(self.session.steps.forget, self.presets))
         this = weakref.ref(self)
         OPEN.append(this)
         link.at_end(lambda: OPEN.remove(this) if this in OPEN else None)
-        self._choose_preset(str(preference("preset")))
+        self.presets.choose(str(preference("preset")))
         self._theme_changed()
         self._layers_changed()
 
@@ -88,8 +89,7 @@ class SegmentationPanel(Docked):
         self.chooser = ImageChooser(self.viewer)
         self.chooser.changed.connect(self._plan_changed)
         column.addWidget(self.chooser)
-        self.presets = PresetRow()
-        self.presets.chosen.connect(self._choose_preset)
+        self.presets = PresetRow(self.form, self.session.steps)
         column.addWidget(self.presets)
         column.addLayout(self._run_row())
         self.paint_row = PaintRow(self.session.corrections.lock_strokes, self.form.controls["only_painted"])
@@ -224,10 +224,6 @@ class SegmentationPanel(Docked):
 
     def lock_painted(self) -> None:
         self.session.corrections.lock_painted()
-
-    def _choose_preset(self, name: str) -> None:
-        self.presets.choose(name)
-        self.form.choose_preset(name)
 
     def _paint_first(self) -> None:
         if (plan := self._plan()) is not None:

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gsw.core.presets import PRESETS
-from napari_gsw.widgets.panel.form import preset_tip
+from napari_gsw.widgets.kit.undo_list import UndoList
+from napari_gsw.widgets.panel.form import Filling, SettingsForm, preset_tip
+
+
+class PresetStep:
+    """The choice of a preset, as a step that can be undone: it took the place of all that was in the form.
+
+    Attributes
+    ----------
+    owner : the row. before, after : what was in the form.
+    """
+
+    heavy = False
+    void = False
+
+    def __init__(self, owner: PresetRow, before: Filling, after: Filling) -> None:
+        self.owner, self.before, self.after = owner, before, after
+
+    def undo(self) -> None:
+        self.owner.put(self.before)
+
+    def redo(self) -> None:
+        self.owner.put(self.after)
 
 
 class PresetRow(QWidget):  # type: ignore[misc]
-    """One row of buttons, of which one is pressed.
+    """One row of buttons, of which one is pressed; it fills the form.
 
-    Signals
-    -------
-    chosen : the user has pressed the button of a preset.
+    Parameters
+    ----------
+    form : what a preset is put into. steps : what can be undone.
     """
 
-    chosen = Signal(str)
-
-    def __init__(self) -> None:
+    def __init__(self, form: SettingsForm, steps: UndoList) -> None:
         super().__init__()
+        self._form, self._steps = form, steps
         self._group = QButtonGroup(self)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -33,15 +53,28 @@ class PresetRow(QWidget):  # type: ignore[misc]
             button.setProperty("preset", name)
             self._group.addButton(button)
             row.addWidget(button, 1)
-        self._group.buttonClicked.connect(lambda button: self.chosen.emit(button.property("preset")))
+        self._group.buttonClicked.connect(lambda button: self._clicked(button.property("preset")))
 
     def button(self, name: str) -> QPushButton:
         """The button of a preset."""
         return next(b for b in self._group.buttons() if b.property("preset") == name)
 
     def choose(self, name: str) -> None:
-        """Press the button of a preset."""
+        """Press the button of a preset, and set every control as it says."""
         self.button(name).setChecked(True)
+        self._form.choose_preset(name)
+
+    def put(self, filling: Filling) -> None:
+        """Fill the form as it was."""
+        self.button(filling.preset).setChecked(True)
+        self._form.put(filling)
+
+    def _clicked(self, name: str) -> None:
+        before = self._form.filling()
+        self.choose(name)
+        after = self._form.filling()
+        if after != before:
+            self._steps.push(PresetStep(self, before, after))
 
     def mark(self, changes: list[str]) -> None:
         """Show which settings differ from the chosen preset."""

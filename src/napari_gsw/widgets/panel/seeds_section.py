@@ -53,8 +53,11 @@ class SeedsSection(Section):
         self.lock_label = push_button(
             "Lock label", "Hold the whole region of the layer's selected label", self._lock_label
         )
-        self.undo = push_button("Undo", "Take the last correction back (Ctrl+Z on the layer)", corrections.undo)
-        self.redo = push_button("Redo", "Make it again (Ctrl+Shift+Z on the layer)", corrections.redo)
+        self.undo = push_button(
+            "Undo", "Take back the last stroke, lock, edit, Reset, preset or superpixel (Ctrl+Z)", session.steps.undo
+        )
+        self.redo = push_button("Redo", "Do it again (Ctrl+Shift+Z)", session.steps.redo)
+        session.steps.changed.connect(self._count_steps)
         self.unlock = push_button("Unlock", "Let the chosen locks go; all, if none is chosen", self._unlock)
         self.locks = QListWidget()
         self.locks.setMaximumHeight(84)
@@ -113,10 +116,15 @@ class SeedsSection(Section):
         facts += [f"seeds from {seeds.name}"] if seeds is not None else []
         self.set_summary(", ".join(facts) or "paint to correct")
         alive = self.session.array_run is not None
-        for button in (self.lock_painted, self.lock_label, self.undo, self.redo):
+        for button in (self.lock_painted, self.lock_label):
             button.setEnabled(alive)
+        self._count_steps()
         self.unlock.setEnabled(bool(rows))
         self.canvas.setEnabled(not alive and self.session.may("form"))
+
+    def _count_steps(self) -> None:
+        self.undo.setEnabled(self.session.steps.can_undo)
+        self.redo.setEnabled(self.session.steps.can_redo)
 
 
 def _sites(count: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
 from napari_gsw.core.posterior.uncertainty import Faces, boundary_probability, site_entropy, site_faces
 from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.pixel_kernels import paint_into
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture
 
@@ -32,7 +32,6 @@ class ArrayRun:
     ----------
     live : the chain.
     image, axes : the array that is segmented, in memory or lazy, and the letters of its axes.
-    means : (n, channels) mean values of its sites.
     submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
     rate : sweeps a second in the last run.
     verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
@@ -50,7 +49,7 @@ class ArrayRun:
         pixel_size: float = 1.0,
         given: dict[str, NDArray[Any]] | None = None,
     ) -> None:
-        self.live, self.image, self.axes, self.means = live, image, axes, means
+        self.live, self.image, self.axes = live, image, axes
         self.channel_names, self.pixel_size = channel_names, pixel_size
         self.given = given or {}
         self.submitted = self.obeyed = 0
@@ -58,13 +57,31 @@ class ArrayRun:
         self.verdict, self.settled = "", False
         self.n_regions = 0
         self.pictured: HeldPixels | None = None
-        sites = live.problem.sites
-        assert sites is not None
-        self.sites: Sites | Mosaic = sites if isinstance(sites, Mosaic) else np.ascontiguousarray(sites)
+        # What was computed of the sites, with the sites that it is of: they may be cut.
+        self._means = self.sites, means
+        self._faces: tuple[Sites | Mosaic, Faces] | None = None
 
-    @cached_property
+    @property
+    def sites(self) -> Sites | Mosaic:
+        """The sites of today."""
+        sites = self.live.problem.sites
+        assert sites is not None
+        return sites
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """(n, channels) mean values of the sites."""
+        sites = self.sites
+        if self._means[0] is not sites and not isinstance(sites, Mosaic):
+            self._means = sites, site_means(self.image, self.axes, sites)
+        return self._means[1]
+
+    @property
     def faces(self) -> Faces:
-        return site_faces(self.live.problem)
+        problem = self.live.problem
+        if self._faces is None or self._faces[0] is not problem.sites:
+            self._faces = self.sites, site_faces(problem)
+        return self._faces[1]
 
     @cached_property
     def looks(self) -> dict[str, Any]:
@@ -76,12 +93,15 @@ class ArrayRun:
         return self._painted(_wrapped(numbers))
 
     def _painted(self, row: NDArray[Any]) -> Any:
-        """Image of a value for each site, of the values' type."""
-        values = np.concatenate((np.zeros(1, row.dtype), row))
-        if isinstance(self.sites, Mosaic):
-            return LazyPicture(self.sites, values)
-        image = np.empty(self.sites.shape, row.dtype)
-        paint_into(self.sites.reshape(-1), values, image.reshape(-1))
+        """Image of a value for each site, of the values' type; the sites may have been cut since the values were."""
+        problem = self.live.problem
+        sites = problem.sites
+        assert sites is not None
+        values = np.concatenate((np.zeros(1, row.dtype), row if len(row) == problem.n else self.live.carried(row)))
+        if isinstance(sites, Mosaic):
+            return LazyPicture(sites, values)
+        image = np.empty(sites.shape, row.dtype)
+        paint_into(np.ascontiguousarray(sites).reshape(-1), values, image.reshape(-1))
         return image
 
     def paint_locked(

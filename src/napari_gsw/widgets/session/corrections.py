@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -10,11 +9,14 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.sites.strokes import touched_sites
+from napari_gsw.core.sites.strokes import Stroke, stroke_of
 from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.kit.undo_list import UndoList
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.canvas import Canvas
+from napari_gsw.widgets.session.correction_step import CorrectionStep
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.run import Order
 
@@ -30,18 +32,16 @@ class Corrections(QObject):  # type: ignore[misc]
     Attributes
     ----------
     lock_strokes : whether every stroke is locked at once.
+    steps : what can be undone.
     """
 
     changed = Signal()
     detached = Signal()
 
-    def __init__(self, orders: Orders, canvas: Canvas, parent: QObject | None = None) -> None:
+    def __init__(self, orders: Orders, canvas: Canvas, steps: UndoList, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.orders, self.canvas = orders, canvas
+        self.orders, self.canvas, self.steps = orders, canvas, steps
         self.lock_strokes = bool(preference("lock_painted"))
-        # Where the corrections were made, in the order in which they can be undone and done again.
-        self._undoable: list[Position] = []
-        self._redoable: list[Position] = []
         canvas.labels_added.connect(self.attach_brush)
 
     # ---- what the user asks for
@@ -49,19 +49,6 @@ class Corrections(QObject):  # type: ignore[misc]
     def keep_strokes(self, keep: bool) -> None:
         """Whether every stroke is locked from now on."""
         self.lock_strokes = keep
-
-    def undo(self) -> None:
-        """Undo the last correction, through the chain."""
-        self._revise(self._undoable, self._redoable, LiveChain.undo)
-
-    def redo(self) -> None:
-        self._revise(self._redoable, self._undoable, LiveChain.redo)
-
-    def _revise(self, here: list[Position], there: list[Position], order: Order) -> None:
-        if here:
-            there.append(here.pop())
-            self.canvas.live_again()
-            self.orders.submit(there[-1], order)
 
     def lock_painted(self) -> None:
         """Lock every site that was painted and is not locked yet."""
@@ -80,8 +67,7 @@ class Corrections(QObject):  # type: ignore[misc]
     def name_site(self, position: Position, site: int, number: int) -> None:
         """Give a site of an array its label for good, as an answer to a question."""
         self.canvas.look_ahead()
-        self.push_undo(position)
-        self.orders.submit(position, partial(LiveChain.paint, sites=[site], number=number, lock=True))
+        self.submit(position, partial(LiveChain.paint, sites=[site], number=number, lock=True))
 
     def go_on_from_view(self) -> None:
         """Continue the chain from the state that is being looked at."""
@@ -91,21 +77,22 @@ class Corrections(QObject):  # type: ignore[misc]
             self._correct(lambda live: live.go_back(numbers))
             self.changed.emit()
 
-    def _correct(self, order: Callable[[LiveChain], None]) -> None:
+    def _correct(self, order: Order) -> None:
         position = self.canvas.position
         if position is not None:
-            self.push_undo(position)
-            self.orders.submit(position, order)
+            self.submit(position, order)
 
-    def push_undo(self, position: Position) -> None:
-        """A correction at a position can be undone from now on, and nothing be done again."""
-        self._undoable.append(position)
-        self._redoable.clear()
+    def submit(self, position: Position, order: Order) -> None:
+        """Have a correction made to the chain at a position, as a step that can be undone."""
+        seg = self.orders.segmentation
+        if seg is not None and position in seg.array_runs:
+            step = CorrectionStep(self, self.canvas, position, seg.array_runs[position].live)
+            self.orders.submit(position, step.first(order))
+            self.steps.push(step)
 
     def forget(self) -> None:
-        """Nothing is left to undo."""
-        self._undoable.clear()
-        self._redoable.clear()
+        """Nothing of it is left to undo."""
+        self.steps.forget(self)
 
     # ---- the brush
 
@@ -117,7 +104,7 @@ class Corrections(QObject):  # type: ignore[misc]
         self.detach_brush()
         if seg.layers.labels.multiscale:  # napari does not let anybody paint on a pyramid
             return
-        self.canvas.brush = Brush(seg.layers.labels, self._painted, self._replaced, self.undo, self.redo)
+        self.canvas.brush = Brush(seg.layers.labels, self._painted, self._replaced, self.steps.undo, self.steps.redo)
 
     def detach_brush(self) -> None:
         """Give the label layer back to napari."""
@@ -137,21 +124,31 @@ class Corrections(QObject):  # type: ignore[misc]
                 continue
             here = seg.layers.labels.data[source.index(position)]
             along = source.path_at(path, position)
-            sites, numbers = touched_sites(array_run.live.problem.site_image, written, here, along)
-            if not sites.size:
+            stroke = stroke_of(array_run.live.problem.site_image, written, here, along)
+            if not stroke.sites.size:
                 if not np.array_equal(here, written):  # paint where there is no site
                     self.canvas.write(position, written)
                 continue
             self.canvas.look_ahead()
-            self.push_undo(position)
-            lock = self.lock_strokes
-            self.orders.submit(position, partial(LiveChain.paint, sites=sites, number=numbers, lock=lock))
-            # The stroke snaps to its sites at once; the chain confirms it with its next frame.
-            values = np.zeros(len(array_run.means), np.int64)
-            values[sites] = numbers
-            stroke = np.asarray(array_run.paint(values))
-            self.canvas.write(position, np.where(stroke > 0, stroke, written))
+            self.submit(position, partial(LiveChain.draw, stroke=stroke, lock=self.lock_strokes))
+            # The stroke is on the screen at once; the chain confirms it with its next frame.
+            self.canvas.write(position, self._snapped(position, array_run, stroke, written))
             self.changed.emit()
+
+    def _snapped(
+        self, position: Position, array_run: ArrayRun, stroke: Stroke, written: NDArray[np.uint16]
+    ) -> NDArray[np.uint16]:
+        """(\\*shape,) what is on the screen with a stroke: its sites; of those that may be cut, the painted pixels."""
+        frame, values = self.canvas.frames.get(position), np.zeros(array_run.live.problem.n, np.int64)
+        as_sites = np.ones(len(stroke.sites), bool)
+        if frame is not None and len(frame.locks) == len(values):
+            as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
+        values[stroke.sites[as_sites]] = stroke.numbers[as_sites]
+        picture = np.asarray(array_run.paint(values))
+        picture = np.where(picture > 0, picture, written)
+        cut = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites]) & (stroke.labels > 0)
+        picture.reshape(-1)[stroke.pixels[cut]] = stroke.labels[cut]
+        return picture
 
     def _replaced(self) -> None:
         """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""

@@ -66,8 +66,8 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.detach()
         if seg is None or seg.layers.regions is None or seg.layers.regions.multiscale:
             return  # napari does not let anybody paint on a pyramid
-        layer, undo, redo = seg.layers.regions, self.corrections.undo, self.corrections.redo
-        self.canvas.region_brush = Brush(layer, self._painted, self._replaced, undo, redo)
+        layer, steps = seg.layers.regions, self.corrections.steps
+        self.canvas.region_brush = Brush(layer, self._painted, self._replaced, steps.undo, steps.redo)
         for event in (layer.events.mode, layer.events.selected_label):
             event.connect(self._chosen_by_hand)
         for action, key in EDIT_KEYS.items():
@@ -183,8 +183,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         if edit is None:
             return
         self.canvas.look_ahead()
-        self.corrections.push_undo(position)
-        self.orders.submit(position, partial(LiveChain.edit, edit=edit))
+        self.corrections.submit(position, partial(LiveChain.edit, edit=edit))
         self.canvas.write_regions(position, edit.after)
         self.corrections.changed.emit()
 

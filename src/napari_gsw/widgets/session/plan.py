@@ -155,7 +155,9 @@ def make_array_run(
     }
     if before is not None and same_sites:
         sites = before.sites  # no need to make them again
-    strokes = paint if seeds is None else seeds  # a site in which two labels meet is cut
+    # A site in which two labels meet is cut.
+    kept = None if before is None else before.live.kept_strokes()
+    strokes = kept if kept is not None else paint if seeds is None else seeds
     problem = array_problem(plan, image, sites, mask, strokes, report)
     if source.shared:
         given |= {"shared slices": True, "linked": source.slices == "linked"}
@@ -182,6 +184,9 @@ def make_array_run(
         live.adopt(edits)
     live.forget_changes()
     live.steering.make_ready()
+    if not isinstance(problem.sites, Mosaic):
+        live.strokes = None if strokes is None else np.array(strokes, np.int32)
+        live.remake = lambda sites, strokes: array_problem(plan, image, sites, mask, strokes, lambda stage: None)
     names = _channel_names(source)
     if isinstance(problem.sites, Mosaic):
         assert problem.graph is not None

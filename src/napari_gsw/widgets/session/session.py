@@ -28,6 +28,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.undo_list import undo_list
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
@@ -39,6 +40,7 @@ from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.pace import Pace
 from napari_gsw.widgets.session.plan import Plan, Segmentation
 from napari_gsw.widgets.session.run import Frame, Run
+from napari_gsw.widgets.session.standing import ResetStep, Standing
 
 # How often the session looks whether there is something to draw, in milliseconds; how often it draws at most, and how
 # often the trace and the counters have their turn, in seconds.
@@ -81,7 +83,8 @@ class Session(QObject):  # type: ignore[misc]
         self.ready = False
         self.orders = Orders(self)
         self.canvas = Canvas(viewer, self.orders, self)
-        self.corrections = Corrections(self.orders, self.canvas, self)
+        self.steps = undo_list(viewer)
+        self.corrections = Corrections(self.orders, self.canvas, self.steps, self)
         self.asking = Asking(viewer, self.orders, self.canvas, self.corrections, self)
         self.editor = ObjectEditor(self.corrections, self)
         # What the user has asked for while a run was still ending.
@@ -102,6 +105,7 @@ class Session(QObject):  # type: ignore[misc]
         self.corrections.detached.connect(self._detached)
         self.editor.refused.connect(self.say)
         self.link = link
+        self.steps.serve(viewer, link)
         link.connect(viewer.layers.events.removed, self._layer_removed)
         link.connect(viewer.dims.events.current_step, self.canvas.moved)
         link.at_end(self._end)
@@ -185,18 +189,30 @@ class Session(QObject):  # type: ignore[misc]
         self.orders.stop()
 
     def reset(self) -> None:
-        """Forget the chains; the layers stay, empty, for the next run. Locks and paint go too."""
+        """Put the chains aside; the layers stay, empty, for the next run. Locks and paint go too."""
+        if (seg := self.segmentation) is not None:
+            aside = Standing(_unstarted(seg.plan))
+            step = ResetStep(self, seg, aside, self._exchange, lambda seg: self.segmentation is not seg)
+            self._exchange(step)
+            self.steps.push(step)
+
+    def _exchange(self, step: ResetStep) -> None:
+        """Show how the segmentation stood before a Reset, or how it stands after it."""
         if self.run is not None:
-            self._next = self.reset
+            self._next = partial(self._exchange, step)
             self.run.stop()
             return
-        if (seg := self.segmentation) is not None:
-            seg.array_runs.clear()
+        seg, aside = step.segmentation, step.aside
+        if seg is self.segmentation:
+            step.aside = Standing(seg.plan, seg.array_runs, dict(self.canvas.frames))
+            seg.plan, seg.array_runs = aside.plan, aside.array_runs
             seg.written.clear()
             seg.written_regions.clear()
             seg.layers.clear()
-            self._forget()
-            seg.plan = _unstarted(seg.plan)
+            self._clear()
+            self.canvas.frames.update(aside.frames)
+            self.canvas.draw(force=True)
+            self.canvas.show_table()
         self._rest()
 
     def set_show(self, show: Show) -> None:
@@ -312,7 +328,9 @@ class Session(QObject):  # type: ignore[misc]
         self.orders.stop()
         self.corrections.detach_brush()
         self.editor.detach()
-        self._forget()
+        self._clear()
+        self.corrections.forget()
+        self.steps.forget(self)
         if self.segmentation is not None:
             self.link.disconnect(self.segmentation.plan.source.layer.events.data, self._image_replaced)
         self.orders.segmentation = None
@@ -322,10 +340,10 @@ class Session(QObject):  # type: ignore[misc]
         if self.run is None:
             self._rest()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
+        """Nothing is asked, and nothing is drawn."""
         self.asking.stop()
         self.canvas.forget()
-        self.corrections.forget()
 
     def _detached(self) -> None:
         self._drop()

@@ -11,11 +11,32 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from napari_gsw.core.sites.strokes import repainted
+from napari_gsw.widgets.kit.undo_list import UndoList
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.source import Source
 
 Box = tuple[slice, ...]
-MOST_UNDO = 100
+
+
+class RepaintStep:
+    """A stroke on superpixels, as a step that can be undone.
+
+    Attributes
+    ----------
+    owner : the painter. box, before, after : where, and what was and is there.
+    """
+
+    heavy = False
+    void = False
+
+    def __init__(self, owner: SitePainter, box: Box, before: NDArray[Any], after: NDArray[Any]) -> None:
+        self.owner, self.box, self.before, self.after = owner, box, before, after
+
+    def undo(self) -> None:
+        self.owner.put(self.box, self.before)
+
+    def redo(self) -> None:
+        self.owner.put(self.box, self.after)
 
 
 class SitePainter:
@@ -27,16 +48,17 @@ class SitePainter:
     ----------
     layer : the superpixels.
     source : the image they belong to.
+    steps : what can be undone.
     """
 
-    def __init__(self, layer: Labels, source: Source, boxes: dict[int, Box], changed: Callable[[], None]) -> None:
-        self.layer, self.source = layer, source
+    def __init__(
+        self, layer: Labels, source: Source, boxes: dict[int, Box], changed: Callable[[], None], steps: UndoList
+    ) -> None:
+        self.layer, self.source, self.steps = layer, source, steps
         self._boxes = boxes
         self._changed = changed
         self._before = np.array(layer.data)
-        self._done: list[tuple[Box, NDArray[Any], NDArray[Any]]] = []
-        self._undone: list[tuple[Box, NDArray[Any], NDArray[Any]]] = []
-        self._brush = Brush(layer, self._painted, self._replaced, self.undo, self.redo)
+        self._brush = Brush(layer, self._painted, self._replaced, steps.undo, steps.redo)
 
     @staticmethod
     def boxes_of(sites: NDArray[np.integer]) -> dict[int, Box]:
@@ -62,15 +84,12 @@ class SitePainter:
         fresh = np.setdiff1d(after, np.concatenate((before.ravel(), data[box].ravel())))
         for i, number in enumerate(fresh.tolist()):
             after[after == number] = most + 1 + i
-        self._keep(box, before.astype(data.dtype), after.astype(data.dtype))
+        step = RepaintStep(self, box, before.astype(data.dtype), after.astype(data.dtype))
+        self.steps.push(step)
+        step.redo()
 
-    def _keep(self, box: Box, before: NDArray[Any], after: NDArray[Any]) -> None:
-        self._done.append((box, before, after))
-        del self._done[:-MOST_UNDO]
-        self._undone.clear()
-        self._put(box, after)
-
-    def _put(self, box: Box, values: NDArray[Any]) -> None:
+    def put(self, box: Box, values: NDArray[Any]) -> None:
+        """Write sites into a box of the layer."""
         for number in np.unique(np.concatenate((self._before[box].ravel(), values.ravel()))).tolist():
             self._boxes.pop(number, None)
         self.layer.data[box] = values
@@ -85,24 +104,12 @@ class SitePainter:
         """Another array: what was done to the old one cannot be undone any more."""
         self._before = np.array(self.layer.data)
         self._boxes = self.boxes_of(self._before.astype(np.int32))
-        self._done.clear()
-        self._undone.clear()
+        self.steps.forget(self)
         self._changed()
-
-    def undo(self) -> None:
-        if self._done:
-            box, before, after = self._done.pop()
-            self._undone.append((box, before, after))
-            self._put(box, before)
-
-    def redo(self) -> None:
-        if self._undone:
-            box, before, after = self._undone.pop()
-            self._done.append((box, before, after))
-            self._put(box, after)
 
     def detach(self) -> None:
         self._brush.detach()
+        self.steps.forget(self)
 
 
 def _around(points: NDArray[np.integer]) -> Box:

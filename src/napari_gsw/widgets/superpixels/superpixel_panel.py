@@ -22,6 +22,7 @@ from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.failure import WorkerFailure, report_failure, sentence
 from napari_gsw.widgets.kit.setting_control import spoken, title
+from napari_gsw.widgets.kit.undo_list import undo_list
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_region, mark
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
 from napari_gsw.widgets.superpixels.site_painter import SitePainter
@@ -40,6 +41,8 @@ class SuperpixelPanel(Docked):
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__()
         self.viewer = viewer = bare(napari_viewer)
+        self.steps = undo_list(viewer)
+        self.steps.serve(viewer, self.link)
         self._build()
         self.worker: Any = None
         self.layer: Labels | None = None
@@ -222,7 +225,7 @@ class SuperpixelPanel(Docked):
                 **source.geometry(),
             )
             self.layer.contour = 1
-        self.painter = SitePainter(self.layer, source, boxes, self._mended)
+        self.painter = SitePainter(self.layer, source, boxes, self._mended, self.steps)
         self._show_count(int(len(np.unique(sites)) - (sites.min() == 0)), borders)
 
     def _show_count(self, count: int, borders: int) -> None:
