@@ -5,9 +5,12 @@ from __future__ import annotations
 import bisect
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from napari_gsw.core.errors import InputError
 
 MOST_BYTES = 64 * 2**20
 
@@ -55,6 +58,27 @@ class History:
         """Sites were cut; `parents` (n,) has the site of each piece, from 0."""
         with self._guard:
             self._states = [state[parents] for state in self._states]
+
+    def copy(self) -> History:
+        """What is kept now."""
+        with self._guard:
+            return History(self.most, list(self.sweeps), list(self._states), self._stride, self._offered)
+
+    def fields(self) -> dict[str, Any]:
+        """What is kept as plain data: the sweeps, (k, n) uint16 the states, and what is kept next."""
+        states = np.stack(self._states) if self._states else np.zeros((0, 0), np.uint16)
+        return {"sweeps": self.sweeps, "states": states, "stride": self._stride, "offered": self._offered}
+
+    @classmethod
+    def of(cls, sweeps: list[int], states: NDArray[np.uint16], stride: int, offered: int) -> History:
+        """A history from plain data."""
+        return cls(sweeps=list(sweeps), _states=list(states), _stride=int(stride), _offered=int(offered))
+
+    def check(self, n: int) -> None:
+        """Raise an InputError unless this is a history of n sites."""
+        fits = all(state.shape == (n,) and state.dtype == np.uint16 for state in self._states)
+        if not fits or len(self.sweeps) != len(self._states) or self._stride < 1 or self.sweeps != sorted(self.sweeps):
+            raise InputError("what was on the screen before is damaged")
 
     def near(self, sweep: float) -> tuple[int, NDArray[np.int64]]:
         """The kept state nearest to a sweep: its sweep and its numbers."""

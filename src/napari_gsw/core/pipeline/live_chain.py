@@ -18,6 +18,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Change, Log
+from napari_gsw.core.pipeline.deeds import deed
 from napari_gsw.core.pipeline.edit_clamps import (
     PixelChange,
     changed_pixels,
@@ -78,7 +79,7 @@ class LiveChain(WatchedChain):
     """Chains of one problem, what a person sees of them and does to them."""
 
     # What was on the screen before the last edit of objects.
-    _names: LabelImage | None = None
+    names: LabelImage | None = None
     # Makes the problem again for given sites, cut between strokes; None where sites cannot be cut.
     remake: Remake | None = None
 
@@ -90,6 +91,7 @@ class LiveChain(WatchedChain):
         if frozen:
             raise InputError(f"{', '.join(frozen)} cannot change while the chain runs: it applies at the next run")
 
+    @deed
     def retune(self, settings: Settings) -> None:
         """Take over settings that do not change what is sampled, from the next sweep on; all of them or none."""
         self.check_tuning(settings)
@@ -97,16 +99,16 @@ class LiveChain(WatchedChain):
         before = self.settings
         changed = {k: [getattr(before, k), getattr(settings, k)] for k in (*MOVES, *STEERS)}
         changed = {k: pair for k, pair in changed.items() if pair[0] != pair[1]}
-        noted = len(self._steps)
+        noted = len(self.taken)
         if changed:
-            self._steps.append({"sweep": self.sweep, "what": "settings", "changed": changed})
+            self.taken.append({"sweep": self.sweep, "what": "settings", "changed": changed})
         self.settings = settings
         if changed.keys() & set(STEERS):
             try:
                 self._steer()
             except InputError:
                 self.settings = self.steering.settings = before
-                del self._steps[noted:]
+                del self.taken[noted:]
                 raise
         self._summary = None
         for chain in self.ensemble.chains:
@@ -114,7 +116,7 @@ class LiveChain(WatchedChain):
         if "sweeps" in changed and self.target > self.sweep:
             self.target = max(self.sweep, self.target + settings.sweeps - before.sweeps)
         if "burn_in" in changed:
-            self._move_burn_in(self._begin + int(settings.burn_in * self._length))
+            self._move_burn_in(self.since + int(settings.burn_in * self.length))
 
     def _steer(self) -> None:
         """Let what is locked speak as the settings say now, for closed or for open labels."""
@@ -124,7 +126,7 @@ class LiveChain(WatchedChain):
 
     def _closed_by(self, seeds: Ints) -> bool:
         """Whether the painted labels are all that there are, once these (n,) are, -1 for a free site."""
-        if self.settings.only_painted != "auto" or (self._closed is None and self.sweep == 0):
+        if self.settings.only_painted != "auto" or (self.closed_at_start is None and self.sweep == 0):
             return is_closed(self.settings, seeds)
         return self.steering.closed
 
@@ -138,6 +140,7 @@ class LiveChain(WatchedChain):
 
     # ---- what a person does
 
+    @deed
     def paint(self, sites: Sequence[int] | NDArray[np.integer], number: Any, lock: bool = False) -> None:
         """Give sites a number; a number that nobody has makes a new cluster, 0 leaves them to the chain (and unlocks).
 
@@ -154,6 +157,7 @@ class LiveChain(WatchedChain):
         check_numbers(after)
         self._paint(where, after, lock)
 
+    @deed
     def draw(self, stroke: Stroke, lock: bool = False) -> None:
         """Take over a stroke of the brush, pixel by pixel.
 
@@ -195,10 +199,11 @@ class LiveChain(WatchedChain):
         self.ensemble.refresh()
         self.numbers, self.locks, self.painted, self.edits = numbers, locks, self.painted[parents], edits
         self.pixels = site_pixels(problem)
-        self._log.refine(parents)
+        self.log.refine(parents)
         self.history.refine(parents)
-        self._steps.append({"sweep": self.sweep, "what": "cut", "sites": more})
+        self.taken.append({"sweep": self.sweep, "what": "cut", "sites": more})
 
+    @deed
     def lock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
         """Hold sites where they are."""
         where = np.asarray(sites, dtype=np.int64)
@@ -206,6 +211,7 @@ class LiveChain(WatchedChain):
             here = self.numbers[where]
             self._do(Change(where, here, here, self.locks[where], np.ones(where.size, bool)))
 
+    @deed
     def unlock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
         """Let sites go, wherever they are."""
         where = np.asarray(sites, dtype=np.int64)
@@ -219,22 +225,25 @@ class LiveChain(WatchedChain):
         if self.problem.closed:
             raise InputError("objects cannot be edited while all labels are painted ones: paint, or allow other labels")
 
+    @deed
     def edit(self, edit: Edit) -> None:
         """Fix objects or regions as a person wants them; their sites are clamped to clusters accordingly."""
         self.check_edit()
         pixels = pixel_change(self.edits, edit)
-        self._names = edit.shown
+        self.names = edit.shown
         held = changed_pixels(self.edits, pixels, edit.shown, self.problem)
         clamps = edit_clamps(edit, self.edits, held, self.problem, self.numbers, self.pixels)
         where, after, locked = clamps
         self._do(Change(where, self.numbers[where], after, self.locks[where], locked, pixels=pixels), edit.what)
 
+    @deed
     def adopt(self, edits: HeldPixels) -> None:
         """Take over what was fixed in another chain of the same image, whose locks this one has already."""
         sites = held_sites(edits.fixed, self.problem.site_image, self.problem.n)
-        self.edits, self._names = replace(edits, sites=sites), edits.names
+        self.edits, self.names = replace(edits, sites=sites), edits.names
         self._steer()
 
+    @deed
     def go_back(self, numbers: Longs) -> None:
         """Continue from a state that was on the screen before; locked sites stay."""
         numbers = self.carried(numbers)
@@ -243,11 +252,12 @@ class LiveChain(WatchedChain):
         if where.size:
             self._do(Change(where, self.numbers[where], numbers[where], free, free), "go back")
 
+    @deed
     def undo(self) -> bool:
         """Give the sites of the last correction back their numbers and locks; False if there is none."""
-        if not self._log.done:
+        if not self.log.done:
             return False
-        change = self._log.done[-1]
+        change = self.log.done[-1]
         sites, before, held = change.sites, change.before, change.held_before
         if change.at_rest is not None:  # what has followed from it goes back with it
             locks = self.locks.copy()
@@ -255,17 +265,18 @@ class LiveChain(WatchedChain):
             sites = np.union1d(sites, np.flatnonzero(self.numbers != change.at_rest))
             before, held = change.at_rest[sites], locks[sites]
         self._apply(sites, before, held, "undo", self._edits_after(change.pixels and change.pixels.reverse))
-        self._log.undone.append(self._log.done.pop())
+        self.log.undone.append(self.log.done.pop())
         self._put_paint(change.paint, back=True)
         return True
 
+    @deed
     def redo(self) -> bool:
         """Do the correction again that was undone last; False if there is none."""
-        if not self._log.undone:
+        if not self.log.undone:
             return False
-        change = self._log.undone[-1]
+        change = self.log.undone[-1]
         self._apply(change.sites, change.after, change.held_after, "redo", self._edits_after(change.pixels))
-        self._log.done.append(self._log.undone.pop())
+        self.log.done.append(self.log.undone.pop())
         self._put_paint(change.paint)
         return True
 
@@ -278,7 +289,7 @@ class LiveChain(WatchedChain):
             change = replace(change, pixels=released_pixels(self.edits, self.problem.site_image, meant))
         self._apply(change.sites, change.after, change.held_after, why, self._edits_after(change.pixels))
         self._put_paint(change.paint)
-        self._log.add(change)
+        self.log.add(change)
 
     def paint_image(self) -> LabelImage:
         """(\\*shape,) int32 labels that were painted pixel by pixel, 0 where nothing was; it is changed in place."""
@@ -302,8 +313,8 @@ class LiveChain(WatchedChain):
         """What is fixed after a change of pixels; None if nothing is."""
         if change is None:
             return self.edits
-        assert self._names is not None
-        held = changed_pixels(self.edits, change, self._names, self.problem)
+        assert self.names is not None
+        held = changed_pixels(self.edits, change, self.names, self.problem)
         return held if held.fixed.any() else None
 
     def _apply(self, sites: NDArray[np.int64], after: Longs, held: Mask, why: str, edits: HeldPixels | None) -> None:
@@ -329,8 +340,8 @@ class LiveChain(WatchedChain):
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, corrected[0][1], self._weight())
         self.marks.append(self.sweep)
         self.changes.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
-        self._steps.append(self.changes[-1])
-        self._begin, self._length = self.sweep, length
+        self.taken.append(self.changes[-1])
+        self.since, self.length = self.sweep, length
         self._count_enough()
         self.history.keep(self.sweep, self.numbers)
 
@@ -360,9 +371,10 @@ class LiveChain(WatchedChain):
             corrected.append((new, numbers))
         return problem, corrected
 
+    @deed
     def forget_changes(self) -> None:
         """Make what was done so far the beginning: it cannot be undone."""
-        self._log = Log()
+        self.log = Log()
 
 
 def check_numbers(numbers: Longs) -> None:

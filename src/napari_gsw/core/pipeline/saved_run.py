@@ -49,6 +49,7 @@ class SavedRun:
     steps : what a person did meanwhile, ready for JSON; see :func:`napari_gsw.core.pipeline.provenance.provenance`.
     looks : shape, type and hash of the image, ready for JSON.
     given : arrays of the user's own that went in, by name; beside several images a list each.
+    live : what a person saw of it and did to it (:class:`napari_gsw.core.pipeline.live_record.LiveRecord`), or None.
     """
 
     problem: Problem
@@ -60,6 +61,7 @@ class SavedRun:
     steps: tuple[Mapping[str, Any], ...] = ()
     looks: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
+    live: Any = None
 
     def __post_init__(self) -> None:
         _check_problem(self.problem)
@@ -68,7 +70,7 @@ class SavedRun:
         if not self.states or len(self.states) != len(self.traces):
             raise InputError("a saved run needs a state and a trace of each of its chains")
         for rows in self.traces:
-            _check("a trace", rows, "f", (None, TRACE), finite=False)
+            check_array("a trace", rows, "f", (None, TRACE), finite=False)
 
     @property
     def sweep(self) -> int:
@@ -76,7 +78,7 @@ class SavedRun:
         return len(self.traces[0])
 
 
-def _check(what: str, array: Any, kinds: str, shape: Sequence[int | None], finite: bool = True) -> None:
+def check_array(what: str, array: Any, kinds: str, shape: Sequence[int | None], finite: bool = True) -> None:
     """Raise an InputError unless an array has a type of these kinds and this shape, where None is any length."""
     fits = isinstance(array, np.ndarray) and array.dtype.kind in kinds and array.ndim == len(shape)
     if not fits or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
@@ -101,17 +103,17 @@ def _check_problem(problem: Any) -> None:
     if (graph := problem.graph) is not None:
         if not isinstance(graph, RegionGraph):
             raise InputError("its graph is none")
-        _check("the edges of its graph", graph.edges, "i", (m, 2))
+        check_array("the edges of its graph", graph.edges, "i", (m, 2))
         for name in ("length", "contrast", "order"):
-            _check(f"the {name} of its boundaries", getattr(graph, name), "fi", (m,))
-        _check("the pixels of its sites", graph.pixels, "i", (n,))
-        _check("the means of its sites", graph.means, "f", (n, None))
+            check_array(f"the {name} of its boundaries", getattr(graph, name), "fi", (m,))
+        check_array("the pixels of its sites", graph.pixels, "i", (n,))
+        check_array("the means of its sites", graph.means, "f", (n, None))
         if graph.n != n or (m and (graph.edges.min() < 0 or graph.edges.max() >= n)):
             raise InputError("its graph belongs to other sites")
     signals = (problem.signals or ()) if isinstance(problem, SharedProblem) else (problem.signal,)
     for sites, signal in zip(images, signals, strict=False):
         if signal is not None:
-            _check("its signal", signal, "f", () if sites is None else sites.shape)
+            check_array("its signal", signal, "f", () if sites is None else sites.shape)
 
 
 def _check_sites(sites: Any, n: int) -> None:
@@ -122,7 +124,7 @@ def _check_sites(sites: Any, n: int) -> None:
         _check_mosaic(sites)
         least, most = (f(int(f(own)) for own in sites.numbers) for f in (min, max))
     else:
-        _check("the image of its sites", sites, "i", (None,) * np.ndim(sites))
+        check_array("the image of its sites", sites, "i", (None,) * np.ndim(sites))
         least, most = (int(sites.min()), int(sites.max())) if sites.size else (0, 0)
     if least < 0 or most > n:
         raise InputError(f"the image of its sites has numbers from {least} to {most}, not 0 to {n}")
@@ -134,7 +136,7 @@ def _check_mosaic(sites: Mosaic) -> None:
         raise InputError("the image of its sites lacks blocks")
     for where, piece, numbers in zip(blocks, sites.pieces, sites.numbers, strict=True):
         shape = tuple(part.stop - part.start for part in where)
-        _check("a block of its sites", numbers, "i", (None,))
+        check_array("a block of its sites", numbers, "i", (None,))
         if piece.shape != shape or piece.dtype not in ("<u2", "<u4") or int(piece.array().max()) >= len(numbers):
             raise InputError("a block of its sites is damaged")
 

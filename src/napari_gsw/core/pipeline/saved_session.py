@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline import saved_run
+from napari_gsw.core.pipeline import live_record
 from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.core.record_tree import Kind, plain_kind
 
@@ -56,4 +56,4 @@ class SavedSession:
         return f"<SavedSession {runs}>"
 
 
-KINDS: Mapping[str, Kind] = {**saved_run.KINDS, "session": plain_kind(SavedSession)}
+KINDS: Mapping[str, Kind] = {**live_record.KINDS, "session": plain_kind(SavedSession)}

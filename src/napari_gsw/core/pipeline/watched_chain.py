@@ -8,15 +8,17 @@ numbers (and colours) that stay with their regions (:mod:`napari_gsw.core.pipeli
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, LabelImage, Longs, Mask
+from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs, Mask
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Log
+from napari_gsw.core.pipeline.deeds import Deed, deed
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.numbering import matched_numbers
 from napari_gsw.core.pipeline.sampling import CHECK_EVERY, chains, to_be_judged
@@ -29,6 +31,7 @@ from napari_gsw.core.sampler.ensemble import Ensemble, pooled
 from napari_gsw.core.sampler.records import TRACE
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.mosaic import Mosaic
 
 # What can be shown: the state of the first chain, the best state or the consensus of all, and the coarsest, finest and
 # farthest partition of its 95 % ball.
@@ -36,6 +39,22 @@ Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
 
 # A locked site outweighs every free one when numbers are matched, so that a lock keeps its number for ever.
 LOCK_WEIGHT = 1e9
+
+
+class Beginning(NamedTuple):
+    """What a chain was begun with, so that it can be begun again.
+
+    Attributes
+    ----------
+    settings : as they were. seeds, init : label images, or None. closed : see :class:`WatchedChain`.
+    sites : (\\*shape,) sites that were there, in memory; None to make them again.
+    """
+
+    settings: Settings
+    seeds: Any
+    init: Any
+    closed: bool | None
+    sites: Any
 
 
 class WatchedChain:
@@ -55,6 +74,7 @@ class WatchedChain:
     marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
     history : states that were on the screen, thinned to a bound.
     target : sweep at which the present run ends.
+    begun, deeds : what it was begun with, and all that was done to it since.
     """
 
     def __init__(
@@ -73,7 +93,7 @@ class WatchedChain:
         """
         self.settings, self.seed = settings, seed
         clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
-        self._closed = closed
+        self.closed_at_start = closed
         by_seeds = settings.only_painted != "auto" or closed is None
         self.steering = Steering(problem, settings, is_closed(settings, clamps) if by_seeds else bool(closed))
         self.problem = problem if clamps is None else self.steering.steered(clamps)
@@ -86,22 +106,23 @@ class WatchedChain:
         # Seeds are paint that was there before the first sweep.
         self.strokes: LabelImage | None = seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None
         self.lineage: dict[int, Longs] = {}
-        labels = self.ensemble.snapshots[0].labels.astype(np.int64)
-        own = np.zeros(n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
-        if clamps is not None:
-            own = np.where(clamps >= 0, clamps, own)
-        # A start of the user's own keeps its numbers; 0 is nobody's.
-        self.numbers: Longs = matched_numbers(labels, own, self._weight()) if own.any() else labels + 1
+        labels = self.ensemble.snapshots[0].labels
+        self.numbers: Longs = first_numbers(problem, labels, clamps, init, self._weight())
+        self.begun = Beginning(
+            settings, seeds, init, closed, None if isinstance(problem.sites, Mosaic) else problem.sites
+        )
+        self.deeds: list[Deed] = []
+        self.acting = False  # whether a deed is being done
         self.marks: list[int] = []
         self.changes: list[dict[str, Any]] = []
-        self._steps: list[dict[str, Any]] = []
+        self.taken: list[dict[str, Any]] = []
         # Since when the posterior is the one that is sampled now, and how many sweeps its burn-in is a share of.
-        self._begin, self._length = 0, settings.sweeps
+        self.since, self.length = 0, settings.sweeps
         self.history = History()
         self.target = 0
-        self._log = Log()
+        self.log = Log()
         self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
-        self._rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
+        self.rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
         self.history.keep(0, self.numbers)
 
     # ---- what there is to see
@@ -118,7 +139,7 @@ class WatchedChain:
     @property
     def traces(self) -> list[NDArray[np.float64]]:
         """(sweeps, 3) log posterior, number of clusters and entropy of their sizes, for each chain."""
-        return [rows[: self.sweep] for rows in self._rows]
+        return [rows[: self.sweep] for rows in self.rows]
 
     @property
     def summary(self) -> Summary:
@@ -167,31 +188,33 @@ class WatchedChain:
         most = max(self.target - self.sweep, 1) if most is None else most
         self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
         for c, snapshot in enumerate(self.ensemble.snapshots):
-            if snapshot.sweep > len(self._rows[c]):  # twice as many, so that growing costs little in the long run
+            if snapshot.sweep > len(self.rows[c]):  # twice as many, so that growing costs little in the long run
                 longer = np.full((2 * snapshot.sweep, TRACE), np.nan)
-                longer[: len(self._rows[c])] = self._rows[c]
-                self._rows[c] = longer
-            self._rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
+                longer[: len(self.rows[c])] = self.rows[c]
+                self.rows[c] = longer
+            self.rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
         self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
         self.history.keep(self.sweep, self.numbers)
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
             self.target = self.sweep
 
+    @deed
     def run_for(self, sweeps: int) -> None:
         """Set the target so many sweeps from here; a run of the settings' length counts enough of them in any case."""
         if sweeps:
-            self._log.go_on()
+            self.log.go_on()
         self._head_for(sweeps)
 
     def _head_for(self, sweeps: int) -> None:
         """Set the target, and note it among the steps."""
-        self._steps += self._stop()
+        self.taken += self._stop()
         self.target = self.sweep + sweeps
         if sweeps:
-            self._steps.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
+            self.taken.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
         if sweeps and sweeps >= self.settings.sweeps:
             self._count_enough()
 
+    @deed
     def wake(self) -> None:
         """A chain at rest that was corrected settles and rests again; one that was put elsewhere stays there."""
         if self.changes[-1]["what"] != "go back":
@@ -202,13 +225,13 @@ class WatchedChain:
 
         Unlike a run it leaves the correction one that can be taken back with all that followed from it.
         """
-        self._head_for(self._length)
+        self._head_for(self.length)
 
     def _count_enough(self) -> None:
         """Move the target of a run that is on, if too few sweeps would be counted after a correction."""
         end = self.ensemble.chains[0].options.burn_in
         if self.target > self.sweep and self.changes:
-            self.target = max(self.target, end + max(FEWEST_SWEEPS, self._begin + self._length - end))
+            self.target = max(self.target, end + max(FEWEST_SWEEPS, self.since + self.length - end))
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -217,7 +240,7 @@ class WatchedChain:
         Runs, settings that changed what the chain did, and corrections, each with the sweep after which it came.
         """
         alone = {"sweep": 0, "what": "run", "sweeps": self.settings.sweeps}
-        steps = [*self._steps, *self._stop()]
+        steps = [*self.taken, *self._stop()]
         return [] if steps in ([], [alone]) else steps
 
     def _stop(self) -> list[dict[str, Any]]:
@@ -235,4 +258,32 @@ class WatchedChain:
             self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, numbers, self._weight())
 
     def _weight(self) -> Floats:
-        return np.where(self.locks, LOCK_WEIGHT, self.pixels)
+        return screen_weight(self.locks, self.pixels)
+
+    def keep_traces(self, traces: Sequence[Floats]) -> None:
+        """Take over (sweeps, 3) what was traced of each chain so far."""
+        self.rows = [np.concatenate((rows, np.full((1024, TRACE), np.nan))) for rows in traces]
+
+    def forget_summary(self) -> None:
+        """What was said of earlier states does not hold any more."""
+        self._summary = None
+
+
+def screen_weight(locks: Mask, pixels: Floats) -> Floats:
+    """(n,) how much each site counts when numbers are matched, from what is locked and its pixels."""
+    return np.where(locks, LOCK_WEIGHT, pixels)
+
+
+def first_numbers(problem: Problem, labels: Ints, clamps: Ints | None, init: Any, weight: Floats) -> Longs:
+    """(n,) numbers on the screen of the first state that is shown, `labels` (n,).
+
+    A start of the user's own keeps its numbers; 0 is nobody's.
+
+    Parameters
+    ----------
+    clamps : (n,) seeds, -1 for a free site, or None. init : label image, or None. weight : (n,) of the sites.
+    """
+    own = np.zeros(problem.n, np.int64) if init is None else np.maximum(problem.labels_under(init, "init"), 0)
+    if clamps is not None:
+        own = np.where(clamps >= 0, clamps, own)
+    return matched_numbers(labels, own, weight) if own.any() else labels.astype(np.int64) + 1
