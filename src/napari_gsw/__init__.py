@@ -13,7 +13,7 @@ from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.saved_run import SavedRun
-from napari_gsw.core.pipeline.saved_session import SavedSession
+from napari_gsw.core.pipeline.saved_session import SavedImage, SavedSession
 from napari_gsw.core.pipeline.segment import resume, segment, simulate_prior, warm_up
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.shared_result import SharedResult
@@ -40,6 +40,7 @@ __all__ = [
     "Potts",
     "Problem",
     "Result",
+    "SavedImage",
     "SavedRun",
     "SavedSession",
     "Settings",

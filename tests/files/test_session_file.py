@@ -34,8 +34,9 @@ def test_what_is_saved_comes_back(saved, result):
     session = gsw.open_session(saved)
     assert session.run.sweep == result.snapshot.sweep
     assert session.run.settings == result.summary.settings
-    assert session.paths[1] == os.path.join("in", "photo.png")
-    np.testing.assert_array_equal(session.pixels, IMAGE)
+    assert session.images[0].name == "photo.png"
+    assert session.images[0].paths[1] == os.path.join("in", "photo.png")
+    np.testing.assert_array_equal(session.images[0].pixels, IMAGE)
     for name, array in result.run.states[0].items():
         np.testing.assert_array_equal(session.run.states[0][name], array)
         assert session.run.states[0][name].dtype == array.dtype

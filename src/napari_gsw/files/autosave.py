@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,6 +43,8 @@ class Autosave:
         self.path, self.every, self.tell, self._options = path, every, tell, options
         self._thread = ThreadPoolExecutor(1, "gsw-autosave")
         self._saving: Future[None] | None = None
+        self._guard = threading.Lock()
+        self._waiting: SavedRun | SavedSession | None = None
         self._newest: Callable[[], SavedRun | SavedSession] | None = None
         self._began = -float("inf")
         self._told = ""
@@ -55,14 +58,28 @@ class Autosave:
     @property
     def due(self) -> bool:
         """Whether the last save is long enough ago, and over."""
-        idle = self._saving is None or self._saving.done()
+        with self._guard:
+            idle = self._saving is None
         return idle and time.monotonic() - self._began >= self.every
 
     def save(self, take: Callable[[], SavedRun | SavedSession]) -> None:
-        """Save what `take` gives now, once an earlier save is through; does not wait for it."""
+        """Save what `take` gives now; does not wait for it. What waits for an earlier save gives way to it."""
         self._began = time.monotonic()
         session = take()  # here and now: the chain goes on meanwhile
-        self._saving = self._thread.submit(self._save, session)
+        with self._guard:
+            self._waiting = session
+            if self._saving is None:
+                self._saving = self._thread.submit(self._work)
+
+    def _work(self) -> None:
+        """Save what waits, until nothing does."""
+        while True:
+            with self._guard:
+                session, self._waiting = self._waiting, None
+                if session is None:
+                    self._saving = None
+                    return
+            self._save(session)
 
     def _save(self, session: SavedRun | SavedSession) -> None:
         try:
@@ -75,8 +92,10 @@ class Autosave:
 
     def wait(self) -> None:
         """Until what is being saved is on the disk."""
-        if self._saving is not None:
-            self._saving.result()
+        with self._guard:
+            saving = self._saving
+        if saving is not None:
+            saving.result()
 
     def close(self) -> None:
         """Save how far the run has come in the end, and wait for it."""

@@ -15,6 +15,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.saved_run import SavedRun
-from napari_gsw.core.pipeline.saved_session import KINDS, SavedSession
+from napari_gsw.core.pipeline.saved_session import KINDS, SavedImage, SavedSession
 from napari_gsw.core.posterior.result import Findings
 from napari_gsw.core.record_tree import DTYPES, described, rebuilt
 from napari_gsw.core.versions import all_versions
@@ -102,16 +103,34 @@ def _session_of(session: Any, image: Any, image_path: Any, target: Path) -> Save
         session = SavedSession({"run": session})
     if not isinstance(session, SavedSession):
         raise InputError(f"a session to save is a result of gsw.segment, not a {type(session).__name__}")
-    paths = session.paths
+    images = session.images or (SavedImage(),)
     if image_path is not None:
         place = Path(image_path).resolve()
-        try:  # a folder that is moved as a whole is found by the way from one file to the other
-            near = os.path.relpath(place, target.resolve().parent)
-        except ValueError:  # on another drive
-            near = str(place)
-        paths = (str(place), near)
-    pixels = session.pixels if image is None else np.asarray(image)
-    return SavedSession(session.runs, paths, pixels, session.window)
+        images = (replace(images[0], name=images[0].name or place.name, paths=(str(place),)), *images[1:])
+    if image is not None:
+        images = (replace(images[0], pixels=np.asarray(image)), *images[1:])
+    near = tuple(replace(one, paths=_places(one.paths, target)) for one in images)
+    return SavedSession(session.runs, near, session.window)
+
+
+def _places(paths: tuple[str, ...], target: Path) -> tuple[str, ...]:
+    """Where an image is, and the way there from the session: a folder that is moved is moved as a whole."""
+    places: list[str] = []
+    for path in paths:
+        if os.path.isabs(path):
+            try:
+                places += [path, os.path.relpath(path, target.resolve().parent)]
+            except ValueError:  # on another drive
+                places.append(path)
+    return tuple(dict.fromkeys(places))
+
+
+def image_places(image: SavedImage, session_path: str | os.PathLike[str]) -> list[Path]:
+    """The files that an image of a session may be, as far as there are any, the likeliest first."""
+    folder = Path(session_path).resolve().parent
+    places = [folder / path for path in image.paths]
+    places += [folder / Path(path).name for path in image.paths]
+    return [place for place in dict.fromkeys(places) if place.exists()]
 
 
 def _write(path: Path, tree: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
