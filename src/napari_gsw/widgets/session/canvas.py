@@ -137,6 +137,8 @@ class Canvas(QObject):  # type: ignore[misc]
         same = before is not None and before.edits is frame.edits and np.array_equal(before.locks, frame.locks)
         if not same or (frame.locks.any() and force):
             layers.show_locks(position, frame.array_run.paint_locked(frame.locks, frame.numbers, frame.edits))
+        if layers.sites is not None and before is not None and len(frame.numbers) != len(before.numbers):
+            layers.show_sites(position, frame.array_run.sites)  # some were cut
         if frame.provenance is not None and layers.labels is not None:
             _sign(layers.labels, seg.plan, position, frame.provenance)
 

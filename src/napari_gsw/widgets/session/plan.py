@@ -178,6 +178,9 @@ def make_array_run(
     if init is not None:
         given["init"] = init
         _carry_over(live, locked, True)
+    if kept is not None and not same_sites:  # of what is held, the strokes themselves have the last word
+        under = problem.labels_under(kept, "strokes").astype(np.int64)
+        live.paint(np.flatnonzero(under > 0), under[under > 0], True)
     if paint is not None:
         _carry_over(live, paint, plan.lock)
     if edits is not None:
