@@ -45,3 +45,19 @@ def pytest_runtest_makereport(item, call):
             print(report.longreprtext)
         sys.stdout.flush()
         os._exit(int(report.failed))
+
+
+@pytest.fixture(autouse=True)
+def own_autosaves(request, tmp_path_factory, monkeypatch):
+    """No test of the window writes into the user's folders, or finds what another one has left there."""
+    if "viewer" not in request.fixturenames and "panel" not in request.fixturenames:
+        return None
+    from napari_gsw.widgets.panel import session_section
+    from napari_gsw.widgets.session import autosaves
+
+    folder = tmp_path_factory.mktemp("autosaves")
+    recent = []
+    monkeypatch.setattr(autosaves, "autosave_folder", lambda: folder)
+    monkeypatch.setattr(session_section, "recent", lambda: recent)
+    monkeypatch.setattr(session_section, "remember", recent.append)
+    return folder

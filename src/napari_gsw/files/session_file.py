@@ -83,7 +83,7 @@ def save_session(
         handle, scratch = tempfile.mkstemp(prefix=SCRATCH, suffix=SUFFIX, dir=target.parent)
         os.close(handle)
         try:
-            _write(Path(scratch), tree, arrays)
+            _write(Path(scratch), _title(content), tree, arrays)
             with open(scratch, "rb+") as file:  # on the disk before it takes the place of the old one
                 os.fsync(file.fileno())
             os.replace(scratch, target)
@@ -133,11 +133,12 @@ def image_places(image: SavedImage, session_path: str | os.PathLike[str]) -> lis
     return [place for place in dict.fromkeys(places) if place.exists()]
 
 
-def _write(path: Path, tree: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+def _write(path: Path, title: str, tree: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     zarr = zarr_package()
     zstd = zarr.codecs.ZstdCodec(level=1)
     head = {
         "version": VERSION,
+        "title": title,
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": all_versions(),
         "content": tree,
@@ -154,6 +155,22 @@ def _write(path: Path, tree: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
                     compressors=zstd, config={"write_empty_chunks": True},
                 )  # fmt: skip
                 written[...] = data
+
+
+def session_title(path: str | os.PathLike[str]) -> str | None:
+    """What a session is in a few words, without reading all of it; None if it is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head = _json(archive, "zarr.json")["attributes"][MARK]
+            return str(head["title"])
+    except (OSError, zipfile.BadZipFile, InputError, KeyError, TypeError):
+        return None
+
+
+def _title(session: SavedSession) -> str:
+    names = ", ".join(image.name for image in session.images if image.name) or "an image"
+    sweeps = max((run.sweep for run in session.runs.values()), default=0)
+    return f"{names}, {sweeps:,} sweeps"
 
 
 def is_session(path: str | os.PathLike[str]) -> bool:

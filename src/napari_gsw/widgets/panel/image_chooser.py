@@ -91,6 +91,19 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         source.check()
         return source
 
+    def choose(self, source: Source) -> None:
+        """Show the choices that a source was made by."""
+        self.follow()
+        self.image.choose(source.layer)
+        self._others = list(source.channels)
+        self.channel_axis.setCurrentIndex(self.channel_axis.findData(source.channel_axis))
+        stack: Any = source.slices if source.shared else source.depth
+        self.depth.setCurrentIndex(self.depth.findData(stack))
+        self._fill_also()
+        self._fit_rows()
+        self.where.choose(source.where if source.mask is None else source.mask)
+        self.changed.emit()
+
     def _depth(self) -> int:
         if not self.form.isRowVisible(self.depth):
             return 2

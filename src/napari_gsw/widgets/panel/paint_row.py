@@ -48,3 +48,7 @@ class PaintRow(QWidget):  # type: ignore[misc]
         row.addSpacing(6)
         row.addWidget(words)
         row.addWidget(only_painted, 1)
+
+    def set_keep(self, keep: bool) -> None:
+        """Press one of the two, as the user would."""
+        (self.keep if keep else self.hint).setChecked(True)

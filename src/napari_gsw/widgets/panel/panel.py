@@ -29,10 +29,12 @@ from napari_gsw.widgets.panel.edit_row import EditRow
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.opening import Desk, Opening
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.progress import Progress
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
+from napari_gsw.widgets.panel.session_section import RestoreRow, SessionSection, remember
 from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
 from napari_gsw.widgets.session.plan import Plan, settings_for
 from napari_gsw.widgets.session.session import Session
@@ -78,6 +80,7 @@ class SegmentationPanel(Docked):
         self.presets.choose(str(preference("preset")))
         self._theme_changed()
         self._layers_changed()
+        self._open_sessions()
 
     # ---- building
 
@@ -86,6 +89,8 @@ class SegmentationPanel(Docked):
         column = QVBoxLayout(self.inner)
         column.setContentsMargins(6, 4, 6, 6)
         column.setSpacing(6)
+        self.restore_row = RestoreRow()
+        column.addWidget(self.restore_row)
         self.chooser = ImageChooser(self.viewer)
         self.chooser.changed.connect(self._plan_changed)
         column.addWidget(self.chooser)
@@ -171,9 +176,19 @@ class SegmentationPanel(Docked):
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace)
-        self.sections: list[Section] = [*self.form.sections.values(), self.seeds, self.export]
+        self.saving = SessionSection(self.session)
+        self.sections: list[Section] = [*self.form.sections.values(), self.seeds, self.export, self.saving]
         for section in self.sections:
             column.addWidget(section)
+
+    def _open_sessions(self) -> None:
+        parts = (self.chooser, self.presets, self.paint_row, self.seed, self.sites, self.seeds.seeds, self._settings)
+        self.opening = Opening(self.viewer, self.session, Desk(*parts), self)
+        self.opening.said.connect(self._noticed)
+        self.opening.opened.connect(remember)
+        self.saving.chosen.connect(self.opening.open)
+        self.session.keeper.words = lambda: {"preset": self.form.preset}
+        self.opening.offer(self.restore_row)
 
     # ---- what the user does
 
@@ -341,6 +356,7 @@ class SegmentationPanel(Docked):
             self.trace.show_cursor(session.canvas.viewing)
         self.seeds.refresh()
         self.export.refresh()
+        self.saving.refresh()
 
     def _outlook(self) -> Expectation | None:
         """What a run would begin with, if there can be one."""

@@ -20,7 +20,7 @@ class Orders(QObject):  # type: ignore[misc]
 
     Signals
     -------
-    launched : a run or an errand has begun.
+    about_to_launch : a run or an errand is there and will begin. launched : it has begun.
     ending : it is over, but what it has left behind can still be taken.
     ended : it is gone, with the run that was. An order that came too late for it has sent an errand.
 
@@ -30,6 +30,7 @@ class Orders(QObject):  # type: ignore[misc]
     run : the run or the errand that is on, or None.
     """
 
+    about_to_launch = Signal()
     launched = Signal()
     ending = Signal()
     ended = Signal(object)
@@ -109,6 +110,7 @@ class Orders(QObject):  # type: ignore[misc]
         self.run = run
         run.view = self.view
         run.worker.finished.connect(self._finished)
+        self.about_to_launch.emit()
         self.launched.emit()
         run.worker.start()
 

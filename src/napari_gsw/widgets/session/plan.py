@@ -186,15 +186,26 @@ def make_array_run(
     if edits is not None:
         live.adopt(edits)
     live.forget_changes()
-    live.steering.make_ready()
     if not isinstance(problem.sites, Mosaic):
         live.strokes = None if strokes is None else np.array(strokes, np.int32)
-        live.remake = lambda sites, strokes: array_problem(plan, image, sites, mask, strokes, lambda stage: None)
+    return finished_run(plan, position, live, image, given)
+
+
+def finished_run(plan: Plan, position: Position, live: LiveChain, image: Any, given: dict[str, Any]) -> ArrayRun:
+    """A chain of an array with what the window needs to show it.
+
+    Parameters
+    ----------
+    image : the pixels at the position. given : arrays of the user's own that went in, by name.
+    """
+    source, problem, mask = plan.source, live.problem, given.get("mask")
+    live.steering.make_ready()
     names = _channel_names(source)
     if isinstance(problem.sites, Mosaic):
         assert problem.graph is not None
         means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
     else:
+        live.remake = lambda sites, strokes: array_problem(plan, image, sites, mask, strokes, lambda stage: None)
         means = site_means(image, plan.settings.axes, problem.site_image)
     return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given)
 

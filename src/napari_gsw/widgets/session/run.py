@@ -126,6 +126,7 @@ class Run:
     failure : what has ended the run before its time, or None.
     frame_wanted : whether somebody waits for a frame: making one that nobody looks at would only cost time.
     view : what its frames show.
+    keep : called between two sweeps, with whether a correction or the end of a run wants to be saved at once; or None.
     worker : napari's worker, with its signals.
     """
 
@@ -141,6 +142,7 @@ class Run:
         self.newest: dict[Position, Frame] = {}
         self.notices: deque[str] = deque()
         self.failure: Exception | None = None
+        self.keep: Callable[[bool], None] | None = None
         self.stopping = False
         self._orders: deque[tuple[Position, Order]] = deque()
         self._go = threading.Event()
@@ -230,6 +232,8 @@ class Run:
                 live.rename(before.paint(before.live.shown("best")))
             live.ensemble.executor = None
             self._publish(position, last=True)
+            if self.keep is not None:
+                self.keep(not self.errand)
             if self.stopping:
                 break
         self._obey()
@@ -270,6 +274,8 @@ class Run:
                 self._spent += time.perf_counter() - began
                 self._timed += live.sweep - first
             self.stage, self._stale = Stage("sampling"), True
+            if self.keep is not None:
+                self.keep(False)
             if self.frame_wanted:
                 self._publish(position)
             yield
@@ -288,19 +294,23 @@ class Run:
     def _obey(self) -> None:
         """Carry out what the user has asked for; what cannot be done is said and changes nothing."""
         changed: list[Position] = []
+        corrected = False
         while self._orders:
             position, order = self._orders.popleft()
             array_run = self.array_runs[position]
-            corrections = len(array_run.live.marks)
+            marks, corrections = len(array_run.live.marks), len(array_run.live.deeds)
             try:
                 order(array_run.live)
-                if self._is_here(position) and self.errand and len(array_run.live.marks) > corrections:
+                if self._is_here(position) and self.errand and len(array_run.live.marks) > marks:
                     array_run.live.wake()
+                corrected |= len(array_run.live.deeds) > corrections
             except InputError as reason:
                 self.notices.append(str(reason))
             finally:  # also if it ends the run: an array that waits for an order is never drawn again
                 array_run.obeyed += 1
             changed.append(position)
+        if corrected and self.keep is not None:
+            self.keep(True)
         for position in dict.fromkeys(changed):
             self._publish(position, last=not self._goes_on(position))
 

@@ -8,6 +8,7 @@ It wires its parts together, and knows when what may be done: the states and wha
     corrections  what a person paints, locks and undoes
     asking       what a person is asked about
     editor       what a person does to objects and regions
+    keeper       saves all of it
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.asking import Asking
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.corrections import Corrections
+from napari_gsw.widgets.session.keeper import Keeper
 from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.pace import Pace
@@ -86,6 +88,8 @@ class Session(QObject):  # type: ignore[misc]
         self.steps = undo_list(viewer)
         self.corrections = Corrections(self.orders, self.canvas, self.steps, self)
         self.asking = Asking(viewer, self.orders, self.canvas, self.corrections, self)
+        self.keeper = Keeper(self.orders, self)
+        self.keeper.refused.connect(self.say)
         self.editor = ObjectEditor(self.corrections, self)
         # What the user has asked for while a run was still ending.
         self._next: Callable[[], None] | None = None
@@ -214,6 +218,19 @@ class Session(QObject):  # type: ignore[misc]
             self.canvas.draw(force=True)
             self.canvas.show_table()
         self._rest()
+
+    def adopt(self, plan: Plan, array_runs: dict[Position, ArrayRun]) -> None:
+        """Show runs that were saved, and be ready to go on with them; a run that is on ends first."""
+        if self.run is not None:
+            self._next = partial(self.adopt, plan, array_runs)
+            self.run.stop()
+            return
+        self._drop()
+        seg = self._segmentation_of(plan)
+        seg.plan, seg.array_runs = plan, array_runs
+        self._settle()
+        for position in array_runs:
+            self.orders.redraw(position)
 
     def set_show(self, show: Show) -> None:
         """Draw the current or another state."""
@@ -384,6 +401,7 @@ class Session(QObject):  # type: ignore[misc]
         """What has to happen even if Qt has already destroyed the panel."""
         self._next = None
         self.orders.end()
+        self.keeper.close()
         self._drop()
 
 

@@ -1,0 +1,116 @@
+"""Layers and sources as a session file keeps them, and back: where an image is, how it lies, what of it is meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import napari
+import numpy as np
+from napari.layers import Image, Labels, Layer
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.saved_session import SavedImage
+from napari_gsw.files.session_file import image_places
+from napari_gsw.widgets.layers.kinds import is_image
+from napari_gsw.widgets.layers.source import Source
+
+# An image that is nowhere on the disk is saved with the session, if it has no more bytes than this.
+MOST_EMBEDDED = 2**28
+# What of a layer is kept beside its pixels, as far as JSON holds it.
+GEOMETRY = ("scale", "translate", "axis_labels")
+
+
+def saved_image(layer: Image, embed: bool = False) -> SavedImage:
+    """What a session keeps of an image layer; its pixels if they are wanted, or if they are in no file.
+
+    What is too large or lazy is never embedded.
+    """
+    path = layer.source.path
+    in_memory = isinstance(layer.data, np.ndarray) and layer.data.nbytes <= MOST_EMBEDDED
+    keep = in_memory and (embed or path is None)
+    words = {name: np.asarray(getattr(layer, name)).tolist() for name in GEOMETRY}
+    words |= {"rgb": bool(layer.rgb), "units": [str(unit) for unit in layer.units]}
+    return SavedImage(
+        name=layer.name,
+        paths=() if path is None else (os.path.abspath(path),),
+        pixels=np.array(layer.data) if keep else None,
+        layer=words,
+    )
+
+
+def image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path) -> Image:
+    """The layer of a saved image: one that is open, one that is opened now, or one of the pixels in the session."""
+    for layer in viewer.layers:
+        path = layer.source.path
+        if is_image(layer) and path is not None and os.path.abspath(path) in image.paths:
+            return layer
+    if image.pixels is not None:
+        return _added(viewer, image)
+    for place in image_places(image, session_path):
+        before = list(viewer.layers)
+        viewer.open(str(place))
+        for layer in viewer.layers:
+            if is_image(layer) and not any(layer is x for x in before):
+                return layer
+    for layer in viewer.layers:
+        if is_image(layer) and layer.name == image.name:
+            return layer
+    raise InputError(f"the image {image.name!r} is not where it was; open it first, and then the session again")
+
+
+def _added(viewer: napari.Viewer, image: SavedImage) -> Image:
+    words = {name: image.layer[name] for name in (*GEOMETRY, "units") if name in image.layer}
+    try:
+        return viewer.add_image(image.pixels, name=image.name, rgb=bool(image.layer.get("rgb")), **words)
+    except (ValueError, TypeError) as reason:
+        raise InputError(f"the image in the session cannot be shown: {reason}") from None
+
+
+def source_words(source: Source) -> dict[str, Any]:
+    """What of an image is segmented, ready for JSON; the mask is kept with the runs."""
+    return {
+        "channel_axis": source.channel_axis,
+        "depth": source.depth,
+        "slices": source.slices,
+        "where": source.where,
+        "step": list(source.step),
+        "corners": [list(row) for row in source.corners],
+        "masked": source.mask is not None,
+    }
+
+
+def saved_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> Source:
+    """The source that :func:`source_words` described, of these layers."""
+    try:
+        source = Source(
+            layers[0],
+            channels=tuple(layers[1:]),
+            channel_axis=words["channel_axis"],
+            depth=int(words["depth"]),
+            slices=words["slices"],
+            where=words["where"],
+            mask=mask,
+            step=tuple(int(x) for x in words["step"]),
+            corners=tuple(tuple(int(x) for x in row) for row in words["corners"]),  # type: ignore[arg-type]
+        )
+        source.check()
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise InputError("what the session says of its image is damaged, or the image is another one") from None
+    return source
+
+
+def given_layer(
+    viewer: napari.Viewer, source: Source, name: str, parts: Mapping[tuple[int, ...], Any]
+) -> Labels | None:
+    """A Labels layer of what was given (mask, sites or seeds) at each position; None if nothing was."""
+    if not parts:
+        return None
+    data = np.zeros(source.label_shape, np.int32)
+    for position, array in parts.items():
+        data[source.index(position)] = np.asarray(array).astype(np.int32)
+    return viewer.add_labels(data, name=f"{source.layer.name} {name}", visible=False, **source.geometry())

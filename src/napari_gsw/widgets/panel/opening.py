@@ -1,0 +1,175 @@
+"""Opening a session in the panel: read the file, find the image, fill the form, show the runs.
+
+Files are read and chains made in a thread; layers and the form belong to the window.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import napari
+import numpy as np
+from napari.layers import Labels
+from napari.qt.threading import create_worker
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QSpinBox
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.saved_session import SavedSession
+from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
+from napari_gsw.core.settings import Settings
+from napari_gsw.files.session_file import open_session
+from napari_gsw.widgets.kit.failure import report_failure, sentence
+from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.layers.saved_layers import given_layer, image_layer, saved_source
+from napari_gsw.widgets.layers.source import Source
+from napari_gsw.widgets.panel.form import Filling
+from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.paint_row import PaintRow
+from napari_gsw.widgets.panel.preset_row import PresetRow
+from napari_gsw.widgets.panel.session_section import RestoreRow
+from napari_gsw.widgets.session.autosaves import discard, restorable
+from napari_gsw.widgets.session.plan import Plan
+from napari_gsw.widgets.session.restoring import check_source, given_parts, restored_runs
+from napari_gsw.widgets.session.session import Session
+
+# What may have been given beside the image, as Labels layers.
+GIVEN = ("mask", "sites", "seeds")
+Given = Mapping[str, Labels | None]
+
+
+class Desk(NamedTuple):
+    """The parts of the panel that a session is put on.
+
+    Attributes
+    ----------
+    settings : what the form says for a source.
+    """
+
+    chooser: ImageChooser
+    presets: PresetRow
+    paint_row: PaintRow
+    seed: QSpinBox
+    sites: LayerCombo
+    seeds: LayerCombo
+    settings: Callable[[Source], Settings]
+
+    def lay_out(self, source: Source, filling: Filling, seed: int, lock: bool, layers: Given) -> Plan:
+        """Choose what a session worked on, and fill the form as it was; returns the plan that it makes."""
+        self.chooser.choose(source)
+        self.presets.put(filling)
+        self.seed.setValue(seed)
+        self.paint_row.set_keep(lock)
+        sites, seeds = layers["sites"], layers["seeds"]
+        self.sites.choose(sites)
+        self.seeds.choose(seeds)
+        data = None if sites is None else np.array(sites.data)
+        return Plan(source, self.settings(source), seed, sites, data, seeds, lock)
+
+
+class Opening(QObject):  # type: ignore[misc]
+    """Opens sessions, one at a time.
+
+    Signals
+    -------
+    said : what goes on, for a line of the panel; empty when it is over.
+    opened : the file that was opened.
+    """
+
+    said = Signal(str)
+    opened = Signal(str)
+
+    def __init__(self, viewer: napari.Viewer, session: Session, desk: Desk, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.viewer, self.session, self.desk = viewer, session, desk
+        self.busy = False
+
+    def open(self, path: str) -> None:
+        """Open a session; what cannot be done is said."""
+        if self.busy:
+            return
+        self.busy = True
+        self.said.emit(f"Opening {Path(path).name} ...")
+        self._in_thread(lambda: open_session(path), lambda session: self._place(Path(path), session))
+
+    def offer(self, row: RestoreRow) -> None:
+        """Offer what was saved by itself, if nobody works on it any more."""
+        row.wanted.connect(self.open)
+        row.unwanted.connect(lambda path: discard(Path(path)))
+        for path, title in restorable()[:1]:
+            row.offer(str(path), title)
+
+    def _place(self, path: Path, session: SavedSession) -> None:
+        """The image and the form, and then the chains."""
+        images, words = session.images, session.window
+        if not images:
+            raise InputError("the session does not say which image it is of")
+        layers = [image_layer(self.viewer, image, path) for image in images]
+        bare = saved_source(words.get("source", headless_words(session)), layers, None)
+        check_source(bare, session)
+        given = {name: given_layer(self.viewer, bare, name, given_parts(session, name)) for name in GIVEN}
+        source = dataclasses.replace(bare, mask=given["mask"])
+        first = next(iter(session.runs.values()))
+        filling = Filling(preset_name(words), _values(first.settings))
+        plan = self.desk.lay_out(source, filling, first.seed, bool(words.get("lock", True)), given)
+
+        def show(runs: Any) -> None:
+            self.session.adopt(plan, runs)
+            self._over("")
+            self.opened.emit(str(path))
+
+        self._in_thread(lambda: restored_runs(plan, session), show)
+
+    def _in_thread(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Do something off the GUI thread, and go on with its result on it."""
+        outcome: list[Any] = []
+
+        def guarded() -> None:
+            try:
+                outcome.append((work(), None))
+            except Exception as reason:
+                outcome.append((None, reason))
+
+        def finished() -> None:
+            result, failure = outcome[0]
+            try:
+                if failure is not None:
+                    raise failure
+                then(result)
+            except Exception as reason:
+                self._over(sentence(reason))
+                if not isinstance(reason, InputError):
+                    report_failure(reason, "GSW segmentation")
+
+        worker = create_worker(guarded, _start_thread=False)
+        worker.finished.connect(finished)
+        worker.start()
+
+    def _over(self, text: str) -> None:
+        self.busy = False
+        self.said.emit(text)
+
+
+def preset_name(words: Any) -> str:
+    """The preset that was chosen, if there is one of that name."""
+    name = words.get("preset")
+    return name if name in PRESETS else DEFAULT_PRESET
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    return {name: value for name, value in settings.to_dict().items() if name != "axes"}
+
+
+def headless_words(session: SavedSession) -> dict[str, Any]:
+    """What a session of the command line says of its image: all of it, with the axes of its settings."""
+    run = session.run
+    axes = run.settings.axes
+    depth = 2 if run.problem.sites is None else len(run.problem.sites.shape)
+    channel_axis = axes.index("C") if "C" in axes else None
+    return {
+        "channel_axis": channel_axis, "depth": depth, "slices": "volume", "where": "image", "step": [],
+        "corners": [[], []], "masked": False,
+    }  # fmt: skip

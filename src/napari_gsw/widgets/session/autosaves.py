@@ -1,0 +1,79 @@
+"""Where the window saves by itself, and which of these files nobody works on any more."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import platformdirs
+import psutil
+
+from napari_gsw.files.session_file import SUFFIX, session_title
+
+# So many of them are kept; older ones go when a new one is begun.
+MOST_KEPT = 8
+_counter = itertools.count()
+# Those that this process writes to.
+_mine: set[Path] = set()
+
+
+class Restorable(NamedTuple):
+    """A session that can be restored: its file, and what it is in a few words."""
+
+    path: Path
+    title: str
+
+
+def autosave_folder() -> Path:
+    """The folder of the autosaves, the user's own."""
+    return Path(platformdirs.user_data_dir("napari-gsw", appauthor=False)) / "autosaves"
+
+
+def new_autosave() -> Path:
+    """A file of our own to save to, named after the process that writes it; old ones that nobody writes go."""
+    me = psutil.Process()
+    path = autosave_folder() / f"{me.pid}-{int(me.create_time())}-{next(_counter)}{SUFFIX}"
+    _mine.add(path)
+    for old in _left()[MOST_KEPT - 1 :]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def leave(path: Path) -> None:
+    """Nobody writes to it any more: it may be restored."""
+    _mine.discard(path)
+
+
+def discard(path: Path) -> None:
+    """It is not wanted any more."""
+    leave(path)
+    path.unlink(missing_ok=True)
+
+
+def restorable() -> list[Restorable]:
+    """Sessions that nobody works on, the newest first."""
+    titles = ((path, session_title(path)) for path in _left())
+    return [Restorable(path, title) for path, title in titles if title is not None]
+
+
+def _left() -> list[Path]:
+    """Files of processes that are gone, or of windows that are closed, the newest first."""
+    folder = autosave_folder()
+    try:
+        files = [path for path in folder.glob(f"*{SUFFIX}") if path not in _mine and not _is_written(path)]
+        return sorted(files, key=lambda path: -path.stat().st_mtime)
+    except OSError:  # a home that cannot be read, or another process that cleans up
+        return []
+
+
+def _is_written(path: Path) -> bool:
+    """Whether the process that has named the file is still there, and is not this one."""
+    pid, began = (int(part) if part.isdecimal() else -1 for part in path.name.split("-")[:2])
+    if pid == os.getpid() or pid < 0:
+        return False
+    try:
+        return int(psutil.Process(pid).create_time()) == began
+    except psutil.Error:
+        return False

@@ -1,0 +1,125 @@
+"""Keeps the session: saves it when it is asked to, and by itself while the chains run and after every correction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import QObject, Signal
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.live_record import saved_live
+from napari_gsw.core.pipeline.saved_session import SavedImage, SavedSession
+from napari_gsw.files.autosave import Autosave
+from napari_gsw.files.session_file import save_session
+from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.layers.saved_layers import saved_image, source_words
+from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.session import autosaves
+from napari_gsw.widgets.session.orders import Orders
+from napari_gsw.widgets.session.plan import Segmentation
+
+
+def position_word(position: Position) -> str:
+    """The name of an array's run in a session.
+
+    >>> position_word(()), position_word((3, 0))
+    ('run', '3,0')
+    """
+    return ",".join(map(str, position)) or "run"
+
+
+class Keeper(QObject):  # type: ignore[misc]
+    """Saves what is worked on.
+
+    Signals
+    -------
+    written : where a session was saved to; sent from the thread that wrote it.
+    refused : why an autosave failed; likewise.
+    """
+
+    written = Signal(str)
+    refused = Signal(str)
+
+    def __init__(self, orders: Orders, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.orders = orders
+        # What else the window wants to have saved, ready for JSON.
+        self.words: Callable[[], Mapping[str, Any]] = dict
+        self._autosave: Autosave | None = None
+        self._path: Path | None = None
+        self._images: tuple[SavedImage, ...] = ()
+        self._window: dict[str, Any] = {}
+        self._segmentation: Segmentation | None = None
+        orders.about_to_launch.connect(self._launching)
+
+    def save(self, path: Path, embed: bool = False) -> None:
+        """Save to a file; with the image in it, if it is wanted. It is done between two sweeps."""
+        seg, position = self.orders.segmentation, self._any_position()
+        if seg is None or position is None:
+            raise InputError("there is nothing to save yet: press Run first")
+        images, window = self._description(seg, embed)
+
+        def order(_: object) -> None:
+            save_session(path, _session(seg, images, window), overwrite=True)  # the file dialog has asked
+            self.written.emit(str(path))
+
+        self.orders.submit(position, order)
+
+    def _any_position(self) -> Position | None:
+        seg = self.orders.segmentation
+        return next(iter(seg.array_runs), None) if seg is not None else None
+
+    def _description(self, seg: Segmentation, embed: bool = False) -> tuple[tuple[SavedImage, ...], dict[str, Any]]:
+        source = seg.plan.source
+        images = tuple(saved_image(layer, embed) for layer in (source.layer, *source.channels))
+        return images, {"source": source_words(source), "lock": seg.plan.lock, **self.words()}
+
+    # ---- by itself
+
+    def _launching(self) -> None:
+        """A run or an errand is about to begin: from now on it is kept."""
+        seg = self.orders.segmentation
+        if seg is None or not preference("autosave"):
+            return
+        if seg is not self._segmentation:
+            self.close()
+            self._path = autosaves.new_autosave()
+            self._autosave = Autosave(self._path, tell=self.refused.emit)
+            self._segmentation = seg
+        self._images, self._window = self._description(seg)
+        assert self.orders.run is not None
+        self.orders.run.keep = self._keep
+
+    def _keep(self, at_once: bool) -> None:
+        """Called by the run between two sweeps."""
+        autosave, seg = self._autosave, self._segmentation
+        if autosave is None or seg is None or not (at_once or autosave.due):
+            return
+        images, window = self._images, self._window
+        autosave.save(lambda: _session(seg, images, window))
+
+    def forget(self) -> None:
+        """What was worked on is not wanted any more, as after a reset: its autosave goes."""
+        path = self._path
+        self.close()
+        if path is not None:
+            autosaves.discard(path)
+
+    def close(self) -> None:
+        """Let go of what is worked on; its autosave stays and can be restored."""
+        if self._autosave is not None:
+            self._autosave.close()
+        if self._path is not None:
+            autosaves.leave(self._path)
+        self._autosave = self._path = self._segmentation = None
+
+
+def _session(seg: Segmentation, images: tuple[SavedImage, ...], window: Mapping[str, Any]) -> SavedSession:
+    """All of a segmentation as it is now; where its sweeps are made."""
+    runs = {
+        position_word(position): saved_live(run.live, run.looks, run.given)
+        for position, run in list(seg.array_runs.items())
+    }
+    return SavedSession(runs, images, window)

@@ -1,0 +1,192 @@
+"""Sessions in the window: saved, opened, saved by itself, restored; and the chain goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gui_actions import click, drag, wait_done, wait_for, wait_sweeps
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+RNG = np.random.default_rng(0)
+IMAGE = (np.where(np.arange(90) < 45, 60.0, 160.0) + RNG.normal(0, 6, (60, 90))).clip(0, 255).astype(np.uint8)
+SWEEPS = 60
+
+
+def open_panel(viewer):
+    return viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")[1]
+
+
+def run_with_a_stroke(panel, qtbot, image=IMAGE):
+    """A run with a stroke in it, at its end."""
+    layer = panel.viewer.add_image(image, name="photo", scale=(2.0, 2.0)[-image.ndim :])
+    for name, value in {"site_size": 60, "sweeps": SWEEPS, "lam": 4.0}.items():
+        panel.form.controls[name].set_value(value)
+    panel.seed.setValue(5)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    labels = panel.viewer.layers["photo [GSW]"]
+    panel.viewer.layers.selection.active = labels
+    labels.mode, labels.brush_size, labels.selected_label = "paint", 4, 41
+    drag(qtbot, panel.viewer, labels, [(y, 20) for y in range(20, 40, 2)])
+    wait_for(qtbot, lambda: panel.session.array_run.live.marks)
+    wait_done(qtbot, panel)
+    return layer
+
+
+def live_of(panel):
+    return panel.session.array_run.live
+
+
+def saved(panel, qtbot, path, embed=False):
+    panel.saving.embed.setChecked(embed)
+    with qtbot.waitSignal(panel.session.keeper.written, timeout=60_000):
+        panel.saving.save(path)
+    wait_done(qtbot, panel)
+
+
+def opened(panel, qtbot, path):
+    with qtbot.waitSignal(panel.opening.opened, timeout=60_000):
+        panel.saving.chosen.emit(str(path))
+    wait_for(qtbot, lambda: panel.session.frame is not None)
+    wait_done(qtbot, panel)
+
+
+def assert_same(a, b):
+    assert (a.sweep, a.marks, a.changes, a.steps) == (b.sweep, b.marks, b.changes, b.steps)
+    np.testing.assert_array_equal(a.locks, b.locks)
+    for left, right in zip(a.traces, b.traces, strict=True):
+        np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(a.summary.labels, b.summary.labels)
+
+
+def test_a_session_opened_in_another_window_is_the_same_and_goes_on_the_same(
+    viewer, panel, make_napari_viewer, qtbot, tmp_path
+):
+    run_with_a_stroke(panel, qtbot)
+    path = tmp_path / "work.zarr.zip"
+    saved(panel, qtbot, path)
+    second = make_napari_viewer(show=True)
+    other = open_panel(second)
+    opened(other, qtbot, path)
+    first_live, live = live_of(panel), live_of(other)
+    assert_same(first_live, live)
+    shown = second.layers["photo [GSW]"]
+    np.testing.assert_array_equal(shown.data, panel.viewer.layers["photo [GSW]"].data)
+    np.testing.assert_array_equal(shown.scale, (2.0, 2.0))
+    assert other.seed.value() == 5
+    assert other.form.controls["lam"].value() == 4.0
+    assert other.run_button.text() == "Run on"
+    for one in (panel, other):
+        click(qtbot, one.run_button)
+    for one in (panel, other):
+        wait_for(qtbot, lambda one=one: live_of(one).sweep >= live.target)
+        wait_done(qtbot, one)
+    assert live_of(other) is live, "it went on, and did not begin afresh"
+    assert_same(first_live, live)
+    live.undo()
+    first_live.undo()
+    np.testing.assert_array_equal(live.locks, first_live.locks)
+    other.shut_down()
+
+
+def test_it_saves_itself_after_a_stroke_and_offers_it_to_the_next_panel(viewer, panel, qtbot, own_autosaves):
+    run_with_a_stroke(panel, qtbot)
+    wait_for(qtbot, lambda: len(list(own_autosaves.glob("*.zarr.zip"))) == 1)
+    before = live_of(panel)
+    panel.shut_down()
+    viewer.window.remove_dock_widget("all")
+    viewer.layers.clear()
+    other = open_panel(viewer)
+    wait_for(qtbot, other.restore_row.isVisible)
+    assert "photo" in other.restore_row.restore_button.text()
+    with qtbot.waitSignal(other.opening.opened, timeout=60_000):
+        click(qtbot, other.restore_row.restore_button)
+    wait_for(qtbot, lambda: other.session.frame is not None)
+    wait_done(qtbot, other)
+    assert not other.restore_row.isVisible()
+    assert live_of(other).marks == before.marks
+    np.testing.assert_array_equal(live_of(other).locks, before.locks)
+    other.shut_down()
+
+
+def test_what_is_not_wanted_is_discarded(viewer, panel, qtbot, own_autosaves):
+    run_with_a_stroke(panel, qtbot)
+    panel.shut_down()
+    other = open_panel(viewer)
+    click(qtbot, other.restore_row.no_button)
+    assert not list(own_autosaves.iterdir())
+    other.shut_down()
+
+
+def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves, monkeypatch):
+    from napari_gsw.files import autosave, session_file
+
+    monkeypatch.setattr(autosave, "EVERY", 0.0)
+    panel.viewer.add_image(IMAGE, name="photo")
+    panel.form.controls["sweeps"].set_value(1_000_000)
+    click(qtbot, panel.run_button)
+    wait_sweeps(qtbot, panel, 5)
+    wait_for(qtbot, lambda: list(own_autosaves.glob("*.zarr.zip")))
+    session = session_file.open_session(next(own_autosaves.glob("*.zarr.zip")))
+    assert session.run.sweep > 0
+    assert session.images[0].pixels.shape == IMAGE.shape, "an image that is in no file is in the session"
+    click(qtbot, panel.stop_button)
+    wait_done(qtbot, panel)
+
+
+def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
+    run_with_a_stroke(panel, qtbot)
+    path = tmp_path / "work.zarr.zip"
+    saved(panel, qtbot, path, embed=True)
+    before = live_of(panel)
+    with qtbot.waitSignal(panel.opening.opened, timeout=60_000):
+        viewer.open(str(path), plugin="napari-gsw")
+    wait_done(qtbot, panel)
+    assert live_of(panel) is not before
+    assert_same(before, live_of(panel))
+
+
+def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
+    from skimage.io import imsave
+
+    file = tmp_path / "photo.png"
+    imsave(file, IMAGE, check_contrast=False)
+    viewer.open(str(file), plugin="napari")
+    for name, value in {"site_size": 60, "sweeps": 20}.items():
+        panel.form.controls[name].set_value(value)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    path = tmp_path / "work.zarr.zip"
+    saved(panel, qtbot, path)
+    viewer.layers.clear()
+    imsave(file, 255 - IMAGE, check_contrast=False)
+    panel.saving.chosen.emit(str(path))
+    wait_for(qtbot, lambda: "its pixels are others" in panel.reason.text())
+    assert not panel.opening.busy
+    file.unlink()
+    viewer.layers.clear()
+    panel.saving.chosen.emit(str(path))
+    wait_for(qtbot, lambda: "is not where it was" in panel.reason.text())
+
+
+def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_viewer, qtbot, tmp_path):
+    stack = np.stack([IMAGE, IMAGE[::-1], IMAGE[:, ::-1]])
+    viewer.add_image(stack, name="stack", axis_labels=("t", "y", "x"))
+    for name, value in {"site_size": 60, "sweeps": 15}.items():
+        panel.form.controls[name].set_value(value)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    path = tmp_path / "stack.zarr.zip"
+    saved(panel, qtbot, path)
+    second = make_napari_viewer(show=True)
+    other = open_panel(second)
+    opened(other, qtbot, path)
+    runs, before = other.session.segmentation.array_runs, panel.session.segmentation.array_runs
+    assert list(runs) == list(before) == [(0,), (1,), (2,)]
+    for position in runs:
+        assert_same(before[position].live, runs[position].live)
+    other.shut_down()
