@@ -108,7 +108,7 @@ class Opening(QObject):  # type: ignore[misc]
         if not images:
             raise InputError("the session does not say which image it is of")
         layers = [image_layer(self.viewer, image, path) for image in images]
-        bare = saved_source(words.get("source", headless_words(session)), layers, None)
+        bare = saved_source(words.get("source") or headless_words(session), layers, None)
         check_source(bare, session)
         given = {name: given_layer(self.viewer, bare, name, given_parts(session, name)) for name in GIVEN}
         source = dataclasses.replace(bare, mask=given["mask"])

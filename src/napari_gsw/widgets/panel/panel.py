@@ -343,8 +343,9 @@ class SegmentationPanel(Docked):
     def _framed(self) -> None:
         """Bring every line up to date."""
         session, frame = self.session, self.session.frame
-        self.reason.setText(self._plan_error or self._notice)
-        self.reason.setVisible(bool(self._plan_error or self._notice))
+        words = "\n".join(filter(None, (self._notice, self._plan_error)))
+        self.reason.setText(words)
+        self.reason.setVisible(bool(words))
         self.progress.refresh(self._outlook())
         self.agreement.refresh(not self._plan_error and session.goes_on(self._source))
         self.display.refresh()

@@ -17,6 +17,7 @@ from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.saved_layers import saved_image, source_words
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session import autosaves
+from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.plan import Segmentation
 
@@ -62,7 +63,7 @@ class Keeper(QObject):  # type: ignore[misc]
         images, window = self._description(seg, embed)
 
         def order(_: object) -> None:
-            save_session(path, _session(seg, images, window), overwrite=True)  # the file dialog has asked
+            save_session(path, _session(seg.array_runs, images, window), overwrite=True)  # the file dialog has asked
             self.written.emit(str(path))
 
         self.orders.submit(position, order)
@@ -89,16 +90,17 @@ class Keeper(QObject):  # type: ignore[misc]
             self._autosave = Autosave(self._path, tell=self.refused.emit)
             self._segmentation = seg
         self._images, self._window = self._description(seg)
-        assert self.orders.run is not None
-        self.orders.run.keep = self._keep
+        run = self.orders.run
+        assert run is not None
+        run.keep = lambda at_once: self._keep(run.array_runs, at_once)
 
-    def _keep(self, at_once: bool) -> None:
-        """Called by the run between two sweeps."""
+    def _keep(self, running: Mapping[Position, ArrayRun], at_once: bool) -> None:
+        """Called by the run between two sweeps, with the chains that it has come to."""
         autosave, seg = self._autosave, self._segmentation
         if autosave is None or seg is None or not (at_once or autosave.due):
             return
         images, window = self._images, self._window
-        autosave.save(lambda: _session(seg, images, window))
+        autosave.save(lambda: _session({**seg.array_runs, **running}, images, window))
 
     def forget(self) -> None:
         """What was worked on is not wanted any more, as after a reset: its autosave goes."""
@@ -116,10 +118,12 @@ class Keeper(QObject):  # type: ignore[misc]
         self._autosave = self._path = self._segmentation = None
 
 
-def _session(seg: Segmentation, images: tuple[SavedImage, ...], window: Mapping[str, Any]) -> SavedSession:
-    """All of a segmentation as it is now; where its sweeps are made."""
+def _session(
+    array_runs: Mapping[Position, ArrayRun], images: tuple[SavedImage, ...], window: Mapping[str, Any]
+) -> SavedSession:
+    """All chains of a segmentation as they are now; to be called where their sweeps are made."""
     runs = {
         position_word(position): saved_live(run.live, run.looks, run.given)
-        for position, run in list(seg.array_runs.items())
+        for position, run in list(array_runs.items())
     }
     return SavedSession(runs, images, window)
