@@ -12,6 +12,7 @@ from napari_gsw.core.model.priors import DirichletProcess, FiniteDirichlet, Pitm
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.replay import replay
 from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.core.pipeline.saved_session import SavedImage, SavedSession
 from napari_gsw.core.pipeline.segment import resume, segment, simulate_prior, warm_up
@@ -54,6 +55,7 @@ __all__ = [
     "open_session",
     "prepare",
     "preset",
+    "replay",
     "resume",
     "run",
     "sample",

@@ -60,7 +60,13 @@ def plain_kind(record: type) -> Kind:
     return Kind(record, lambda value: {name: getattr(value, name) for name in names}, record)
 
 
-def described(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArray[Any]], path: str = "") -> Any:
+def described(
+    value: Any,
+    kinds: Mapping[str, Kind],
+    arrays: dict[str, NDArray[Any]],
+    path: str = "",
+    names: dict[int, str] | None = None,
+) -> Any:
     """The tree of a value; its larger arrays go into `arrays` under names that say where they were.
 
     Parameters
@@ -68,10 +74,12 @@ def described(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArray[A
     value : numbers, words, arrays, lists, tuples, sets, dictionaries and records of known kinds, nested as they are.
     kinds : the known kinds by name.
     path : name of the value's own place.
+    names : of the arrays that are in `arrays` already, by their identity: what occurs twice is written once.
     """
+    known = {} if names is None else names
 
     def inside(name: object, one: Any) -> Any:
-        return described(one, kinds, arrays, f"{path}/{name}" if path else str(name))
+        return described(one, kinds, arrays, f"{path}/{name}" if path else str(name), known)
 
     if isinstance(value, np.generic):
         value = value.item()
@@ -83,7 +91,7 @@ def described(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArray[A
         arrays[path] = np.frombuffer(value, np.uint8)
         return {"bytes": path}
     if isinstance(value, np.ndarray):
-        return _described_array(value, arrays, path)
+        return _described_array(value, arrays, path, known)
     for name, kind in kinds.items():
         if type(value) is kind.type:
             return {"record": name, "fields": {key: inside(key, one) for key, one in kind.fields(value).items()}}
@@ -96,12 +104,13 @@ def described(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArray[A
     raise InputError(f"{path or 'this'} cannot be saved: a {type(value).__name__} is not plain data")
 
 
-def _described_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> Any:
+def _described_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str, names: dict[int, str]) -> Any:
     if array.dtype.name not in DTYPES:
         raise InputError(f"{path or 'this'} cannot be saved: an array of {array.dtype} is not of plain numbers")
     if array.size > MOST_INLINE:
-        arrays[path] = array
-        return {"array": path}
+        name = names.setdefault(id(array), path)
+        arrays[name] = array  # which keeps it alive, and so its identity its own
+        return {"array": name}
     flat = [described(one, {}, arrays, path) for one in array.ravel().tolist()]
     return {"values": flat, "dtype": array.dtype.name, "shape": list(array.shape)}
 

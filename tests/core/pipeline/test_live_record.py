@@ -10,6 +10,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.deeds import Deed, do_again
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.live_record import KINDS, restored_live, saved_live
+from napari_gsw.core.pipeline.replay import replayed_chain
 from napari_gsw.core.posterior.object_edits import accepted, deleted
 from napari_gsw.core.record_tree import described, rebuilt
 from napari_gsw.core.sites.strokes import stroke_of
@@ -119,11 +120,9 @@ def test_what_was_done_is_done_again(make):
     live = make()
     saved = through_a_file(saved_live(live, {}, {}))
     first = saved.live.begun
-    problem = gsw.prepare(IMAGE if make is steered else cells()[0], first.settings, sites=first.sites)
-    other = LiveChain(problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
-    other.remake = live.remake
-    do_again(other, saved.live.deeds, saved.sweep)
-    other.numbers = saved.live.numbers
+    problem = gsw.prepare(IMAGE if make is steered else cells()[0], first.settings)
+    np.testing.assert_array_equal(problem.beta, first.problem.beta)
+    other = replayed_chain(saved, live.remake)
     assert_same(live, other)
     assert [one.what for one in other.deeds] == [one.what for one in live.deeds]
 

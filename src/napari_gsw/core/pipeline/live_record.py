@@ -16,6 +16,7 @@ from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.priors import Exactly
+from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering
 from napari_gsw.core.pipeline import deeds, saved_run
 from napari_gsw.core.pipeline.change import Change, Log
@@ -24,7 +25,7 @@ from napari_gsw.core.pipeline.edit_clamps import PixelChange
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.kept_paint import PaintChange
 from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.saved_run import SavedRun, check_array, in_memory
+from napari_gsw.core.pipeline.saved_run import SavedRun, check_array, check_problem, in_memory
 from napari_gsw.core.pipeline.watched_chain import Beginning, first_numbers, screen_weight
 from napari_gsw.core.posterior.held_pixels import HeldPixels
 from napari_gsw.core.posterior.uncertainty import site_pixels
@@ -118,9 +119,7 @@ def restored_live(saved: SavedRun) -> LiveChain:
     record = saved.live if isinstance(saved.live, LiveRecord) else _unwatched(saved, labels)
     check_live(record, saved)
     live.settings, live.seed, live.problem = saved.settings, saved.seed, problem
-    prior = problem.prior.prior if isinstance(problem.prior, Exactly) else problem.prior
-    bare = problem.lend(replace(problem, field=None, prior=prior))
-    live.steering = Steering(bare, saved.settings, record.closed)
+    live.steering = Steering(bare_problem(problem), saved.settings, record.closed)
     live.ensemble, live.pixels, live.target = Ensemble(members), site_pixels(problem), saved.target
     live.keep_traces(saved.traces)
     for name in ("numbers", "locks", "edits", "names", "closed_at_start", "since", "length", "begun"):
@@ -132,6 +131,12 @@ def restored_live(saved: SavedRun) -> LiveChain:
     live.deeds, live.acting = list(record.deeds), False
     live.forget_summary()
     return live
+
+
+def bare_problem(problem: Problem) -> Problem:
+    """The problem before anything was painted."""
+    prior = problem.prior.prior if isinstance(problem.prior, Exactly) else problem.prior
+    return problem.lend(replace(problem, field=None, prior=prior))
 
 
 def _unwatched(saved: SavedRun, labels: Ints) -> LiveRecord:
@@ -156,7 +161,7 @@ def _unwatched(saved: SavedRun, labels: Ints) -> LiveRecord:
         length=saved.settings.sweeps,
         history=History(),
         log=Log(),
-        begun=Beginning(saved.settings, seeds, init, None, None),
+        begun=Beginning(bare_problem(problem), saved.settings, seeds, init, None),
         deeds=[],
     )
 
@@ -183,7 +188,10 @@ def check_live(record: LiveRecord, saved: SavedRun) -> None:
     record.history.check(n)
     for change in (*record.log.done, *record.log.undone):
         _check_change(change, n, int(np.prod(shape)))
-    if not isinstance(record.begun, Beginning) or not all(isinstance(one, Deed) for one in record.deeds):
+    if not isinstance(record.begun, Beginning):
+        raise InputError("how it began is damaged")
+    check_problem(record.begun.problem)
+    if not all(isinstance(one, Deed) for one in record.deeds):
         raise InputError("how it began and what was done is damaged")
 
 

@@ -31,7 +31,6 @@ from napari_gsw.core.sampler.ensemble import Ensemble, pooled
 from napari_gsw.core.sampler.records import TRACE
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Mosaic
 
 # What can be shown: the state of the first chain, the best state or the consensus of all, and the coarsest, finest and
 # farthest partition of its 95 % ball.
@@ -46,15 +45,15 @@ class Beginning(NamedTuple):
 
     Attributes
     ----------
-    settings : as they were. seeds, init : label images, or None. closed : see :class:`WatchedChain`.
-    sites : (\\*shape,) sites that were there, in memory; None to make them again.
+    problem : without a field. settings : as they were.
+    seeds, init : label images, or None. closed : see :class:`WatchedChain`.
     """
 
+    problem: Problem
     settings: Settings
     seeds: Any
     init: Any
     closed: bool | None
-    sites: Any
 
 
 class WatchedChain:
@@ -108,9 +107,7 @@ class WatchedChain:
         self.lineage: dict[int, Longs] = {}
         labels = self.ensemble.snapshots[0].labels
         self.numbers: Longs = first_numbers(problem, labels, clamps, init, self._weight())
-        self.begun = Beginning(
-            settings, seeds, init, closed, None if isinstance(problem.sites, Mosaic) else problem.sites
-        )
+        self.begun = Beginning(problem, settings, seeds, init, closed)
         self.deeds: list[Deed] = []
         self.acting = False  # whether a deed is being done
         self.marks: list[int] = []
@@ -176,6 +173,16 @@ class WatchedChain:
     def named(self, labels: NDArray[np.integer]) -> Longs:
         """(n,) the numbers on the screen for another partition: what overlaps most keeps its number."""
         return matched_numbers(labels, self.numbers, self._weight())
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether what is exported has the numbers of the screen: after corrections of clusters.
+
+        Objects are cut out pixel by pixel, so that they have no counterpart on the screen; and once some were edited,
+        what is exported is what the layer of regions shows.
+        """
+        objects = self.settings.view == "objects" and not self.problem.closed
+        return bool(self.changes) and self.summary.edits is None and not objects
 
     def carried(self, values: NDArray[Any]) -> NDArray[Any]:
         """(n,) one value for each site, from one for each site before some were cut; the others are left alone."""

@@ -163,20 +163,9 @@ class ArrayRun:
         )
 
     def final(self) -> Any:
-        """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers.
-
-        Once regions or objects were edited, it is what the layer of regions shows.
-
-        Objects are cut out pixel by pixel, so that they have no counterpart on the screen and are numbered afresh.
-        """
-        live, summary = self.live, self.live.summary
-        if (
-            not live.changes
-            or summary.edits is not None
-            or (live.settings.view == "objects" and not live.problem.closed)
-        ):
-            return self.result().labels
-        return self.paint(live.named(summary.numbers))
+        """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers."""
+        live = self.live
+        return self.paint(live.named(live.summary.numbers)) if live.keeps_numbers else self.result().labels
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live
