@@ -1,0 +1,344 @@
+"""A monkey at the window: it clicks, paints, undoes, adds, renames and removes layers, switches slices and themes,
+closes and opens docks, in two viewers at once, for some minutes; everything by a seed.
+
+    python tools/torture.py --minutes 5 --seed 0
+
+Exit code 0 when there was no exception, no thread, panel or connection that stayed, memory that held, and no moment
+longer than a quarter of a second in which the window did not answer because of us.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import napari
+import numpy as np
+import psutil
+from napari.utils.notifications import NotificationSeverity, notification_manager
+from qtpy.QtCore import QPoint, QPointF, Qt, QTimer
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
+
+import napari_gsw as gsw
+from napari_gsw.sample_data import mosaic, mosaic_3d
+from napari_gsw.widgets.kit.docked import Docked
+from napari_gsw.widgets.kit.undo_list import REDO_KEY, UNDO_KEY
+from napari_gsw.widgets.panel.panel import SegmentationPanel
+from napari_gsw.widgets.session import autosaves
+
+LONGEST = 0.25  # seconds without an answer that are our doing
+MOST_GROWTH = 200  # megabytes from the middle to the end
+DOCKS = ("GSW segmentation", "Superpixels", "Compare segmentations")
+# Buttons that open a dialog, which only a person could close, or that begin work for minutes.
+LEFT_ALONE = ("Export all ...", "Trace ...", "Save session ...", "Open session ...", "Run 4 chains", "Compute")
+
+
+class Heart:
+    """Beats in the GUI thread; somebody in another thread looks whether it does, and where the GUI thread is if not."""
+
+    def __init__(self) -> None:
+        self.last = time.perf_counter()
+        self.gaps: list[tuple[float, str]] = []
+        self.action = ""
+        self._ours = 0.0
+        self._where = ""
+        self._main = threading.main_thread().ident
+        self._timer = QTimer()
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._beat)
+        self._timer.start(10)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _beat(self) -> None:
+        now = time.perf_counter()
+        if self._ours > LONGEST:
+            self.gaps.append((self._ours, f"{self.action}: {self._where}"))
+        self.last, self._ours, self._where = now, 0.0, ""
+
+    def _watch(self) -> None:
+        """While the window does not answer, count the time in which a function of ours is under way."""
+        step = 0.01
+        while True:
+            began = time.perf_counter()
+            time.sleep(step)
+            if began - self.last > 0.05:
+                stack = traceback.extract_stack(sys._current_frames()[self._main])
+                ours = [frame for frame in stack if "/napari_gsw/" in frame.filename]
+                inner = stack[-1]
+                # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.
+                if ours and not any("/napari/" in f.filename for f in stack[stack.index(ours[-1]) :]):
+                    self._ours += time.perf_counter() - began
+                    self._where = f"{ours[-1].name} ({inner.name})"
+
+
+class Monkey:
+    """Does one thing after the other."""
+
+    def __init__(self, viewers: list[napari.Viewer], seed: int) -> None:
+        self.viewers, self.random = viewers, random.Random(seed)
+        self.done: Counter[str] = Counter()
+        self.actions = {
+            self.click: 10, self.paint: 8, self.key: 8, self.combo: 4, self.hover: 4, self.wheel: 3,
+            self.double_click: 2, self.add: 2, self.rename: 2, self.remove: 1, self.slice: 3, self.theme: 0.3, self.ndisplay: 0.5,
+            self.close_dock: 0.6, self.open_dock: 1.2, self.select: 3, self.zoom: 2, self.save: 0.3,
+        }  # fmt: skip
+        self.folder = Path(tempfile.mkdtemp(prefix="torture-"))
+
+    def act(self) -> str:
+        """One thing at random; its name."""
+        (action,) = self.random.choices(list(self.actions), list(self.actions.values()))
+        viewer = self.random.choice(self.viewers)
+        name = action.__name__
+        action(viewer)
+        self.done[name] += 1
+        return name
+
+    def _docks(self, viewer: napari.Viewer) -> list:
+        from napari._qt.widgets.qt_viewer_dock_widget import QtViewerDockWidget
+
+        docks = viewer.window._qt_window.findChildren(QtViewerDockWidget)
+        return [dock for dock in docks if dock.name in DOCKS]
+
+    def _panels(self, viewer: napari.Viewer) -> list:
+        return [p for dock in self._docks(viewer) for p in dock.findChildren(QWidget) if isinstance(p, Docked)]
+
+    def _panel(self, viewer: napari.Viewer):
+        panels = [p for p in self._panels(viewer) if isinstance(p, SegmentationPanel)]
+        return panels[0] if panels else None
+
+    def click(self, viewer: napari.Viewer) -> None:
+        buttons = [b for p in self._panels(viewer) for b in p.findChildren(QAbstractButton)]
+        buttons = [b for b in buttons if b.isVisible() and b.isEnabled() and b.text() not in LEFT_ALONE]
+        buttons = [b for b in buttons if getattr(b, "menu", lambda: None)() is None]
+        if buttons:
+            QTest.mouseClick(self.random.choice(buttons), Qt.MouseButton.LeftButton)
+
+    def combo(self, viewer: napari.Viewer) -> None:
+        combos = [c for p in self._panels(viewer) for c in p.findChildren(QComboBox) if c.isVisible() and c.isEnabled()]
+        if combos:
+            combo = self.random.choice(combos)
+            if combo.count():
+                index = self.random.randrange(combo.count())
+                combo.setCurrentIndex(index)
+                combo.activated.emit(index)
+
+    def _place(self, viewer: napari.Viewer) -> QPoint:
+        native = viewer.window._qt_viewer.canvas.native
+        return QPoint(self.random.randrange(native.width()), self.random.randrange(native.height()))
+
+    def paint(self, viewer: napari.Viewer) -> None:
+        layers = [x for x in viewer.layers if isinstance(x, napari.layers.Labels) and x.editable and x.visible]
+        if not layers or viewer.dims.ndisplay == 3:
+            return
+        layer = self.random.choice(layers)
+        viewer.layers.selection.active = layer
+        layer.mode = self.random.choice(("paint", "paint", "erase", "fill"))
+        layer.selected_label = self.random.randrange(0, 6)
+        layer.brush_size = self.random.randrange(1, 20)
+        native = viewer.window._qt_viewer.canvas.native
+        QTest.mousePress(native, Qt.MouseButton.LeftButton, pos=self._place(viewer))
+        for _ in range(3):
+            QTest.mouseMove(native, self._place(viewer))
+        QTest.mouseRelease(native, Qt.MouseButton.LeftButton, pos=self._place(viewer))
+
+    def key(self, viewer: napari.Viewer) -> None:
+        native = viewer.window._qt_viewer.canvas.native
+        control, alt, shift = (
+            Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier,
+        )  # fmt: skip
+        choices = [
+            (Qt.Key.Key_Z, control), (Qt.Key.Key_Z, control), (Qt.Key.Key_Z, control | shift),
+            (Qt.Key.Key_R, control | alt), (Qt.Key.Key_X, control | alt), (Qt.Key.Key_D, control | alt),
+            (Qt.Key.Key_L, control | alt), (Qt.Key.Key_A, Qt.KeyboardModifier.NoModifier),
+            (Qt.Key.Key_J, Qt.KeyboardModifier.NoModifier), (Qt.Key.Key_D, Qt.KeyboardModifier.NoModifier),
+            (Qt.Key.Key_N, Qt.KeyboardModifier.NoModifier), (Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
+        ]  # fmt: skip
+        key, held = self.random.choice(choices)
+        QTest.keyClick(native, key, held)
+
+    def hover(self, viewer: napari.Viewer) -> None:
+        panel = self._panel(viewer)
+        QTest.mouseMove(viewer.window._qt_viewer.canvas.native, self._place(viewer))
+        if panel is not None and panel.trace.isVisible():
+            width, height = max(panel.trace.width(), 2), max(panel.trace.height(), 2)
+            QTest.mouseMove(panel.trace, QPoint(self.random.randrange(width), self.random.randrange(height)))
+
+    def wheel(self, viewer: napari.Viewer) -> None:
+        panel = self._panel(viewer)
+        if panel is None or not panel.trace.isVisible():
+            return
+        centre = QPointF(panel.trace.rect().center())
+        held = self.random.choice((Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier))
+        turn = QPoint(0, self.random.choice((-120, 120)))
+        event = QWheelEvent(
+            centre, QPointF(panel.trace.mapToGlobal(centre.toPoint())), QPoint(), turn, Qt.MouseButton.NoButton, held,
+            Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        QApplication.sendEvent(panel.trace.viewport() if hasattr(panel.trace, "viewport") else panel.trace, event)
+
+    def double_click(self, viewer: napari.Viewer) -> None:
+        panel = self._panel(viewer)
+        if panel is not None and panel.trace.isVisible():
+            target = panel.trace.viewport() if hasattr(panel.trace, "viewport") else panel.trace
+            QTest.mouseDClick(target, Qt.MouseButton.LeftButton, pos=target.rect().center())
+
+    def add(self, viewer: napari.Viewer) -> None:
+        if len(viewer.layers) > 12:
+            return
+        kind = self.random.randrange(5)
+        noise = np.random.default_rng(self.random.randrange(99))
+        if kind == 0:
+            viewer.add_image(np.asarray(mosaic()[0])[:120, :160], name="m")
+        elif kind == 1:
+            viewer.add_image(np.asarray(mosaic_3d()[0])[:6, :40, :40], name="v")
+        elif kind == 2:
+            viewer.add_image(noise.normal(0, 1, (60, 80)).astype(np.float32), name="noise")
+        elif kind == 3:
+            viewer.add_labels(noise.integers(0, 3, (120, 160)), name="mine")
+        else:
+            viewer.add_points(noise.uniform(0, 60, (4, 2)), name="points")
+
+    def rename(self, viewer: napari.Viewer) -> None:
+        if viewer.layers:
+            self.random.choice(list(viewer.layers)).name = self.random.choice(("a", "b", "m", "ä [GSW]", ""))
+
+    def remove(self, viewer: napari.Viewer) -> None:
+        if self.random.random() < 0.1:
+            viewer.layers.clear()
+        elif viewer.layers:
+            viewer.layers.remove(self.random.choice(list(viewer.layers)))
+
+    def select(self, viewer: napari.Viewer) -> None:
+        if viewer.layers:
+            layer = self.random.choice(list(viewer.layers))
+            viewer.layers.selection.active = layer
+            layer.visible = self.random.random() < 0.9
+
+    def slice(self, viewer: napari.Viewer) -> None:
+        if viewer.dims.ndim > 2:
+            viewer.dims.set_current_step(0, self.random.randrange(max(1, int(viewer.dims.nsteps[0]))))
+
+    def zoom(self, viewer: napari.Viewer) -> None:
+        viewer.scene.camera.zoom *= self.random.choice((0.5, 2.0))
+        if not 0.1 < viewer.scene.camera.zoom < 50:
+            viewer.reset_view()
+
+    def theme(self, viewer: napari.Viewer) -> None:
+        viewer.theme = "light" if viewer.theme == "dark" else "dark"
+
+    def ndisplay(self, viewer: napari.Viewer) -> None:
+        viewer.dims.ndisplay = 5 - viewer.dims.ndisplay
+
+    def close_dock(self, viewer: napari.Viewer) -> None:
+        if docks := self._docks(viewer):
+            self.random.choice(docks).destroyOnClose()
+
+    def open_dock(self, viewer: napari.Viewer) -> None:
+        there = {dock.name for dock in self._docks(viewer)}
+        if free := [name for name in DOCKS if name not in there]:
+            viewer.window.add_plugin_dock_widget("napari-gsw", self.random.choice(free))
+
+    def save(self, viewer: napari.Viewer) -> None:
+        panel, path = self._panel(viewer), self.folder / "work.zarr.zip"
+        if panel is None:
+            return
+        if path.exists() and self.random.random() < 0.5:
+            panel.opening.open(str(path))
+        else:
+            panel.saving.save(path)
+
+
+def torture(minutes: float, seed: int) -> list[str]:
+    """Let the monkey at two windows; what went wrong, a line each."""
+    wrong: list[str] = []
+    folder = Path(tempfile.mkdtemp(prefix="torture-autosaves-"))
+    autosaves.autosave_folder = lambda: folder
+    sys.excepthook = lambda kind, value, trace: wrong.append("".join(traceback.format_exception(kind, value, trace)))
+    threading.excepthook = lambda args: wrong.append("".join(traceback.format_exception(args.exc_value)))
+
+    def noticed(notification) -> None:
+        if notification.severity >= NotificationSeverity.WARNING:
+            wrong.append(f"napari says: {notification.message}")
+
+    notification_manager.notification_ready.connect(noticed)
+    gsw.warm_up()
+    threads = {t.name for t in threading.enumerate()}
+    viewers = [napari.Viewer(), napari.Viewer()]
+    monkey, heart = Monkey(viewers, seed), Heart()
+    for viewer in viewers:
+        for name in DOCKS[:2]:
+            viewer.window.add_plugin_dock_widget("napari-gsw", name)
+        monkey.add(viewer)
+    process = psutil.Process()
+    sizes: list[float] = []
+    end = time.monotonic() + 60 * minutes
+    while time.monotonic() < end and len(wrong) < 20:
+        heart.action = "events"
+        for _ in range(monkey.random.randrange(1, 6)):
+            QApplication.processEvents()
+            time.sleep(0.01)
+        try:
+            heart.action = monkey.act()
+        except Exception:
+            wrong.append(traceback.format_exc())
+        sizes.append(process.memory_info().rss / 2**20)
+    return wrong + finish(viewers, heart, threads, sizes, monkey)
+
+
+def finish(viewers, heart: Heart, threads: set[str], sizes: list[float], monkey: Monkey) -> list[str]:
+    """Close everything and see what is left."""
+    wrong = [f"the window did not answer for {gap:.2f} s: {where}" for gap, where in heart.gaps]
+    for viewer in viewers:
+        for dock in monkey._docks(viewer):
+            dock.destroyOnClose()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and any("gsw" in t.name for t in threading.enumerate()):
+        QApplication.processEvents()
+        time.sleep(0.02)
+    for _ in range(50):
+        QApplication.processEvents()
+        time.sleep(0.01)
+    gc.collect()
+    left = [t.name for t in threading.enumerate() if "gsw" in t.name and t.name not in threads]
+    wrong += [f"the thread {name} stayed" for name in left]
+    panels = sum(isinstance(x, SegmentationPanel) for x in gc.get_objects())
+    if panels:
+        wrong.append(f"{panels} panels stayed")
+    for viewer in viewers:
+        keys = [str(key) for key in viewer.keymap if str(key) in (UNDO_KEY, REDO_KEY)]
+        if keys:
+            wrong.append(f"the viewer is still bound to {keys}")
+    middle, late = np.median(sizes[len(sizes) // 2 : len(sizes) * 3 // 4]), np.median(sizes[-len(sizes) // 8 :])
+    print(f"{sum(monkey.done.values())} actions: {dict(monkey.done)}")
+    print(f"memory {sizes[0]:.0f} MB at first, {middle:.0f} after half the time, {late:.0f} at the end")
+    if late - middle > MOST_GROWTH:
+        wrong.append(f"memory grew from {middle:.0f} to {late:.0f} MB in the second half")
+    for viewer in viewers:
+        viewer.close()
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    wrong = torture(arguments.minutes, arguments.seed)
+    for line, count in Counter(wrong).most_common():
+        print(f"{count} x {line}")
+    print("nothing went wrong" if not wrong else f"{len(wrong)} things went wrong")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
