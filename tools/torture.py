@@ -89,8 +89,8 @@ class Monkey:
         self.done: Counter[str] = Counter()
         self.actions = {
             self.click: 10, self.paint: 8, self.key: 8, self.combo: 4, self.hover: 4, self.wheel: 3,
-            self.double_click: 2, self.add: 2, self.rename: 2, self.remove: 1, self.slice: 3, self.theme: 0.3, self.ndisplay: 0.5,
-            self.close_dock: 0.6, self.open_dock: 1.2, self.select: 3, self.zoom: 2, self.save: 0.3,
+            self.double_click: 2, self.add: 2, self.rename: 2, self.remove: 1, self.slice: 3, self.theme: 0.3,
+            self.ndisplay: 0.5, self.close_dock: 0.6, self.open_dock: 1.2, self.select: 3, self.zoom: 2, self.save: 0.3,
         }  # fmt: skip
         self.folder = Path(tempfile.mkdtemp(prefix="torture-"))
 

@@ -125,16 +125,17 @@ class Opening(QObject):  # type: ignore[misc]
 
     def _in_thread(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Do something off the GUI thread, and go on with its result on it."""
-        outcome: list[Any] = []
+        # napari keeps every worker as long as its window: what it needs is taken out when it is done.
+        jobs, outcome = [work], list[tuple[Any, Exception | None]]()
 
         def guarded() -> None:
             try:
-                outcome.append((work(), None))
+                outcome.append((jobs.pop()(), None))
             except Exception as reason:
                 outcome.append((None, reason))
 
         def finished() -> None:
-            result, failure = outcome[0]
+            result, failure = outcome.pop()
             try:
                 if failure is not None:
                     raise failure

@@ -125,6 +125,7 @@ class Orders(QObject):  # type: ignore[misc]
             self.run.stop()
             self.run.worker.quit()
             self.run.wait(LAST_SWEEPS)
+            self.run.keep = None
 
     def _finished(self) -> None:
         run = self.run

@@ -199,6 +199,7 @@ class Run:
 
     def release(self) -> None:
         """Let the arrays go: napari keeps every worker as long as its window."""
+        self.keep = None
         self.jobs.clear()
         self.array_runs.clear()
         self.newest.clear()
