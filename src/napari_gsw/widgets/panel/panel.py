@@ -8,7 +8,7 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Image
+from napari.layers import Image, Labels
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
@@ -242,12 +242,18 @@ class SegmentationPanel(Docked):
     def _checked_plan(self) -> Plan:
         source = self.chooser.source()
         settings = self._settings(source)
-        sites, seeds = self.sites.value(), self.seeds.seeds.value()
-        for layer in (sites, seeds):
-            if layer is not None:
-                source.check_labels(layer)
+        sites, seeds = self._check_layers(source)
         data = None if sites is None else np.array(sites.data)
         return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.corrections.lock_strokes)
+
+    def _check_layers(self, source: Source) -> tuple[Labels | None, Labels | None]:
+        """The layers of superpixels and of seeds, if there are any; an InputError if one does not fit the image."""
+        sites, seeds = self.sites.value(), self.seeds.seeds.value()
+        if sites is not None:
+            source.check_sites(sites)
+        if seeds is not None:
+            source.check_labels(seeds)
+        return sites, seeds
 
     def _settings(self, source: Source) -> Settings:
         return settings_for(source, self.form.settings(axes=source.axes))
@@ -259,9 +265,7 @@ class SegmentationPanel(Docked):
         try:
             self._source = source = self.chooser.source()
             self._settings(source)
-            for layer in (self.sites.value(), self.seeds.seeds.value()):
-                if layer is not None:
-                    source.check_labels(layer)
+            self._check_layers(source)
         except InputError as reason:
             self._plan_error = str(reason)
         self.session.set_ready(not self._plan_error)

@@ -37,6 +37,7 @@ class ArrayRun:
     verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
     n_regions : how many regions there were. pictured : what was fixed in the last picture of regions.
     given : arrays of the user's own that went into it, by name, for the provenance.
+    images : the several images that the array is made of; None if it is one.
     """
 
     def __init__(
@@ -47,11 +48,12 @@ class ArrayRun:
         means: NDArray[np.float64],
         channel_names: tuple[str, ...] = (),
         pixel_size: float = 1.0,
-        given: dict[str, NDArray[Any]] | None = None,
+        given: dict[str, Any] | None = None,
+        images: list[NDArray[Any]] | None = None,
     ) -> None:
         self.live, self.image, self.axes = live, image, axes
         self.channel_names, self.pixel_size = channel_names, pixel_size
-        self.given = given or {}
+        self.given, self.images = given or {}, images
         self.submitted = self.obeyed = 0
         self.rate = 0.0
         self.verdict, self.settled = "", False
@@ -185,7 +187,9 @@ class ArrayRun:
     def provenance(self) -> dict[str, Any]:
         """What made the labels: settings, seed, hashes, and every step that a person took."""
         live = self.live
-        record = provenance(self.image, live.summary, live.seed, self.given, live.steps)
+        record = provenance(
+            self.image if self.images is None else self.images, live.summary, live.seed, self.given, live.steps
+        )
         return record | ({"corrections": list(live.changes)} if live.changes else {})
 
     def result(self) -> Result:

@@ -29,7 +29,7 @@ from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.kit.undo_list import undo_list
-from napari_gsw.widgets.layers.result_layers import ResultLayers
+from napari_gsw.widgets.layers.several_layers import layers_of
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.asking import Asking
@@ -296,8 +296,8 @@ class Session(QObject):  # type: ignore[misc]
             self._show_chosen_by_end = True
             for position in list(seg.array_runs):
                 self.orders.redraw(position)
-        for layer in (seg.layers.labels, seg.layers.regions) if seg is not None else ():
-            if layer is not None and layer in self.viewer.layers:
+        for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
+            if layer in self.viewer.layers:
                 layer.refresh(extent=False, highlight=False)  # with its thumbnail, which a run leaves alone
         self.state_changed.emit()
 
@@ -316,8 +316,9 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None and seg.plan.source.key == plan.source.key:
             return seg
         self._drop()
-        layers = ResultLayers(self.viewer, plan.source)
-        self.link.connect(plan.source.layer.events.data, self._image_replaced)
+        layers = layers_of(self.viewer, plan.source)
+        for image in plan.source.image_layers:
+            self.link.connect(image.events.data, self._image_replaced)
         seg = self.orders.segmentation = Segmentation(_unstarted(plan), layers)
         if plan.settings.view != "clusters":
             self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted | {"regions"})
@@ -332,7 +333,8 @@ class Session(QObject):  # type: ignore[misc]
         self.corrections.forget()
         self.steps.forget(self)
         if self.segmentation is not None:
-            self.link.disconnect(self.segmentation.plan.source.layer.events.data, self._image_replaced)
+            for image in self.segmentation.plan.source.image_layers:
+                self.link.disconnect(image.events.data, self._image_replaced)
         self.orders.segmentation = None
 
     def _drop_and_rest(self) -> None:
@@ -358,7 +360,7 @@ class Session(QObject):  # type: ignore[misc]
         if seg is None:
             return
         plan = seg.plan
-        essential: list[Layer | None] = [plan.source.layer, *plan.source.channels, seg.layers.labels]
+        essential: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
         if self.orders.sampling:
             essential += [plan.sites, plan.seeds, plan.source.mask]
         if any(layer is x for x in essential):
