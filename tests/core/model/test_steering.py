@@ -133,7 +133,7 @@ def test_a_label_that_is_painted_in_another_image_only_may_be_in_this_one_too(cl
     """One label is painted in the first image, the other in the second: the field pulls to both in all three."""
     pairs = [halves(seed=k) for k in range(3)]
     seeds = [np.where(two_dots() == 1, 1, 0), np.where(two_dots() == 2, 2, 0), None]
-    problem = gsw.prepare([image for image, _ in pairs], site_size=20)
+    problem = gsw.prepare([image for image, _ in pairs], site_size=40)
     clamps = problem.labels_under(seeds, "seeds")
     pull = Steering(problem, problem.settings, closed).field(clamps).pull
     for k, (_, truth) in enumerate(pairs):

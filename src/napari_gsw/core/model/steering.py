@@ -145,7 +145,7 @@ class Steering:
 
     @cached_property
     def _parts(self) -> Ints:
-        """(n,) which of the graph's connected parts a site is in; images with shared labels are a part each, or more."""
+        """(n,) which of the graph's connected parts a site is in; of several images each is one, or more."""
         i, j = self.problem.edges.T
         n = self.problem.n
         return np.asarray(connected_components(sparse.coo_matrix((np.ones(len(i)), (i, j)), (n, n)), directed=False)[1])
