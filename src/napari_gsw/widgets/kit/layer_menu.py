@@ -6,10 +6,13 @@ from collections.abc import Iterable
 
 from napari.layers import Layer
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QMenu, QToolButton
+from qtpy.QtWidgets import QMenu, QPushButton, QSizePolicy
+
+# Layers whose names are on the button.
+MOST_NAMED = 3
 
 
-class LayerMenu(QToolButton):  # type: ignore[misc]
+class LayerMenu(QPushButton):  # type: ignore[misc]
     """A button that says which layers are chosen, with a list of all that can be.
 
     Signals
@@ -28,9 +31,9 @@ class LayerMenu(QToolButton):  # type: ignore[misc]
         super().__init__()
         self._none = none
         self.chosen: list[Layer] = []
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setToolTip(tip)
         self.setMenu(QMenu(self))
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # names do not widen the panel
 
     def offer(self, layers: Iterable[Layer]) -> None:
         """List these layers; a choice stays if it is still among them."""
@@ -55,4 +58,7 @@ class LayerMenu(QToolButton):  # type: ignore[misc]
         self.changed.emit()
 
     def _say(self) -> None:
-        self.setText(self._none if not self.chosen else f"With {', '.join(x.name for x in self.chosen)}")
+        names = [layer.name for layer in self.chosen]
+        if len(names) > MOST_NAMED:
+            names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
+        self.setText(f"With {', '.join(names)}" if names else self._none)
