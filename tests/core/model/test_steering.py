@@ -126,3 +126,18 @@ def test_more_labels_than_the_prior_has_clusters_are_closed_labels_all_the_same(
     seeds[40:43, 5:8] = 3
     result = gsw.segment(image, preset="microscopy", seeds=seeds, site_size=20, sweeps=20, view="clusters")
     assert set(np.unique(result.labels)) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_label_that_is_painted_in_another_image_only_may_be_in_this_one_too(closed):
+    """One label is painted in the first image, the other in the second: the field pulls to both in all three."""
+    pairs = [halves(seed=k) for k in range(3)]
+    seeds = [np.where(two_dots() == 1, 1, 0), np.where(two_dots() == 2, 2, 0), None]
+    problem = gsw.prepare([image for image, _ in pairs], site_size=40)
+    clamps = problem.labels_under(seeds, "seeds")
+    pull = Steering(problem, problem.settings, closed).field(clamps).pull
+    for k, (_, truth) in enumerate(pairs):
+        mine = problem.of_image(k).majority_under(truth)
+        for name, other in ((1, 2), (2, 1)):
+            free = problem.within(k) & (clamps < 0) & (mine == name)
+            assert (pull[free, name - 1] > pull[free, other - 1]).mean() > 0.9

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Ints, Mask, Sites
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.several import one_each
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sites.per_site import site_labels
@@ -59,22 +58,24 @@ class SharedProblem(Problem):
         return self._seen_in(self.site_images[number], signal)
 
     def stacked(self, places: Sequence[int] | None = None, depth: int | None = None) -> Problem:
-        """The same problem with its images, all of one shape, as slices of one array.
+        """The same problem with its images as slices of one array, which is as large as the largest.
 
         Parameters
         ----------
         places : of each image its slice; None for all slices in turn.
         depth : number of slices; where no image is, there is no site.
         """
-        if len({sites.shape for sites in self.site_images}) > 1:
-            raise InputError("images of different shapes are no stack")
         where = list(range(len(self.site_images)) if places is None else places)
-        shape = (len(where) if depth is None else depth, *self.site_images[0].shape)
+        largest = np.max([sites.shape for sites in self.site_images], axis=0)
+        shape = (len(where) if depth is None else depth, *largest.tolist())
         sites, signal = np.zeros(shape, np.int32), None
-        sites[where] = self.site_images
         if self.signals is not None:
             signal = np.zeros(shape, np.float32)
-            signal[where] = self.signals
+        for k, place in enumerate(where):
+            inside = tuple(slice(n) for n in self.site_images[k].shape)
+            sites[place][inside] = self.site_images[k]
+            if signal is not None and self.signals is not None:
+                signal[place][inside] = self.signals[k]
         return self._seen_in(sites, signal)
 
     def _seen_in(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:

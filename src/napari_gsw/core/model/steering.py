@@ -7,7 +7,8 @@ q is the probability that a walk over the region graph from site i meets the str
 the difference of the looks of two sites, or by exp(2 beta_ij) where couplings were learnt; c how much the site looks
 like what was painted: a kernel density of the painted sites' colours and textures, 1 where all of them have the site's
 own. A cluster that nobody has named says 0, so that a site leans to s where q c is above DOUBT, and away from it where
-it is below. Where other labels may be found, the walk ends rather than cross a boundary, and looks count for less.
+it is below. A label that no walk can come to, since it is painted in other images only, has q = ELSEWHERE. Where other
+labels may be found, the walk ends rather than cross a boundary, and looks count for less.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
@@ -43,6 +46,8 @@ LEAST_MEETING, LEAST_LIKENESS = 1e-6, 1e-6
 # boundary, another colour does not speak against it.
 OPEN_LIKENESS, OPEN_DOUBT = 0.03, 0.02
 DOUBT = 0.1
+# How far a walk counts for a label that is painted in other images only: less than a stroke near by.
+ELSEWHERE = 0.5
 # Painted sites of a name whose colours are compared with; more say the same.
 MOST_PAINTED = 64
 
@@ -101,21 +106,29 @@ class Steering:
         numbers, anchor = numbers[painted], anchor[painted]
         column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
         meeting = self.walk().meetings(column, len(numbers))
-        # In an image where nothing is painted the walk has nothing to say, and looks alone decide.
+        # Of an image where nothing is painted the walk has nothing to say, and looks alone decide; of one where only
+        # other labels are painted it says that a label which is painted elsewhere may still be there.
         silent = meeting.sum(axis=1) == 0
         meeting[silent] = 1.0
         if self.closed:  # walks that are lost say nothing of which label it is
             meeting /= np.maximum(meeting.sum(axis=1, keepdims=True), 1e-300)
-        by_looks: Mask = np.asarray(silent | self.closed)
-        doubt = np.full(len(by_looks), OPEN_DOUBT)
-        doubt[by_looks] = DOUBT
-        least = np.full(len(by_looks), np.log(OPEN_LIKENESS))
-        least[by_looks] = -np.inf
-        pull = np.log(meeting + LEAST_MEETING) - np.log(doubt)[:, np.newaxis]
+        elsewhere = self._elsewhere(column, len(numbers))
+        meeting[elsewhere & ~silent[:, np.newaxis]] = ELSEWHERE
+        by_looks: Mask = np.asarray(elsewhere | silent[:, np.newaxis] | self.closed)
+        pull = np.log(meeting + LEAST_MEETING) - np.log(np.where(by_looks, DOUBT, OPEN_DOUBT))
+        least = np.where(by_looks, -np.inf, np.log(OPEN_LIKENESS))
         for k, number in enumerate(numbers.tolist()):
-            pull[:, k] += np.maximum(self._log_likeness(number, np.flatnonzero(clamps == number)), least)
+            pull[:, k] += np.maximum(self._log_likeness(number, np.flatnonzero(clamps == number)), least[:, k])
         pull[clamps >= 0] = 0.0
         return Field(self.settings.steering * pull, anchor.astype(np.int32))
+
+    def _elsewhere(self, column: NDArray[np.integer], count: int) -> Mask:
+        """(n, names) whether no walk from a site can come to a name; `column` (n,) has the name of a painted site."""
+        parts = self._parts
+        there = np.zeros((int(parts.max()) + 1, count), bool)
+        painted = column >= 0
+        there[parts[painted], column[painted]] = True
+        return np.asarray(~there[parts])
 
     def _log_likeness(self, number: int, sites: NDArray[np.integer]) -> Floats:
         """(n,) log c_i of a number painted on some sites, made once for these."""
@@ -129,6 +142,13 @@ class Steering:
             log_likeness(looks, looks[chosen], width, LEAST_LIKENESS, out)
             self._likeness[number] = key, out
         return self._likeness[number][1]
+
+    @cached_property
+    def _parts(self) -> Ints:
+        """(n,) which of the graph's connected parts a site is in; of several images each is one, or more."""
+        i, j = self.problem.edges.T
+        n = self.problem.n
+        return np.asarray(connected_components(sparse.coo_matrix((np.ones(len(i)), (i, j)), (n, n)), directed=False)[1])
 
     @cached_property
     def _steps(self) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, VERDICT, Kind, mark
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
@@ -39,8 +40,9 @@ class ResultLayers:
     question : outlines of what is asked about, while it is.
     """
 
-    def __init__(self, viewer: napari.Viewer, source: Source) -> None:
-        self.viewer, self.source = viewer, source
+    def __init__(self, viewer: napari.Viewer, source: Source, beside: bool = False) -> None:
+        """With `beside`, layers are put right above their image, and are as visible as it is."""
+        self.viewer, self.source, self.beside = viewer, source, beside
         self.name = source.layer.name
         self.labels: Labels | None = None
         self.uncertainty_images: dict[str, Image] = {}
@@ -53,6 +55,41 @@ class ResultLayers:
     def all(self) -> list[Layer]:
         outlines = (self.locks, self.sites, self.regions, self.question)
         return [x for x in (self.labels, *self.uncertainty_images.values(), *outlines) if x is not None]
+
+    @property
+    def label_layers(self) -> list[Labels]:
+        """The layers that a person paints on."""
+        return [] if self.labels is None else [self.labels]
+
+    def pictures(self, name: str) -> list[Layer]:
+        """The layers of "boundary", "entropy", "regions" or "sites", as far as they are there."""
+        one = {"regions": self.regions, "sites": self.sites, **self.uncertainty_images}.get(name)
+        return [] if one is None else [one]
+
+    def name_of(self, layer: Layer) -> str | None:
+        """Which of these pictures a layer is, if it is one."""
+        names = ("regions", "sites", *self.uncertainty_images)
+        return next((name for name in names if any(layer is one for one in self.pictures(name))), None)
+
+    def labels_at(self, position: Position) -> NDArray[np.uint16]:
+        """What is on the layer of labels at a position, paint and all."""
+        assert self.labels is not None
+        return np.asarray(self.labels.data[self.source.index(position)])
+
+    def path_at(self, layer: Layer, path: NDArray[np.float64], position: Position) -> NDArray[np.float64]:
+        """The points of a path on a layer that lie at a position, in pixels of its array."""
+        return self.source.path_at(path, position)
+
+    def fits(self, layer: Layer) -> bool:
+        """Whether the array of a layer that we made is still one that we can work with."""
+        data, shape = layer.data, self.source.label_shape
+        same = isinstance(data, np.ndarray) and data.shape == shape and data.dtype == np.uint16
+        return bool(same and data.flags.writeable)
+
+    def look_at(self, position: Position, image: NDArray[Any], value: int) -> None:
+        """Move the view to the pixels of a value in an image (\\*shape,) of a position."""
+        if self.labels is not None:
+            look_at(self.viewer, self.labels, self.source.index(position), image, value)
 
     def forget(self, layer: Layer) -> None:
         """A layer that the user has removed is gone."""
@@ -212,9 +249,20 @@ class ResultLayers:
             # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
             layer = add(data, **self.source.geometry(), **look)
+        if self.beside:
+            self._put_beside(layer)
         if selected is not None and selected in self.viewer.layers:
             self.viewer.layers.selection.active = selected
         return layer
+
+    def _put_beside(self, layer: Layer) -> None:
+        layers = self.viewer.layers
+        if self.source.layer in layers:
+            group = [
+                layers.index(one) for one in (self.source.layer, *self.all()) if one in layers and one is not layer
+            ]
+            layers.move(layers.index(layer), max(group) + 1)
+            layer.visible = self.source.layer.visible
 
     @staticmethod
     def _refresh(layer: Layer) -> None:

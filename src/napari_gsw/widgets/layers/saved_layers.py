@@ -15,6 +15,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.saved_session import SavedImage
 from napari_gsw.files.session_file import image_places
 from napari_gsw.widgets.layers.kinds import is_image
+from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Source
 
 # An image that is nowhere on the disk is saved with the session, if it has no more bytes than this.
@@ -78,13 +79,18 @@ def source_words(source: Source) -> dict[str, Any]:
         "where": source.where,
         "step": list(source.step),
         "corners": [list(row) for row in source.corners],
-        "masked": source.mask is not None,
+        "several": source.several,
     }
 
 
 def saved_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> Source:
     """The source that :func:`source_words` described, of these layers."""
     try:
+        if words.get("several"):
+            members = tuple(Source(layer, channel_axis=words["channel_axis"]) for layer in layers)
+            together = SeveralImages(layers[0], slices="shared", members=members, channel_axis=words["channel_axis"])
+            together.check()
+            return together
         source = Source(
             layers[0],
             channels=tuple(layers[1:]),
@@ -107,8 +113,9 @@ def saved_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | No
 def given_layer(
     viewer: napari.Viewer, source: Source, name: str, parts: Mapping[tuple[int, ...], Any]
 ) -> Labels | None:
-    """A Labels layer of what was given (mask, sites or seeds) at each position; None if nothing was."""
-    if not parts:
+    """A Labels layer of what was given (mask, sites or seeds) at each position; None if nothing was, or if it was
+    given to several images."""
+    if not parts or source.several:
         return None
     data = np.zeros(source.label_shape, np.int32)
     for position, array in parts.items():

@@ -127,7 +127,17 @@ class Source:
         axes = (self.channel_axis, self.depth, self.slices)
         return (id(self.layer), tuple(map(id, self.channels)), *axes, crop, id(self.mask))
 
+    @property
+    def image_layers(self) -> tuple[Image, ...]:
+        """Every image layer that is looked at."""
+        return (self.layer, *self.channels)
+
     # ---- axes
+
+    @property
+    def several(self) -> bool:
+        """Whether it is several images, of a layer each."""
+        return False
 
     @property
     def shared(self) -> bool:
@@ -215,6 +225,14 @@ class Source:
         arrays = [np.asarray(finest(layer)[tuple(index)]) for layer in (self.layer, *self.channels)]
         return arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=-1)
 
+    def planes(self, image: NDArray[Any]) -> list[NDArray[Any]]:
+        """The slices of :meth:`image` where these share their labels, or the several images that it is made of."""
+        return list(np.moveaxis(image, self.axes.index("Z"), 0))
+
+    def plane(self, labels: NDArray[Any], number: int) -> NDArray[Any]:
+        """The part of an array of the shape of `space` that belongs to one of :meth:`planes`."""
+        return np.asarray(labels[number])
+
     def mask_at(self, position: Position) -> NDArray[np.bool_] | None:
         """True where the array at a position is to be segmented; None for everywhere."""
         if isinstance(self.mask, Labels):
@@ -231,6 +249,10 @@ class Source:
         """Raise an InputError if a Labels layer (superpixels, seeds) does not fit the image."""
         if labels.data.shape not in (self.label_shape, self.space, self._uncropped):
             raise InputError(f"{labels.name!r} has shape {labels.data.shape}, not {_words(self.label_shape)}")
+
+    def check_sites(self, labels: Labels) -> None:
+        """Raise an InputError if a Labels layer cannot be the superpixels of the image."""
+        self.check_labels(labels)
 
     def labels_at(self, labels: Labels, position: Position) -> NDArray[Any]:
         """The part of another Labels layer (superpixels, seeds) that belongs to a position."""

@@ -85,8 +85,8 @@ class AskRow(QWidget):  # type: ignore[misc]
 
     def _bind(self) -> None:
         seg = self.session.segmentation
-        layer: Layer | None = None if seg is None else seg.layers.labels
-        wanted = [self.session.viewer] + ([] if layer is None else [layer])
+        layers: list[Layer] = [] if seg is None else [*seg.layers.label_layers]
+        wanted = [self.session.viewer, *layers]
         if len(wanted) == len(self._bound) and all(a is b for a, b in zip(wanted, self._bound, strict=True)):
             return
         self._unbind()

@@ -175,9 +175,10 @@ class Display(QWidget):  # type: ignore[misc]
         seg, position = self.session.segmentation, self.session.position
         if seg is None or position is None:
             return
-        if seg.layers.sites is not None:
-            seg.layers.sites.visible = on
-        elif on:
+        shown = seg.layers.pictures("sites")
+        for layer in shown:
+            layer.visible = on
+        if on and not shown:
             for place, array_run in seg.array_runs.items():
                 seg.layers.show_sites(place, array_run.sites)
 

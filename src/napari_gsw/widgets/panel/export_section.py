@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from napari.utils.notifications import show_info
+from numpy.typing import NDArray
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QPushButton
 
@@ -15,10 +16,12 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.files import plots
 from napari_gsw.files.folders import output_folder
-from napari_gsw.files.geometry import geometry, spatial
+from napari_gsw.files.geometry import Geometry, geometry, spatial
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.results import write_trace
 from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.layers.several_images import SeveralImages
+from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.plan import Segmentation
@@ -130,13 +133,19 @@ class ExportSection(Section):
         self.written.emit(str(path))
 
 
+def geometry_of(source: Source) -> Geometry | None:
+    """Where the labels of a source lie; several images have a place each."""
+    if source.several:
+        return None
+    place = source.geometry()
+    scale, translate = place["scale"].tolist(), place["translate"].tolist()
+    return geometry(len(source.label_shape), source.label_axes, scale, place["units"], translate)
+
+
 def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
     """Write what is known of every array of a segmentation into a folder."""
     source = seg.plan.source
-    place = source.geometry()
-    where = geometry(
-        len(source.label_shape), source.label_axes, place["scale"].tolist(), place["units"], place["translate"].tolist()
-    )
+    where = geometry_of(source)
     if source.large and not labels_name.endswith(".zarr"):
         raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
     with output_folder(folder) as scratch:
@@ -146,20 +155,42 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
             stem = "".join(f"{p:03d}." for p in position)
             result = array_run.result()
             labels = array_run.final()
-            if source.large:
+            if source.large and where is not None:
                 all_labels, where = labels, spatial(where, source.depth)
             else:
                 all_labels[source.index(position)] = labels
             provenances[" ".join(map(str, position))] = result.provenance
             write_trace(result.traces, scratch / f"{stem}trace.csv")
             plots.save_trace(result.traces, scratch / f"{stem}trace.png")
-            plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
-            plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
+            if not source.several:
+                plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
+                plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
             write_regions(array_run, scratch / f"{stem}regions.csv")
         provenance = provenances[""] if not source.loop else {"software": "napari-gsw", "parts": provenances}
         if not source.large:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)
-        put_labels(all_labels, scratch / labels_name, where, source.layer.name, provenance)
+        if isinstance(source, SeveralImages):
+            put_several(source, seg.array_runs[()], all_labels, scratch, labels_name, provenance)
+        else:
+            put_labels(all_labels, scratch / labels_name, where, source.layer.name, provenance)
+
+
+def put_several(
+    source: SeveralImages,
+    array_run: ArrayRun,
+    labels: NDArray[np.integer],
+    scratch: Path,
+    labels_name: str,
+    provenance: dict[str, Any],
+) -> None:
+    """The labels (images, y, x) and the overlay of each of several images, in files that begin with 001, 002, ..."""
+    assert array_run.images is not None
+    for number, (one, image) in enumerate(zip(source.members, array_run.images, strict=True)):
+        own, stem = source.plane(labels, number), f"{number + 1:03d}."
+        plane = np.zeros(one.label_shape, own.dtype)
+        plane[one.index(())] = own
+        put_labels(plane, scratch / (stem + labels_name), geometry_of(one), one.layer.name, provenance)
+        plots.save_overlay(image, own, scratch / f"{stem}overlay.png", one.axes)
 
 
 def write_regions(array_run: ArrayRun, path: Path) -> None:

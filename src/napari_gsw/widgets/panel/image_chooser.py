@@ -7,11 +7,13 @@ from typing import Any
 import napari
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QFormLayout, QMenu, QToolButton, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.kit.layer_menu import LayerMenu
 from napari_gsw.widgets.layers.kinds import is_image, is_region
+from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth, place_of
 
 
@@ -47,11 +49,12 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         )
         self.channel_axis = QComboBox()
         self.channel_axis.setToolTip("The axis of the image that holds channels, if one does")
-        self.also = QToolButton()
-        self.also.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.also.setToolTip("Further image layers of the same shape to use as channels")
-        self.also.setMenu(QMenu(self.also))
-        self._others: list[Image] = []
+        self.also = LayerMenu("This one only", "Further image layers of the same shape to use as channels")
+        self.together = LayerMenu(
+            "By itself",
+            "Further images to segment together with this one, of any size: a label means the same in all of them, and "
+            "what is painted in one teaches all",
+        )
         self._layer: Image | None = None
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
@@ -60,12 +63,15 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self.form.addRow("Image", self.image)
         self.form.addRow("Where", self.where)
+        self.form.addRow("Together", self.together)
         self.form.addRow("Channels", self.also)
         self.form.addRow("Channel axis", self.channel_axis)
         self.form.addRow("Stack as", self.depth)
         self.image.chosen.connect(self._image_chosen)
         self.where.chosen.connect(self.changed)
         self.channel_axis.activated.connect(self._axis_chosen)
+        self.also.changed.connect(self.changed)
+        self.together.changed.connect(self.changed)
         self.depth.activated.connect(self._fit_rows)
         self.depth.activated.connect(self.changed)
         self.follow()
@@ -78,16 +84,19 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         if layer is None:
             raise InputError("Open an image to segment")
         where = self.where.value()
-        source = Source(
-            layer,
-            channels=tuple(self._others),
-            channel_axis=self.channel_axis.currentData(),
-            depth=self._depth(),
-            slices=self._slices(),
-            where="slice" if where == "slice" else "view" if where == "view" else "image",
-            mask=None if isinstance(where, str) else where,
+        beside: dict[str, Any] = {
+            "channels": tuple(self.also.chosen),
+            "channel_axis": self.channel_axis.currentData(),
+            "where": "slice" if where == "slice" else "view" if where == "view" else "image",
+            "mask": None if isinstance(where, str) else where,
             **place_of(self.viewer, layer),
-        )
+        }
+        if self.together.chosen and self.form.isRowVisible(self.together):
+            images = (layer, *self.together.chosen)
+            members = tuple(Source(x, channel_axis=self.channel_axis.currentData()) for x in images)
+            source: Source = SeveralImages(layer, slices="shared", members=members, **beside)
+        else:
+            source = Source(layer, depth=self._depth(), slices=self._slices(), **beside)
         source.check()
         return source
 
@@ -95,11 +104,12 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         """Show the choices that a source was made by."""
         self.follow()
         self.image.choose(source.layer)
-        self._others = list(source.channels)
+        self.also.chosen = list(source.channels)
+        self.together.chosen = list(source.image_layers[1:]) if source.several else []
         self.channel_axis.setCurrentIndex(self.channel_axis.findData(source.channel_axis))
-        stack: Any = source.slices if source.shared else source.depth
-        self.depth.setCurrentIndex(self.depth.findData(stack))
-        self._fill_also()
+        if not source.several:
+            stack: Any = source.slices if source.shared else source.depth
+            self.depth.setCurrentIndex(self.depth.findData(stack))
         self._fit_rows()
         self.where.choose(source.where if source.mask is None else source.mask)
         self.changed.emit()
@@ -120,12 +130,13 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         layers = list(self.viewer.layers)
         self.image.follow(layers)
         self.where.follow(layers)
-        self._others = [x for x in self._others if any(x is y for y in layers)]
-        self._fill_also()
+        self._offer_others()
 
     def _image_chosen(self) -> None:
         layer = self.image.value()
-        self._layer, self._others = layer, []
+        self._layer = layer
+        self.also.clear()
+        self.together.clear()
         self.channel_axis.clear()
         self.channel_axis.addItem("None", None)
         if layer is not None:
@@ -136,7 +147,6 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             guessed = guess_channel_axis(layer)
             self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
             self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
-        self._fill_also()
         self._fit_rows()
         self.changed.emit()
 
@@ -149,6 +159,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     def _fit_rows(self) -> None:
         """Show only the questions that this image raises."""
+        self._offer_others()
         layer = self._layer
         space = 0 if layer is None else layer.ndim - (self.channel_axis.currentData() is not None)
         self.form.setRowVisible(self.depth, space > 2)
@@ -160,26 +171,14 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.where.set_fixed([*fixed, ("Visible part", "view")])
         self.where.follow(list(self.viewer.layers))
 
-    def _fill_also(self) -> None:
+    def _offer_others(self) -> None:
+        """List the layers that may be channels of the image, and the images that may be segmented with it."""
         layer = self._layer
-        fitting = [] if layer is None or layer.rgb else [
-            x for x in self.viewer.layers
-            if is_image(x) and x is not layer and not x.rgb and not x.multiscale and x.data.shape == layer.data.shape
-        ]  # fmt: skip
-        menu = self.also.menu()
-        menu.clear()
-        for other in fitting:
-            action = menu.addAction(other.name)
-            action.setCheckable(True)
-            action.setChecked(any(other is x for x in self._others))
-            action.toggled.connect(lambda on, x=other: self._toggle(x, on))
-        self._name_also()
-        self.form.setRowVisible(self.also, bool(fitting))
-
-    def _toggle(self, layer: Image, on: bool) -> None:
-        self._others = [x for x in self._others if x is not layer] + ([layer] if on else [])
-        self._name_also()
-        self.changed.emit()
-
-    def _name_also(self) -> None:
-        self.also.setText("This one only" if not self._others else f"With {', '.join(x.name for x in self._others)}")
+        images = [x for x in self.viewer.layers if is_image(x) and x is not layer and not x.multiscale]
+        alike = [x for x in images if layer is not None and x.rgb == layer.rgb and x.ndim == layer.ndim]
+        channels = [x for x in alike if not x.rgb and layer is not None and x.data.shape == layer.data.shape]
+        self.also.offer(channels)
+        self.form.setRowVisible(self.also, bool(channels))
+        self.together.offer([] if layer is None or layer.multiscale else alike)
+        space = 0 if layer is None else layer.ndim - (self.channel_axis.currentData() is not None)
+        self.form.setRowVisible(self.together, space == 2 and bool(self.together.menu().actions()))

@@ -172,5 +172,5 @@ def headless_words(session: SavedSession) -> dict[str, Any]:
     channel_axis = axes.index("C") if "C" in axes else None
     return {
         "channel_axis": channel_axis, "depth": depth, "slices": "volume", "where": "image", "step": [],
-        "corners": [[], []], "masked": False,
+        "corners": [[], []], "several": False,
     }  # fmt: skip

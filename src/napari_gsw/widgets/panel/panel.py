@@ -8,7 +8,7 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Image
+from napari.layers import Image, Labels
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
@@ -19,7 +19,6 @@ from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
-from napari_gsw.widgets.layers.hover import hovered
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.agreement import SEVERAL, Agreement
@@ -33,6 +32,7 @@ from napari_gsw.widgets.panel.opening import Desk, Opening
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.progress import Progress
+from napari_gsw.widgets.panel.region_line import RegionLine
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.session_section import RestoreRow, SessionSection, remember
 from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
@@ -47,7 +47,6 @@ KEYS = {
     "Control-Alt-D": "next_display",
     "Control-Alt-L": "lock_painted",
 }
-HINT = "Point at a region to learn about it."
 # The panels that are open, newest last, for the commands of the palette.
 OPEN: list[weakref.ref[SegmentationPanel]] = []
 
@@ -69,7 +68,7 @@ class SegmentationPanel(Docked):
         for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
             link.connect(signal, self._layers_changed)
         link.connect(viewer.events.theme, self._theme_changed)
-        link.connect(viewer.cursor.events.position, self._hover)
+        link.connect(viewer.cursor.events.position, self.region.look)
         for key, name in KEYS.items():
             viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
             link.at_end(partial(viewer.bind_key, key, None))
@@ -111,17 +110,14 @@ class SegmentationPanel(Docked):
         column.addWidget(self.progress)
         self.trace = TracePlot()
         self.trace.sweep_clicked.connect(self.session.canvas.view_sweep)
-        self.trace.hovered.connect(self._trace_hovered)
         column.addWidget(self.trace, 1)
         self.agreement = Agreement(self.session)
         self.agreement.several_wanted.connect(self.run_several)
         column.addWidget(self.agreement)
         self.display = Display(self.session)
         column.addWidget(self.display)
-        self.region = text_line("region")
-        self.region.setText(HINT)
-        self.region.setMinimumHeight(2 * self.region.fontMetrics().lineSpacing())
-        self.region.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.region = RegionLine(self.session)
+        self.trace.hovered.connect(self.region.tell)
         column.addWidget(self.region)
         line = QFrame()
         line.setFrameShape(QFrame.Shape.HLine)
@@ -257,12 +253,18 @@ class SegmentationPanel(Docked):
     def _checked_plan(self) -> Plan:
         source = self.chooser.source()
         settings = self._settings(source)
-        sites, seeds = self.sites.value(), self.seeds.seeds.value()
-        for layer in (sites, seeds):
-            if layer is not None:
-                source.check_labels(layer)
+        sites, seeds = self._check_layers(source)
         data = None if sites is None else np.array(sites.data)
         return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.corrections.lock_strokes)
+
+    def _check_layers(self, source: Source) -> tuple[Labels | None, Labels | None]:
+        """The layers of superpixels and of seeds, if there are any; an InputError if one does not fit the image."""
+        sites, seeds = self.sites.value(), self.seeds.seeds.value()
+        if sites is not None:
+            source.check_sites(sites)
+        if seeds is not None:
+            source.check_labels(seeds)
+        return sites, seeds
 
     def _settings(self, source: Source) -> Settings:
         return settings_for(source, self.form.settings(axes=source.axes))
@@ -274,9 +276,7 @@ class SegmentationPanel(Docked):
         try:
             self._source = source = self.chooser.source()
             self._settings(source)
-            for layer in (self.sites.value(), self.seeds.seeds.value()):
-                if layer is not None:
-                    source.check_labels(layer)
+            self._check_layers(source)
         except InputError as reason:
             self._plan_error = str(reason)
         self.session.set_ready(not self._plan_error)
@@ -367,9 +367,6 @@ class SegmentationPanel(Docked):
         self._notice = text
         self._framed()
 
-    def _trace_hovered(self, text: str) -> None:
-        self.region.setText(text or HINT)
-
     # ---- what the viewer tells
 
     def _layers_changed(self, event: Any = None) -> None:
@@ -396,15 +393,6 @@ class SegmentationPanel(Docked):
         for section in self.sections:
             section.set_ink(ink)
         self.region.setStyleSheet(f"QLabel {{ color: {ink}; }}")
-
-    def _hover(self, event: Any = None) -> None:
-        """Tell about the region under the mouse."""
-        seg, frame = self.session.segmentation, self.session.frame
-        if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
-            return
-        text = hovered(seg.layers.labels, self.viewer.cursor.position, frame.table, seg.plan.source.depth)
-        if text:
-            self.region.setText(text)
 
     def choose_image(self, layer: Image) -> None:
         """Choose an image layer, as the user would."""

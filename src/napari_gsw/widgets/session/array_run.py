@@ -38,6 +38,7 @@ class ArrayRun:
     verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
     n_regions : how many regions there were. pictured : what was fixed in the last picture of regions.
     given : arrays of the user's own that went into it, by name, for the provenance.
+    images : the several images that the array is made of; None if it is one.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class ArrayRun:
         means: NDArray[np.float64],
         channel_names: tuple[str, ...] = (),
         pixel_size: float = 1.0,
-        given: dict[str, NDArray[Any]] | None = None,
+        given: dict[str, Any] | None = None,
+        images: list[NDArray[Any]] | None = None,
     ) -> None:
         self.live, self.image, self.axes = live, image, axes
         self.channel_names, self.pixel_size = channel_names, pixel_size
-        self.given = given or {}
+        self.given, self.images = given or {}, images
         self.submitted = self.obeyed = 0
         self.rate = 0.0
         self.verdict, self.settled = "", False
@@ -87,7 +89,7 @@ class ArrayRun:
     @cached_property
     def looks(self) -> dict[str, Any]:
         """What the image is known by."""
-        return looks_of(self.image)
+        return looks_of(self.image if self.images is None else self.images)
 
     def paint(self, numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""

@@ -15,7 +15,6 @@ from qtpy.QtCore import QObject, Signal
 from napari_gsw.core.arrays import Mask
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.posterior.questions import Question, next_question
-from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.canvas import Canvas
@@ -162,7 +161,7 @@ class Asking(QObject):  # type: ignore[misc]
             values[question.site] = ASKED
             image = np.asarray(array_run.paint(values))
             seg.layers.show_question(position, image)
-            look_at(self.viewer, seg.layers.labels, seg.plan.source.index(position), image, ASKED)
+            seg.layers.look_at(position, image, ASKED)
         self.changed.emit()
 
     def _corrected(self) -> None:

@@ -34,7 +34,7 @@ class Canvas(QObject):  # type: ignore[misc]
     frames : the newest frame at each position.
     drawn : the frame that is on the screen at each position.
     viewing, viewed : the sweep that the user looks back at, and its numbers; None if it is the present.
-    brush, region_brush : what watches the layers of labels and of regions for paint, if anything does.
+    brushes, region_brush : what watches the layers of labels and of regions for paint, if anything does.
     """
 
     changed = Signal()
@@ -49,7 +49,7 @@ class Canvas(QObject):  # type: ignore[misc]
         self.drawn: dict[Position, Frame] = {}
         self.viewing: int | None = None
         self.viewed: NDArray[np.int64] | None = None
-        self.brush: Brush | None = None
+        self.brushes: list[Brush] = []
         self.region_brush: Brush | None = None
         self._shown_tables: list[int] = []
 
@@ -58,7 +58,7 @@ class Canvas(QObject):  # type: ignore[misc]
     @property
     def busy(self) -> bool:
         """Whether a stroke is under way, which nothing may overwrite."""
-        return any(brush is not None and brush.busy for brush in (self.brush, self.region_brush))
+        return any(brush is not None and brush.busy for brush in (*self.brushes, self.region_brush))
 
     @property
     def position(self) -> Position | None:
@@ -137,16 +137,17 @@ class Canvas(QObject):  # type: ignore[misc]
         same = before is not None and before.edits is frame.edits and np.array_equal(before.locks, frame.locks)
         if not same or (frame.locks.any() and force):
             layers.show_locks(position, frame.array_run.paint_locked(frame.locks, frame.numbers, frame.edits))
-        if layers.sites is not None and before is not None and len(frame.numbers) != len(before.numbers):
+        if layers.pictures("sites") and before is not None and len(frame.numbers) != len(before.numbers):
             layers.show_sites(position, frame.array_run.sites)  # some were cut
-        if frame.provenance is not None and layers.labels is not None:
-            _sign(layers.labels, seg.plan, position, frame.provenance)
+        if frame.provenance is not None:
+            for labels in layers.label_layers:
+                _sign(labels, seg.plan, position, frame.provenance)
 
     def write(self, position: Position, labels: Any) -> None:
         """Write a label image where it belongs, and keep it: what differs from it later is paint."""
         seg = self.orders.segmentation
         assert seg is not None
-        new = seg.layers.labels is None
+        new = not seg.layers.label_layers
         seg.layers.show_labels(position, labels)
         seg.written[position] = labels
         if new:
@@ -156,7 +157,7 @@ class Canvas(QObject):  # type: ignore[misc]
         """Write a label image of regions or objects where it belongs, and keep it, as :meth:`write` does."""
         seg = self.orders.segmentation
         assert seg is not None
-        new = seg.layers.regions is None
+        new = not seg.layers.pictures("regions")
         seg.layers.show_regions(position, regions)
         seg.written_regions[position] = regions
         if new:
@@ -180,8 +181,7 @@ class Canvas(QObject):  # type: ignore[misc]
         self.orders.view = view = replace(before, **changes)
         if (seg := self.orders.segmentation) is not None:
             for name in view.wanted ^ before.wanted:
-                layer = seg.layers.regions if name == "regions" else seg.layers.uncertainty_images.get(name)
-                if layer is not None:
+                for layer in seg.layers.pictures(name):
                     layer.visible = name in view.wanted
         position = self.position
         if position is not None and self.orders.resting:
@@ -192,10 +192,9 @@ class Canvas(QObject):  # type: ignore[misc]
         seg = self.orders.segmentation
         if seg is None:
             return
-        gone = [name for name, image in seg.layers.uncertainty_images.items() if image is layer]
-        gone += ["sites"] * (layer is seg.layers.sites) + ["regions"] * (layer is seg.layers.regions)
-        self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted - set(gone))
-        for name in gone:
+        name = seg.layers.name_of(layer)
+        if name is not None:
+            self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted - {name})
             self.layer_gone.emit(name)
         seg.layers.forget(layer)
 

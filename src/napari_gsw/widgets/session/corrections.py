@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from napari.layers import Labels
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
@@ -100,30 +101,29 @@ class Corrections(QObject):  # type: ignore[misc]
         """Watch the label layer for paint."""
         seg = self.orders.segmentation
         assert seg is not None
-        assert seg.layers.labels is not None
         self.detach_brush()
-        if seg.layers.labels.multiscale:  # napari does not let anybody paint on a pyramid
-            return
-        self.canvas.brush = Brush(seg.layers.labels, self._painted, self._replaced, self.steps.undo, self.steps.redo)
+        for layer in seg.layers.label_layers:
+            if not layer.multiscale:  # napari does not let anybody paint on a pyramid
+                painted, replaced = partial(self._painted, layer), partial(self._replaced, layer)
+                self.canvas.brushes.append(Brush(layer, painted, replaced, self.steps.undo, self.steps.redo))
 
     def detach_brush(self) -> None:
-        """Give the label layer back to napari."""
-        if self.canvas.brush is not None:
-            self.canvas.brush.detach()
-            self.canvas.brush = None
+        """Give the label layers back to napari."""
+        for brush in self.canvas.brushes:
+            brush.detach()
+        self.canvas.brushes.clear()
 
-    def _painted(self, path: NDArray[np.float64]) -> None:
-        """A stroke is done: find out which sites it means and hand them to the chain."""
+    def _painted(self, layer: Labels, path: NDArray[np.float64]) -> None:
+        """A stroke on a layer is done: find out which sites it means and hand them to the chain."""
         seg = self.orders.segmentation
-        if seg is None or seg.layers.labels is None:
+        if seg is None or not seg.layers.label_layers:
             return
-        source = seg.plan.source
         for position, written in list(seg.written.items()):
             array_run = seg.array_runs.get(position)
             if array_run is None:
                 continue
-            here = seg.layers.labels.data[source.index(position)]
-            along = source.path_at(path, position)
+            here = seg.layers.labels_at(position)
+            along = seg.layers.path_at(layer, path, position)
             stroke = stroke_of(array_run.live.problem.site_image, written, here, along)
             if not stroke.sites.size:
                 if not np.array_equal(here, written):  # paint where there is no site
@@ -150,14 +150,12 @@ class Corrections(QObject):  # type: ignore[misc]
         picture.reshape(-1)[stroke.pixels[cut]] = stroke.labels[cut]
         return picture
 
-    def _replaced(self) -> None:
-        """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
+    def _replaced(self, layer: Labels) -> None:
+        """A layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
         seg = self.orders.segmentation
-        if seg is None or seg.layers.labels is None:
+        if seg is None or not seg.layers.label_layers:
             return
-        data = seg.layers.labels.data
-        same = isinstance(data, np.ndarray) and data.shape == seg.plan.source.label_shape and data.dtype == np.uint16
-        if same and data.flags.writeable:
-            self._painted(np.empty((0, data.ndim)))
+        if seg.layers.fits(layer):
+            self._painted(layer, np.empty((0, layer.ndim)))
         else:
             self.detached.emit()

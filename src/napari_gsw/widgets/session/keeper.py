@@ -74,7 +74,7 @@ class Keeper(QObject):  # type: ignore[misc]
 
     def _description(self, seg: Segmentation, embed: bool = False) -> tuple[tuple[SavedImage, ...], dict[str, Any]]:
         source = seg.plan.source
-        images = tuple(saved_image(layer, embed) for layer in (source.layer, *source.channels))
+        images = tuple(saved_image(layer, embed) for layer in source.image_layers)
         return images, {"source": source_words(source), "lock": seg.plan.lock, **self.words()}
 
     # ---- by itself

@@ -64,7 +64,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         """Watch the layer of regions for paint and keys."""
         seg = self.orders.segmentation
         self.detach()
-        if seg is None or seg.layers.regions is None or seg.layers.regions.multiscale:
+        if seg is None or seg.plan.source.several or seg.layers.regions is None or seg.layers.regions.multiscale:
             return  # napari does not let anybody paint on a pyramid
         layer, steps = seg.layers.regions, self.corrections.steps
         self.canvas.region_brush = Brush(layer, self._painted, self._replaced, steps.undo, steps.redo)
@@ -162,10 +162,8 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         seg, layer = self.orders.segmentation, self.layer
         if seg is None or layer is None:
             return
-        data = layer.data
-        same = isinstance(data, np.ndarray) and data.shape == seg.plan.source.label_shape and data.dtype == np.uint16
-        if same and data.flags.writeable:
-            self._painted(np.empty((0, data.ndim)))
+        if seg.layers.fits(layer):
+            self._painted(np.empty((0, layer.ndim)))
         else:
             self.canvas.layer_removed(layer)
 

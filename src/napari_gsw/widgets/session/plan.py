@@ -10,6 +10,7 @@ import numpy as np
 from napari.layers import Labels
 from numpy.typing import NDArray
 
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
@@ -21,6 +22,7 @@ from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.strokes import touched_sites
 from napari_gsw.widgets.layers.result_layers import ResultLayers
+from napari_gsw.widgets.layers.several_layers import SeveralLayers
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
 
@@ -49,6 +51,10 @@ class Plan:
     sites_data: NDArray[np.integer] | None = None
     seeds: Labels | None = None
     lock: bool = False
+
+    def unstarted(self) -> Plan:
+        """The plan before the first: it has a seed that nobody can choose, so that everything starts afresh."""
+        return Plan(self.source, self.settings, -1)
 
     def same_sites(self, other: Plan) -> bool:
         """Whether two plans have the same superpixels."""
@@ -89,7 +95,7 @@ class Segmentation:
     """
 
     plan: Plan
-    layers: ResultLayers
+    layers: ResultLayers | SeveralLayers
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
     written: dict[Position, Any] = field(default_factory=dict)
     written_regions: dict[Position, Any] = field(default_factory=dict)
@@ -117,10 +123,10 @@ class Segmentation:
 
     def _paint_at(self, position: Position) -> NDArray[np.uint16] | None:
         """What a person has painted where no chain has been yet."""
-        layer = self.layers.labels
-        if layer is None or layer.multiscale:  # which nobody can paint on
+        layers = self.layers.label_layers
+        if not layers or layers[0].multiscale:  # which nobody can paint on
             return None
-        here = np.array(layer.data[self.plan.source.index(position)])
+        here = np.array(self.layers.labels_at(position))
         known = self.written.get(position)
         if known is not None:
             here[here == known] = 0
@@ -159,7 +165,9 @@ def make_array_run(
     kept = None if before is None else before.live.kept_strokes()
     strokes = kept if kept is not None else paint if seeds is None else seeds
     problem = array_problem(plan, image, sites, mask, strokes, report)
-    if source.shared:
+    if source.several:
+        given = {name: [source.plane(a, z) for z in range(source.space[0])] for name, a in given.items()}
+    elif source.shared:
         given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
     edits = None if before is None else before.live.edits
@@ -207,7 +215,8 @@ def finished_run(plan: Plan, position: Position, live: LiveChain, image: Any, gi
     else:
         live.remake = lambda sites, strokes: array_problem(plan, image, sites, mask, strokes, lambda stage: None)
         means = site_means(image, plan.settings.axes, problem.site_image)
-    return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given)
+    images = source.planes(image) if source.several else None
+    return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given, images)
 
 
 def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, strokes: Any, report: StageReport) -> Problem:
@@ -218,17 +227,17 @@ def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, strokes: Any, r
     if not plan.source.shared:
         given = {"sites": sites, "mask": mask, "seeds": strokes}
         return prepare(image, plan.settings, **given, report=lambda stage, _: report(stage))
-    axes = plan.settings.axes
-    planes = list(np.moveaxis(image, axes.index("Z"), 0))
+    axes, part = plan.settings.axes, plan.source.plane
+    planes = plan.source.planes(image)
     bounds = [array for array in (sites, mask) if array is not None]
     kept = [z for z in range(len(planes)) if all(np.any(array[z]) for array in bounds)]
     kept = kept or list(range(len(planes)))  # whose error says what is wrong
     problem = prepare(
         [planes[z] for z in kept],
         plan.settings.replace(axes=axes.replace("Z", "")),
-        sites=None if sites is None else [sites[z] for z in kept],
-        mask=None if mask is None else [mask[z] for z in kept],
-        seeds=None if strokes is None else [strokes[z] for z in kept],
+        sites=None if sites is None else [part(sites, z) for z in kept],
+        mask=None if mask is None else [part(mask, z) for z in kept],
+        seeds=None if strokes is None else [part(strokes, z) for z in kept],
         linked=plan.source.slices == "linked",
         report=lambda stage, _: report(stage),
     )
@@ -238,6 +247,8 @@ def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, strokes: Any, r
 
 def settings_for(source: Source, settings: Settings) -> Settings:
     """The settings of the form, with the moves that a source needs whose slices share their labels."""
+    if source.several and settings.view == "objects":
+        raise InputError("objects of several images together are for gsw.segment; choose View: clusters or regions")
     return settings.replace(**shared_moves(settings)) if source.shared else settings
 
 

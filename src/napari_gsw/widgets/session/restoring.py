@@ -40,7 +40,8 @@ def restored_runs(plan: Plan, session: SavedSession) -> dict[Position, ArrayRun]
         if saved is None:  # which the run had not come to
             continue
         image = plan.source.image(position)
-        if saved.looks and looks_of(image) != dict(saved.looks):
+        looked_at = plan.source.planes(image) if plan.source.several else image
+        if saved.looks and looks_of(looked_at) != dict(saved.looks):
             raise InputError(
                 f"{plan.source.layer.name!r} has changed since the session was saved: its pixels are others"
             )

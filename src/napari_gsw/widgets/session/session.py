@@ -30,7 +30,7 @@ from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.kit.undo_list import undo_list
-from napari_gsw.widgets.layers.result_layers import ResultLayers
+from napari_gsw.widgets.layers.several_layers import layers_of
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.asking import Asking
@@ -43,20 +43,12 @@ from napari_gsw.widgets.session.pace import Pace
 from napari_gsw.widgets.session.plan import Plan, Segmentation
 from napari_gsw.widgets.session.run import Frame, Run
 from napari_gsw.widgets.session.standing import ResetStep, Standing
+from napari_gsw.widgets.session.states import ALLOWED
 
 # How often the session looks whether there is something to draw, in milliseconds; how often it draws at most, and how
 # often the trace and the counters have their turn, in seconds.
 TICK = 20
 DRAW_EVERY, LINES_EVERY = 0.05, 0.4
-
-# What can be done in which state.
-ALLOWED: dict[str, frozenset[str]] = {
-    "no image": frozenset(),
-    "ready": frozenset({"run", "step", "form"}),
-    "running": frozenset({"pause", "stop"}),
-    "paused": frozenset({"pause", "step", "stop"}),
-    "done": frozenset({"run", "step", "reset", "form"}),
-}
 
 
 class Session(QObject):  # type: ignore[misc]
@@ -195,7 +187,7 @@ class Session(QObject):  # type: ignore[misc]
     def reset(self) -> None:
         """Put the chains aside; the layers stay, empty, for the next run. Locks and paint go too."""
         if (seg := self.segmentation) is not None:
-            aside = Standing(_unstarted(seg.plan))
+            aside = Standing(seg.plan.unstarted())
             step = ResetStep(self, seg, aside, self._exchange, lambda seg: self.segmentation is not seg)
             self._exchange(step)
             self.steps.push(step)
@@ -313,8 +305,8 @@ class Session(QObject):  # type: ignore[misc]
             self._show_chosen_by_end = True
             for position in list(seg.array_runs):
                 self.orders.redraw(position)
-        for layer in (seg.layers.labels, seg.layers.regions) if seg is not None else ():
-            if layer is not None and layer in self.viewer.layers:
+        for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
+            if layer in self.viewer.layers:
                 layer.refresh(extent=False, highlight=False)  # with its thumbnail, which a run leaves alone
         self.state_changed.emit()
 
@@ -333,9 +325,10 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None and seg.plan.source.key == plan.source.key:
             return seg
         self._drop()
-        layers = ResultLayers(self.viewer, plan.source)
-        self.link.connect(plan.source.layer.events.data, self._image_replaced)
-        seg = self.orders.segmentation = Segmentation(_unstarted(plan), layers)
+        layers = layers_of(self.viewer, plan.source)
+        for image in plan.source.image_layers:
+            self.link.connect(image.events.data, self._image_replaced)
+        seg = self.orders.segmentation = Segmentation(plan.unstarted(), layers)
         if plan.settings.view != "clusters":
             self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted | {"regions"})
         return seg
@@ -349,7 +342,8 @@ class Session(QObject):  # type: ignore[misc]
         self.corrections.forget()
         self.steps.forget(self)
         if self.segmentation is not None:
-            self.link.disconnect(self.segmentation.plan.source.layer.events.data, self._image_replaced)
+            for image in self.segmentation.plan.source.image_layers:
+                self.link.disconnect(image.events.data, self._image_replaced)
         self.orders.segmentation = None
 
     def _drop_and_rest(self) -> None:
@@ -375,7 +369,7 @@ class Session(QObject):  # type: ignore[misc]
         if seg is None:
             return
         plan = seg.plan
-        essential: list[Layer | None] = [plan.source.layer, *plan.source.channels, seg.layers.labels]
+        essential: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
         if self.orders.sampling:
             essential += [plan.sites, plan.seeds, plan.source.mask]
         if any(layer is x for x in essential):
@@ -403,8 +397,3 @@ class Session(QObject):  # type: ignore[misc]
         self.orders.end()
         self.keeper.close()
         self._drop()
-
-
-def _unstarted(plan: Plan) -> Plan:
-    """A plan before the first: it has a seed that nobody can choose, so that everything starts afresh."""
-    return Plan(plan.source, plan.settings, -1)

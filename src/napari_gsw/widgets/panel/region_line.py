@@ -1,0 +1,40 @@
+"""The line that tells about the region under the mouse, or about a sweep of the trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QLabel
+
+from napari_gsw.widgets.layers.hover import hovered
+from napari_gsw.widgets.session.session import Session
+
+HINT = "Point at a region to learn about it."
+
+
+class RegionLine(QLabel):  # type: ignore[misc]
+    """Two lines of text that never change their height."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(HINT)
+        self.session = session
+        self.setObjectName("region")
+        self.setWordWrap(True)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
+        self.setAlignment(Qt.AlignmentFlag.AlignTop)
+
+    def tell(self, text: str) -> None:
+        """Say something, or again what this line is for."""
+        self.setText(text or HINT)
+
+    def look(self, event: Any = None) -> None:
+        """Tell about the region under the mouse."""
+        seg, frame = self.session.segmentation, self.session.frame
+        if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
+            return
+        where = self.session.viewer.cursor.position
+        text = hovered(seg.layers.labels, where, frame.table, seg.plan.source.depth)
+        if text:
+            self.setText(text)
