@@ -47,7 +47,7 @@ class Autosave:
         self._waiting: SavedRun | SavedSession | None = None
         self._newest: Callable[[], SavedRun | SavedSession] | None = None
         self._began = -float("inf")
-        self._told = ""
+        self._complaint = ""
 
     def __call__(self, take: Callable[[], SavedRun | SavedSession]) -> None:
         """Save what `take` gives, if it is time to."""
@@ -84,10 +84,10 @@ class Autosave:
     def _save(self, session: SavedRun | SavedSession) -> None:
         try:
             save_session(self.path, session, **self._options)
-            self._told = ""
+            self._complaint = ""
         except InputError as reason:
-            if str(reason) != self._told:
-                self._told = str(reason)
+            if str(reason) != self._complaint:
+                self._complaint = str(reason)
                 self.tell(str(reason))
 
     def wait(self) -> None:
