@@ -19,7 +19,8 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.files import label_formats
 from napari_gsw.files.geometry import unit_name
 from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.labels import companion, write_labels
+from napari_gsw.files.label_formats import companion
+from napari_gsw.files.labels import write_labels
 from napari_gsw.files.napari_writer import layer_axes, write_labels_layer
 
 ENDINGS = (".tif", ".tiff", ".ome.tif", ".ome.tiff", ".png", ".npy", ".zarr", ".ome.zarr")
