@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 
@@ -63,13 +62,14 @@ def test_a_torn_line_is_done_again_and_harms_no_other(tmp_path):
     options = JobOptions(tmp_path / "out", quiet=True)
     run_jobs("t", touchy, tasks(tmp_path), {}, options)
     (journal,) = (tmp_path / "out" / ".progress").iterdir()
-    text = journal.read_text()
-    journal.write_text(text[:-20])
+    # As another process has left it: a run never writes into the file of another.
+    torn = journal.with_name(journal.name.replace(".jsonl", "-other.jsonl"))
+    torn.write_text(journal.read_text()[:-20])
+    journal.unlink()
     for _ in range(2):
         again = run_jobs("t", touchy, tasks(tmp_path), {}, options)
         assert again.done["job 4"] == {"number": 4}
     assert [calls(tmp_path, k) for k in range(5)] == [1, 1, 1, 1, 2]
-    assert all(json.loads(line) for line in journal.read_text().splitlines())
 
 
 def test_a_changed_file_is_read_again(tmp_path):
