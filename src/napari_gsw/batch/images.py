@@ -25,7 +25,7 @@ from napari_gsw.core.posterior.result import Outcome
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.label_formats import companion
-from napari_gsw.files.ownership import PROVENANCE, fingerprint
+from napari_gsw.files.ownership import PROVENANCE, origin_digest
 from napari_gsw.files.results import Extras, check_results, planned_files, write_outcome
 from napari_gsw.files.scratch import OWNER
 from napari_gsw.files.zarr_files import is_zarr
@@ -137,7 +137,7 @@ def still_there(output: Path, row: Row) -> bool:
     try:
         (provenance,) = (file for file in row["files"] if file.endswith(PROVENANCE))
         complete = all(os.path.exists(output / file) for file in row["files"])
-        return complete and fingerprint(output / provenance) == row["provenance"]
+        return complete and origin_digest(output / provenance) == row["provenance"]
     except (KeyError, TypeError, ValueError, OSError):
         return False
 
@@ -191,7 +191,7 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
         "labels": str(stem.with_name(name if name in files else f"{stem.name}.tif")),  # PNG does not hold all
         "remarks": "; ".join(remarks),
         "files": [str(stem.with_name(file)) for file in files],
-        "provenance": fingerprint(folder / mark),  # of what made the result, and so of the result
+        "provenance": origin_digest(folder / mark),
     }
 
 

@@ -73,6 +73,18 @@ def read_mark(path: Path) -> Mark | None:
     return Mark({key: value for key, value in content.items() if key not in (FILES, UNFINISHED)}, files)
 
 
+def origin_digest(path: Path) -> str:
+    """SHA-256 of what a mark says but its files: of what made a result, and so of the result.
+
+    ValueError if there is no mark, or if its files are not all in their places yet.
+    """
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if UNFINISHED in content:
+        raise ValueError("its result was not finished")
+    text = json.dumps({key: value for key, value in content.items() if key != FILES}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def mark_text(content: Mapping[str, Any], files: Mapping[str, Any], unfinished: bool = False) -> str:
     """The text of a mark: what it tells, and the fingerprint of each file (or several, where either may be there)."""
     state = {UNFINISHED: True} if unfinished else {}
