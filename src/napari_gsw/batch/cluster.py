@@ -35,6 +35,9 @@ LOCAL = "local"
 LOOPBACK = "127.0.0.1"
 TIMEOUT = 8.0  # seconds to wait for a scheduler
 AHEAD = 1000  # images that the scheduler knows of at a time
+# Of a cluster of our own. A worker holds one image at a time: Dask suspects all that a worker holds when it dies. And a
+# worker that is about to come back when Dask looks after it, so long after its death, is not given up.
+CONFIGURATION = {"distributed.scheduler.worker-saturation": 1.0, "distributed.deploy.lost-worker-timeout": "1000 days"}
 INSTALL = 'pip install "napari-gsw[batch]"'
 
 
@@ -75,9 +78,8 @@ def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
     """A cluster of processes on this machine, one thread each; its address."""
     import dask
 
-    # A worker holds one image at a time: Dask suspects all that a worker holds when it dies.
     with (
-        dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
+        dask.config.set(CONFIGURATION),
         _dask_package().LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

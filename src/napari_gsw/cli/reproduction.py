@@ -100,4 +100,4 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
 
 def _files_of(folder: Path, experiment: str) -> list[Path]:
     """The files of an experiment that are in a folder."""
-    return [file for ending in ("csv", "json", "png") for file in folder.glob(f"{experiment}*.{ending}")]
+    return [file for ending in ("csv", "json", "md", "png") for file in folder.glob(f"{experiment}*.{ending}")]

@@ -36,7 +36,9 @@ def recalled(path: str) -> Recalled:
     plain = "software" not in record and "settings" not in record
     method = record.get("method")
     # The provenance of a method that does not sample has its settings beside its name.
-    own = method if isinstance(method, Mapping) else {} if method is None else {"method": method}
+    own = dict(method) if isinstance(method, Mapping) else {} if method is None else {"method": method}
+    if "name" in own:  # as the chains that this one is compared with call it
+        own["method"] = own.pop("name")
     settings = record if plain else record.get("settings", {})
     if not isinstance(settings, Mapping):
         raise InputError(f"{path!r} carries no settings: they must be names with values")

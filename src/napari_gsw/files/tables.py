@@ -18,12 +18,18 @@ def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) ->
     table = csv.writer(text)
     table.writerow(head)
     table.writerows(rows)
-    _replace(path, printable(text.getvalue()))
+    write_text(path, printable(text.getvalue()))
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """As :func:`write_csv`, for JSON."""
-    _replace(path, json.dumps(content, indent=2) + "\n")
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """As :func:`write_csv`, for any text."""
+    with replacing(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
+        file.write(text)
 
 
 def printable(text: str) -> str:
@@ -38,8 +44,3 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half a character, as names on Windows may have
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _replace(path: Path, text: str) -> None:
-    with replacing(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
-        file.write(text)
