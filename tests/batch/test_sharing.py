@@ -10,6 +10,8 @@ import signal
 import sys
 import threading
 import time
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import imageio.v3 as iio
@@ -175,6 +177,7 @@ def test_the_request_to_end_is_as_ctrl_c(folder, tmp_path, monkeypatch, capsys):
     assert not list(out.glob(f"{SCRATCH}*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_request_to_end_goes_to_all_processes_and_loses_nothing(folder, tmp_path):
     """As SLURM sends it: to this process and to its workers."""
@@ -183,7 +186,7 @@ def test_the_request_to_end_goes_to_all_processes_and_loses_nothing(folder, tmp_
 
     def end():
         deadline = time.monotonic() + 60
-        while not list(out.glob("*.tif")) and time.monotonic() < deadline:
+        while not any('"row"' in p.read_text() for p in out.glob(".progress/*.jsonl")) and time.monotonic() < deadline:
             time.sleep(0.02)
         workers.extend(c.pid for c in multiprocessing.active_children() if c.pid not in others)
         for pid in (*workers, os.getpid()):
@@ -244,7 +247,24 @@ def test_a_row_that_its_worker_took_with_it_is_waited_for(tmp_path):
         list(_run_on_cluster(client, package, lambda task: {}, {"a": None}))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("dashboard", [False, True])
+def test_a_cluster_of_our_own_is_for_this_machine_alone(dashboard, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    from napari_gsw.batch import cluster
+
+    @contextmanager
+    def started(**arguments):
+        given.update(arguments)
+        yield SimpleNamespace(scheduler_address="tcp://127.0.0.1:1")
+
+    given = {}
+    monkeypatch.setattr(distributed, "LocalCluster", started)
+    with cluster._own_cluster(2, dashboard):
+        assert (given["host"], given["dashboard_address"]) == ("127.0.0.1", "127.0.0.1:0")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at Linux's list of sockets")
 def test_an_image_that_kills_its_worker_is_named_and_the_rest_is_finished(tmp_path):
     """The cluster of --scheduler local; and its dashboard is for this machine alone."""
     pytest.importorskip("distributed")
@@ -265,10 +285,10 @@ def test_an_image_that_kills_its_worker_is_named_and_the_rest_is_finished(tmp_pa
         cluster._client(address) as client,
     ):
         answers = dict(cluster._run_on_cluster(client, distributed, work, jobs))
-        port = client.scheduler_info()["services"].get("dashboard")
-        hosts = [line.split()[1] for line in open("/proc/net/tcp") if line.split()[3] == "0A"]  # listening
+        port = client.scheduler_info()["services"]["dashboard"]
+        sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
     assert answers.pop("3") == Failure(DIED, True)
     assert answers == {name: {"number": task} for name, task in jobs.items() if name != "3"}
-    if port is not None:
-        assert f"0100007F:{port:04X}" in hosts
-        assert f"00000000:{port:04X}" not in hosts
+    assert [own for _, own, _, state, *_ in sockets if state == "0A" and own.endswith(f":{port:04X}")] == [
+        f"0100007F:{port:04X}"
+    ]  # it listens at 127.0.0.1

@@ -235,10 +235,9 @@ def test_what_is_no_file_of_settings_is_one_line(results, tmp_path, capsys):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     tifffile.imwrite(tmp_path / "bare.tif", IMAGE)
+    words = ["segment", results / "photo.png", "-o", tmp_path / "out", "-q", "--settings"]
     for name in (*files, "bare.tif", "nowhere.json"):
-        assert (
-            run("segment", results / "photo.png", "-o", tmp_path / "out", "-q", "--settings", tmp_path / name) == 2
-        ), name
+        assert run(*words, tmp_path / name) == 2, name
         printed = capsys.readouterr().err
         assert printed.count("\n") == 1, name
         assert len(printed) < 3000

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import napari_gsw as gsw
+from napari_gsw.jobs.interruption import Terminated, exit_code, terminable
 from napari_gsw.jobs.records import Failure, JobOptions
 from napari_gsw.jobs.run import DIED, each_job, guarded, run_jobs
 
@@ -28,6 +34,14 @@ def touchy(value):
     if fate == "die":
         os._exit(9)
     return {"number": number}
+
+
+def endless(value):
+    """Done at once, or never."""
+    Path(value).touch()
+    while value.endswith("never"):
+        time.sleep(0.05)
+    return {"done": True}
 
 
 def calls(folder, number):
@@ -96,6 +110,35 @@ def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
     assert rows.failed == {"job 1": DIED}
     assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
     assert [calls(tmp_path, k) for k in range(5)] == [1, 2, 1, 1, 1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_request_to_end_stops_all_processes_and_keeps_what_is_done(tmp_path):
+    """As SLURM sends it: to this process and to its workers, of which one has work that would never end."""
+    jobs = {name: str(tmp_path / name) for name in ("first", "never", "second", "last never")}
+    workers = []
+
+    def end():
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "last never").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        workers.extend(multiprocessing.active_children())
+        for process in (*(worker.pid for worker in workers), os.getpid()):
+            os.kill(process, signal.SIGTERM)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    done = []
+    with terminable(), pytest.raises(Terminated) as reason:  # noqa: PT012 (what came before it counts)
+        for outcome in each_job("t", endless, jobs, {}, JobOptions(tmp_path / "out", 2, quiet=True)):
+            done.append(outcome)
+    thread.join()
+    assert exit_code(reason.value) == 143
+    assert {outcome.name: outcome.row_or_failure for outcome in done} == dict.fromkeys(
+        ("first", "second"), {"done": True}
+    )
+    assert len(workers) == 2
+    assert multiprocessing.active_children() == []
 
 
 def test_what_may_pass_is_what_the_system_says_and_does_not_last():
