@@ -370,7 +370,7 @@ def test_what_may_pass_is_tried_again(folder, tmp_path, monkeypatch, times, retr
 
 def test_a_journal_or_a_report_that_cannot_be_written_is_one_line(folder, tmp_path, monkeypatch, capsys):
     real = Path.open
-    for ending in (".jsonl", ".csv.part"):
+    for ending in (".jsonl", "batch.csv"):
 
         def full(self, mode="r", *more, ending=ending, **named):
             if self.name.endswith(ending) and mode != "r":

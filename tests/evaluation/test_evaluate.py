@@ -270,16 +270,51 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(folder, tmp_path):
     for _ in range(1200):
         time.sleep(0.1)
         journal = next(iter((out / ".progress").glob("*.jsonl")), None) if (out / ".progress").exists() else None
-        if journal is not None and journal.read_text().count("\n") >= 1:
+        if journal is not None and '"row"' in journal.read_text():
             break
     run.send_signal(signal.SIGINT)
     err = run.communicate(timeout=120)[1]
     assert run.returncode == 130
     assert "the same command goes on where it was" in err
     assert "Traceback" not in err
-    kept = journal.read_text().count("\n")
+    kept = journal.read_text().count('"row"')
     assert 1 <= kept < 7
     words[words.index("2")] = "1"
     assert main(words) == 0
-    assert journal.read_text().count("\n") == 7
+    assert sum(file.read_text().count('"row"') for file in journal.parent.glob("*.jsonl")) == 7
     assert json.loads((out / "evaluation.json").read_text())["images"] == 7
+
+
+def test_files_of_others_are_not_written_over(folder, tmp_path, monkeypatch, capsys):
+    words = [
+        "evaluate",
+        "--folder",
+        str(folder),
+        "--method",
+        "felzenszwalb",
+        "--jobs",
+        "1",
+        "-q",
+        "--save-labels",
+        "-o",
+    ]
+    out = tmp_path / "out"
+    (out / "labels").mkdir(parents=True)
+    for name in ("images.csv", "evaluation.json", "labels/b.tif", "labels/c.provenance.json"):
+        (out / name).write_text("mine")
+        with monkeypatch.context() as patched:
+            patched.setattr("napari_gsw.evaluation.evaluate.run_jobs", lambda *_: pytest.fail("it was segmented"))
+            assert main([*words, str(out)]) == 2
+        assert f"{name.rpartition('/')[2]}' is there already" in capsys.readouterr().err
+        assert (out / name).read_text() == "mine"
+        (out / name).unlink()
+    (out / "images.csv").write_text("mine")
+    assert main([*words, str(out), "--overwrite"]) == 0
+    assert main([*words, str(out), "--fresh"]) == 0  # all of it is ours now
+
+
+def test_figures_of_others_are_not_written_over(tmp_path, capsys):
+    (tmp_path / "fig1.png").write_text("mine")
+    assert main(["reproduce", "fig1", "-o", str(tmp_path), "--quick", "-q"]) == 2
+    assert "fig1.png' is there already" in capsys.readouterr().err
+    assert (tmp_path / "fig1.png").read_text() == "mine"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import errno
-import json
+import multiprocessing
 import os
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import napari_gsw as gsw
+from napari_gsw.jobs.interruption import Terminated, exit_code, terminable
 from napari_gsw.jobs.records import Failure, JobOptions
 from napari_gsw.jobs.run import DIED, each_job, guarded, run_jobs
 
@@ -29,6 +34,14 @@ def touchy(value):
     if fate == "die":
         os._exit(9)
     return {"number": number}
+
+
+def endless(value):
+    """Done at once, or never."""
+    Path(value).touch()
+    while value.endswith("never"):
+        time.sleep(0.05)
+    return {"done": True}
 
 
 def calls(folder, number):
@@ -63,13 +76,14 @@ def test_a_torn_line_is_done_again_and_harms_no_other(tmp_path):
     options = JobOptions(tmp_path / "out", quiet=True)
     run_jobs("t", touchy, tasks(tmp_path), {}, options)
     (journal,) = (tmp_path / "out" / ".progress").iterdir()
-    text = journal.read_text()
-    journal.write_text(text[:-20])
+    # As another process has left it: a run never writes into the file of another.
+    torn = journal.with_name(journal.name.replace(".jsonl", "-other.jsonl"))
+    torn.write_text(journal.read_text()[:-20])
+    journal.unlink()
     for _ in range(2):
         again = run_jobs("t", touchy, tasks(tmp_path), {}, options)
         assert again.done["job 4"] == {"number": 4}
     assert [calls(tmp_path, k) for k in range(5)] == [1, 1, 1, 1, 2]
-    assert all(json.loads(line) for line in journal.read_text().splitlines())
 
 
 def test_a_changed_file_is_read_again(tmp_path):
@@ -96,6 +110,33 @@ def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
     assert rows.failed == {"job 1": DIED}
     assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
     assert [calls(tmp_path, k) for k in range(5)] == [1, 2, 1, 1, 1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_request_to_end_stops_all_processes_and_keeps_what_is_done(tmp_path):
+    """As SLURM sends it: to this process and to its workers, of which one has work that would never end."""
+    jobs = {name: str(tmp_path / name) for name in ("first", "never", "second", "last never")}
+    workers = []
+
+    def end():
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "last never").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        workers.extend(multiprocessing.active_children())
+        for process in (*(worker.pid for worker in workers), os.getpid()):
+            os.kill(process, signal.SIGTERM)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    done = []
+    with terminable(), pytest.raises(Terminated) as reason:  # noqa: PT012 (what came before it counts)
+        for outcome in each_job("t", endless, jobs, {}, JobOptions(tmp_path / "out", 2, quiet=True)):
+            done.append(outcome)
+    thread.join()
+    assert exit_code(reason.value) == 143
+    assert sorted(outcome.name for outcome in done) == ["first", "second"]
+    assert len(workers) == 2
+    assert multiprocessing.active_children() == []
 
 
 def test_what_may_pass_is_what_the_system_says_and_does_not_last():

@@ -11,12 +11,11 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import sys
 import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -28,12 +27,17 @@ from napari_gsw.batch.images import ImageTask, chains_can_part, conclude_image, 
 from napari_gsw.batch.order import BatchOptions
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, own_version
+from napari_gsw.jobs.interruption import ignore_signals
 from napari_gsw.jobs.records import Engine, Failure, Row, Work
 from napari_gsw.jobs.run import DIED, defect, guarded
 
 LOCAL = "local"
+LOOPBACK = "127.0.0.1"
 TIMEOUT = 8.0  # seconds to wait for a scheduler
 AHEAD = 1000  # images that the scheduler knows of at a time
+# Of a cluster of our own. A worker holds one image at a time: Dask suspects all that a worker holds when it dies. And a
+# worker that is about to come back when Dask looks after it, so long after its death, is not given up.
+CONFIGURATION = {"distributed.scheduler.worker-saturation": 1.0, "distributed.deploy.lost-worker-timeout": "1000 days"}
 INSTALL = 'pip install "napari-gsw[batch]"'
 
 
@@ -72,23 +76,30 @@ def _remark(text: str) -> None:
 @contextmanager
 def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
     """A cluster of processes on this machine, one thread each; its address."""
-    with _dask_package().LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
-        # Any free port: even without a dashboard the scheduler would take Dask's own, which another one may have.
-        dashboard_address=":0" if dashboard else "127.0.0.1:0",
-        scheduler_kwargs={} if dashboard else {"dashboard": False},
-        silence_logs=logging.CRITICAL,
-        preload=[__name__],
-    ) as cluster:
+    import dask
+
+    with (
+        dask.config.set(CONFIGURATION),
+        _dask_package().LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
+            # Any free port: even without a dashboard the scheduler would take Dask's own, which another one may have.
+            # And only for this machine: who reaches a scheduler can run anything.
+            host=LOOPBACK,
+            dashboard_address=f"{LOOPBACK}:0",
+            scheduler_kwargs={} if dashboard else {"dashboard": False},
+            silence_logs=logging.CRITICAL,
+            preload=[__name__],
+        ) as cluster,
+    ):
         yield str(cluster.scheduler_address)
 
 
 def dask_setup(worker: Any) -> None:
-    """Dask calls this in each process of our own cluster: Ctrl+C is for the one that hands out the work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Dask calls this in each process of our own cluster."""
+    ignore_signals()
 
 
 def _scheduler_address(scheduler: str) -> str:
@@ -103,7 +114,7 @@ def _scheduler_address(scheduler: str) -> str:
     if os.path.isfile(scheduler):
         try:
             address = str(json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{scheduler!r} is no scheduler file of Dask; give its address, tcp://HOST:PORT") from None
 
     async def shake_hands() -> None:
@@ -187,6 +198,9 @@ def _run_on_cluster(
     try:
         hand_out(AHEAD)
         for future in futures:
+            if _is_lost(future, client):  # the worker that held the row has died, and Dask makes it again
+                futures.add(future)
+                continue
             row_or_failure = _row_or_failure(future, client)
             name = names.pop(future)
             hand_out(1)
@@ -210,18 +224,25 @@ def _submit(client: Any, title: str, work: Callable[..., Any], *values: Any) -> 
     return client.submit(guarded, work, *values, key=f"{title}-{uuid.uuid4().hex}", pure=False)
 
 
+def _is_lost(future: Any, client: Any) -> bool:
+    """Whether a row that was there has gone with its worker. When the scheduler goes, futures are cancelled instead."""
+    return future.status in ("lost", "pending") and client.status == "running"
+
+
 def _row_or_failure(future: Any, client: Any) -> Row | Failure:
     """What a future that has ended gave."""
     from distributed.scheduler import KilledWorker
 
-    if future.status == "finished":
+    gone = f"the Dask scheduler at {client.scheduler.address} is gone; start it again and go on with --resume"
+    if future.status not in ("finished", "error"):
+        raise InputError(gone)
+    try:
+        # Waits, if the worker that held the row has just died, until it has been made again.
         row_or_failure: Row | Failure = future.result()
         return row_or_failure
-    if future.status != "error":
-        raise InputError(
-            f"the Dask scheduler at {client.scheduler.address} is gone; start it again and go on with --resume"
-        )
-    reason = future.exception()
-    if isinstance(reason, KilledWorker):
+    except KilledWorker:
         return Failure(DIED, True)
-    return defect(reason)
+    except CancelledError:
+        raise InputError(gone) from None
+    except Exception as reason:
+        return defect(reason)

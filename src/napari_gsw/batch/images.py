@@ -6,7 +6,6 @@ run in different places: :func:`prepare_image` -> :func:`run_chain` for each cha
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import time
@@ -27,8 +26,10 @@ from napari_gsw.core.pipeline.segment import warm_up
 from napari_gsw.core.posterior.result import Outcome, result
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder
-from napari_gsw.files.labels import companion
-from napari_gsw.files.results import COMPANIONS, Extras, write_outcome
+from napari_gsw.files.label_formats import companion
+from napari_gsw.files.ownership import PROVENANCE, origin_digest
+from napari_gsw.files.results import Extras, check_results, planned_files, write_outcome
+from napari_gsw.files.scratch import OWNER
 from napari_gsw.files.zarr_files import is_zarr
 from napari_gsw.jobs import interruption
 from napari_gsw.jobs.records import Row
@@ -49,6 +50,7 @@ class ImageTask:
     extras : what is written beside labels, provenance and trace.
     teachers : images on which somebody has painted; the image is segmented together with them.
     version : of the package that hands out the task; another would give other labels.
+    overwrite : whether files in the way that are not ours may be written over.
     """
 
     image: Path
@@ -60,6 +62,7 @@ class ImageTask:
     extras: Extras
     version: str
     teachers: tuple[Teacher, ...] = ()
+    overwrite: bool = False
 
 
 class PreparedImage(NamedTuple):
@@ -126,27 +129,28 @@ def chains_can_part(task: ImageTask) -> bool:
     return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and alone
 
 
-def still_there(output: Path, stem: str, row: Row) -> bool:
+def still_there(output: Path, row: Row) -> bool:
     """Whether the files of a row are all in their place and still those that it was written for.
 
     Parameters
     ----------
     output : the folder of all results.
-    stem : path of the image's labels within it, without an ending.
-    row : what :func:`segment_image` returned of the image.
+    row : what :func:`segment_image` returned of an image.
     """
-    beside = companion(f"{PurePosixPath(stem).name}.tif", "provenance.json")
-    provenance = str(PurePosixPath(stem).with_name(beside))
     try:
-        complete = provenance in row["files"] and all(os.path.exists(output / file) for file in row["files"])
-        return complete and fingerprint(output / provenance) == row["provenance"]
-    except (KeyError, TypeError, OSError):
+        (provenance,) = (file for file in row["files"] if file.endswith(PROVENANCE))
+        complete = all(os.path.exists(output / file) for file in row["files"])
+        return complete and origin_digest(output / provenance) == row["provenance"]
+    except (KeyError, TypeError, ValueError, OSError):
         return False
 
 
-def fingerprint(provenance: Path) -> str:
-    """Of what made a result (image, settings, seed, versions), and so of the result."""
-    return hashlib.sha256(provenance.read_bytes()).hexdigest()
+def check_place(task: ImageTask) -> None:
+    """Refuse what could not be put in its place, as far as that can be known without opening the image."""
+    stem = PurePosixPath(task.stem)
+    samples = METHODS[task.choice.method].samples
+    names = planned_files(f"{stem.name}.{task.format}", task.extras, samples)
+    check_results(task.output / stem.parent, names, task.overwrite)
 
 
 def _open_image(task: ImageTask) -> tuple[Any, Choice]:
@@ -174,12 +178,12 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
     stem = PurePosixPath(task.stem)
     folder, blocks = task.output / stem.parent, is_lazy(image)  # what is read in blocks is written in chunks
     name = f"{stem.name}.{'zarr' if blocks else task.format}"
-    with output_folder(folder, [companion(name, other) for other in COMPANIONS]) as scratch:
+    mark = companion(name, PROVENANCE)
+    with output_folder(folder, mark, task.overwrite) as scratch:
         remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, task.extras)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
-        files = sorted(file.name for file in scratch.iterdir())
-        provenance = fingerprint(scratch / companion(name, "provenance.json"))
+        files = sorted(file.name for file in scratch.iterdir() if file.name != OWNER)
     result = outcome.result
     return {
         "regions": int(outcome.provenance["regions"]) if result is None else result.n_regions,
@@ -190,7 +194,7 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
         "labels": str(stem.with_name(name if name in files else f"{stem.name}.tif")),  # PNG does not hold all
         "remarks": "; ".join(remarks),
         "files": [str(stem.with_name(file)) for file in files],
-        "provenance": provenance,
+        "provenance": origin_digest(folder / mark),
     }
 
 

@@ -61,7 +61,7 @@ class BatchOrder:
         for teacher in self.teachers:
             teacher.read(self.choice.settings.axes)
 
-    def task(self, image: BatchImage, output: Path) -> ImageTask:
+    def task(self, image: BatchImage, output: Path, overwrite: bool = False) -> ImageTask:
         """The job of one image, complete in itself: absolute paths, for a process that may live elsewhere."""
         files = {name: os.path.abspath(file) for name, file in self._setting_files().items()}
         choice = replace(self.choice, settings=self.choice.settings.replace(**files)) if files else self.choice
@@ -75,6 +75,7 @@ class BatchOrder:
             extras=self.extras,
             version=own_version(),
             teachers=self.teachers,
+            overwrite=overwrite,
         )
 
     def files(self, image: BatchImage) -> tuple[Path, ...]:
@@ -85,6 +86,7 @@ class BatchOrder:
     def depends_on(self) -> dict[str, Any]:
         """All else that the results depend on, ready for JSON."""
         return {
+            "folder": os.path.realpath(self.image_folder),  # the images go by their names within it
             "settings": {"axes": self.choice.settings.axes, **self.choice.to_dict()},
             "seed": int(self.seed),
             "format": self.format,

@@ -1,19 +1,28 @@
-"""What became of a batch: ``batch.csv``, a row an image, and ``batch.json``, what made them and the totals."""
+"""What became of a batch: ``batch.csv``, a row an image, and ``batch.json``, what made them and the totals.
+
+Several runs may share an output folder, each with some of the images (a job array, say). Each reports what all of them
+have come to, as their journals tell it, and looks again when it has written: so the last one to write knows of all.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from napari_gsw.batch.images import still_there
 from napari_gsw.batch.order import BatchOrder
 from napari_gsw.core.versions import all_versions
-from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.files.tables import printable, write_csv, write_json
+from napari_gsw.jobs.journal import Journal
 from napari_gsw.jobs.records import Failure, JobOutcome, Row
 
 TABLE, SUMMARY = "batch.csv", "batch.json"
 DONE, FAILED, LEFT = "done", "failed", "left"
 FIGURES = ("regions", "clusters", "sites", "best_log_posterior", "seconds")
+# Looks at what others have written meanwhile, at most.
+ROUNDS = 5
 COLUMNS = ("name", "status", *FIGURES, "attempts", "labels", "remarks", "reason")
 
 
@@ -28,14 +37,46 @@ def report_rows(names: Sequence[str], outcomes: Mapping[str, JobOutcome]) -> lis
     return [_row(name, outcomes.get(name)) for name in names]
 
 
-def write_report(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: float) -> None:
-    """Write both files into the output folder; `seconds` is how long this run took."""
+def write_report(
+    order: BatchOrder, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
+) -> None:
+    """Write both files into the output folder.
+
+    Parameters
+    ----------
+    order : what the batch is to make.
+    output : its folder.
+    outcomes : what became of the images of this run, by name; None of one that was never reached.
+    journal : of this run and all that share its folder and its settings.
+    seconds : how long this run took.
+    """
+    for _ in range(ROUNDS):
+        before = journal.files()
+        everything = {**_others(order, output, journal), **outcomes}
+        reached = {name: outcome for name, outcome in everything.items() if outcome is not None}
+        _write_files(order, output, report_rows(sorted(everything), reached), seconds)
+        if journal.files() == before:
+            return
+
+
+def _others(order: BatchOrder, output: Path, journal: Journal) -> dict[str, JobOutcome | None]:
+    """What the journals tell of images that are there and, if they are done, of results that are there."""
+    others = {}
+    for name, (outcome, _) in journal.read().items():
+        row = None if outcome is None else outcome.row_or_failure
+        gone = isinstance(row, dict) and not still_there(output, row)
+        if not gone and os.path.exists(order.image_folder / name):
+            others[name] = outcome
+    return others
+
+
+def _write_files(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: float) -> None:
     write_csv(output / TABLE, COLUMNS, [["" if row[c] is None else row[c] for c in COLUMNS] for row in rows])
     count = Counter(row["status"] for row in rows)
     content = {
         "software": "napari-gsw",
         "versions": all_versions(),
-        "folder": str(order.image_folder),
+        "folder": printable(str(order.image_folder)),
         "settings": order.choice.to_dict(),
         "seed": int(order.seed),
         "selection": vars(order.selection),
@@ -44,7 +85,7 @@ def write_report(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: 
         "teachers": [{"image": t.image.name, "painted": t.painted.name} for t in order.teachers],
         "images": len(rows),
         **{status: count[status] for status in (DONE, FAILED, LEFT)},
-        "failures": {row["name"]: row["reason"] for row in rows if row["status"] == FAILED},
+        "failures": {printable(row["name"]): printable(row["reason"]) for row in rows if row["status"] == FAILED},
         "regions": sum(row["regions"] or 0 for row in rows),
         "image_seconds": round(sum(row["seconds"] or 0.0 for row in rows), 3),
         "run_seconds": round(seconds, 3),

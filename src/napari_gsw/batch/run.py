@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from napari_gsw.batch.images import segment_image, still_there
+from napari_gsw.batch.images import check_place, segment_image, still_there
 from napari_gsw.batch.order import BatchOptions, BatchOrder
 from napari_gsw.batch.report import SUMMARY, TABLE, report_rows, write_report
 from napari_gsw.batch.selection import BatchImage, Selection, selected_images
@@ -18,14 +18,20 @@ from napari_gsw.batch.teaching import Teacher
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.segment import warm_up
 from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
-from napari_gsw.files.folders import SCRATCH, ensure_folder
+from napari_gsw.files.folders import ensure_folder
+from napari_gsw.files.ledger import reserve
 from napari_gsw.files.results import Extras
-from napari_gsw.jobs.journal import JOURNALS
+from napari_gsw.files.scratch import scratch_folder
+from napari_gsw.jobs.journal import JOURNALS, Journal
 from napari_gsw.jobs.records import Engine, JobOutcome, Row
 from napari_gsw.jobs.run import each_job
 from napari_gsw.methods.registry import METHODS, choose
 
 TITLE = "batch"
+
+
+class NotBegun(InputError):
+    """Nothing was begun, and there is nothing to report."""
 
 
 def run_batch(
@@ -61,7 +67,7 @@ def run_batch(
     jobs : processes at a time; 1 works in this one.
     retries : how often an image is tried again that failed for a reason that may pass.
     resume : go on where an earlier run was.
-    overwrite : begin anew, whatever an earlier run has left.
+    overwrite : begin anew, whatever an earlier run has left, and write over files in the way that are not ours.
     scheduler : of a Dask cluster, see :class:`BatchOptions`.
     teachers : images on which somebody has painted: every image is segmented together with them, and labels mean in
         all of them what they mean in the paint; the preset is changed as :func:`napari_gsw.segment` does it for several
@@ -75,7 +81,7 @@ def run_batch(
     given = (selection or Selection(), format, extras or Extras(), tuple(teachers))
     order = BatchOrder(Path(folder), choice, seed, *given)
     options = BatchOptions(
-        Path(output), jobs, fresh=overwrite, quiet=True, retries=retries, resume=resume, scheduler=scheduler
+        _folder(output), jobs, overwrite, True, retries, overwrite, resume=resume, scheduler=scheduler
     )
     return run_order(order, options)
 
@@ -87,10 +93,11 @@ def run_order(order: BatchOrder, options: BatchOptions) -> list[Row]:
     """
     output = options.folder
     images = selected_images(order.image_folder, output, order.selection)
-    _check_earlier(order, images, options)
+    journal = Journal.of(TITLE, order.depends_on(), options)
+    _check_earlier(order, images, options, journal)
+    reserve(output, (TABLE, SUMMARY), options.overwrite)
     began = time.perf_counter()
-    names = [image.name for image in images]
-    outcomes: dict[str, JobOutcome] = {}
+    outcomes: dict[str, JobOutcome | None] = {image.name: None for image in images}
     with _engine(order, options) as engine:
         for parent in _parents(images):
             ensure_folder(output / parent)
@@ -98,31 +105,41 @@ def run_order(order: BatchOrder, options: BatchOptions) -> list[Row]:
             with closing(_each_image(order, images, options, engine)) as running:
                 for outcome in running:
                     outcomes[outcome.name] = outcome
+        except NotBegun:
+            raise
         except BaseException:
             with suppress(InputError):  # of a disk that is full, say, which is what we are about to hear anyway
-                write_report(order, output, report_rows(names, outcomes), time.perf_counter() - began)
+                write_report(order, output, outcomes, journal, time.perf_counter() - began)
             raise
         finally:
             _remove_scratch(output, images)
-    rows = report_rows(names, outcomes)
-    write_report(order, output, rows, time.perf_counter() - began)
-    return rows
+    write_report(order, output, outcomes, journal, time.perf_counter() - began)
+    return report_rows(list(outcomes), {name: done for name, done in outcomes.items() if done is not None})
 
 
 def _each_image(
     order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
 ) -> Generator[JobOutcome]:
     """What becomes of each image, first of those that an earlier run has finished."""
-    stems = {image.name: image.stem for image in images}
+    tasks = {image.name: order.task(image, options.folder, options.overwrite) for image in images}
+
+    def check_places(names: Collection[str]) -> None:
+        try:
+            for name in names:
+                check_place(tasks[name])
+        except InputError as reason:
+            raise NotBegun(str(reason)) from None
+
     return each_job(
         TITLE,
         segment_image,
-        {image.name: order.task(image, options.folder) for image in images},
+        tasks,
         order.depends_on(),
         options,
         {image.name: order.files(image) for image in images},
         engine=engine,
-        holds=lambda name, row: still_there(options.folder, stems[name], row),
+        holds=lambda _, row: still_there(options.folder, row),
+        before=check_places,
     )
 
 
@@ -140,15 +157,23 @@ def _engine(order: BatchOrder, options: BatchOptions) -> Iterator[Engine | None]
     yield None
 
 
-def _check_earlier(order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions) -> None:
-    """Results of two runs are not mixed unless somebody has said which are to stay."""
+def _check_earlier(order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions, journal: Journal) -> None:
+    """Results of two runs are not mixed unless somebody has said which are to stay.
+
+    Runs with the same settings and different images are one batch in several parts, at the same time or one by one.
+    """
     if options.resume or options.fresh:
         return
     output = options.folder
-    files = (TABLE, SUMMARY, *(f"{image.stem}.{order.format}" for image in images))
+    files = (f"{image.stem}.{order.format}" for image in images)
     leftover = next((file for file in files if os.path.lexists(output / file)), None)
-    if leftover is None and any((output / JOURNALS).glob(f"{TITLE}-*.jsonl")):
-        leftover = JOURNALS
+    known = journal.read()
+    if leftover is None:
+        leftover = next((image.name for image in images if image.name in known), None)
+    if leftover is None and not known:
+        reports = (file for file in (TABLE, SUMMARY) if os.path.lexists(output / file))
+        others = (f"{JOURNALS}/{path.name}" for path in (output / JOURNALS).glob(f"{TITLE}-*.jsonl"))
+        leftover = next(chain(reports, others), None)
     if leftover is not None:
         raise InputError(
             f"{str(output)!r} holds results already ({leftover}): --resume goes on with them, --overwrite begins anew, "
@@ -159,8 +184,15 @@ def _check_earlier(order: BatchOrder, images: Sequence[BatchImage], options: Bat
 def _remove_scratch(output: Path, images: Sequence[BatchImage]) -> None:
     """Remove what processes that were killed have left half written."""
     for parent in _parents(images):
-        for scratch in (output / parent).glob(f"{SCRATCH}*"):
-            shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(OSError), scratch_folder(output / parent):
+            pass
+
+
+def _folder(output: str | os.PathLike[str]) -> Path:
+    """The output folder; a name that is empty would be the current one."""
+    if not os.fspath(output):
+        raise InputError("the output folder must have a name")
+    return Path(output)
 
 
 def _parents(images: Sequence[BatchImage]) -> set[PurePosixPath]:

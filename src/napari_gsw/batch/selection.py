@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.files.label_formats import companion
 from napari_gsw.files.label_formats import stem as file_stem
-from napari_gsw.files.labels import companion
 from napari_gsw.files.results import COMPANIONS
 from napari_gsw.files.zarr_files import is_zarr
 

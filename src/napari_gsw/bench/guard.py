@@ -48,7 +48,7 @@ def read_ratios(path: str | os.PathLike[str]) -> dict[str, Ratio]:
         ratios = {name: Ratio(**entry) for name, entry in content["ratios"].items()}
     except OSError as reason:
         raise InputError(f"{str(path)!r} cannot be read: {reason.strerror or reason}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
             f"{str(path)!r} holds no ratios; make such a file with: napari-gsw bench --record FILE"
         ) from None

@@ -1,8 +1,8 @@
 """The command line, one module a command: ``napari-gsw segment IMAGE -o OUT`` and so on.
 
 Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (said in one line), 3 done but for some
-images (each named), 4 slower than recorded (each ratio named), 130 stopped by Ctrl+C (what was found until then is
-kept).
+images (each named), 4 slower than recorded (each ratio named), 130 stopped by Ctrl+C and 143 by the system's SIGTERM
+(what was found until then is kept).
 
 What lives here may import everything but the window; what a command needs it imports when it runs.
 """
@@ -17,6 +17,7 @@ from typing import NoReturn
 from napari_gsw.cli import batching, benchmark, evaluation, reproduction, segmentation, window
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
+from napari_gsw.jobs.interruption import exit_code, terminable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,13 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parser().parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        with terminable():
+            return int(arguments.run(arguments))
     except InputError as reason:
         print(f"napari-gsw: {reason}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print("napari-gsw: stopped, nothing was written", file=sys.stderr)
-        return 130
+        return exit_code(reason)
 
 
 class Parser(argparse.ArgumentParser):

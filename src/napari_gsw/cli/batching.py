@@ -7,10 +7,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.choices import PARTLY, add_choices, chosen, natural_number, whole_argument
+from napari_gsw.cli.choices import (
+    PARTLY,
+    RANDOM,
+    add_choices,
+    chosen,
+    natural_number,
+    output_argument,
+    resolve_choices,
+    whole_argument,
+)
 from napari_gsw.cli.segmentation import add_extras
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.presets import shared_changes
 from napari_gsw.core.threads import cores
+from napari_gsw.jobs.interruption import exit_code
 
 
 def add_to(commands: Any) -> None:
@@ -23,13 +34,18 @@ def add_to(commands: Any) -> None:
         "NAME.provenance.json and (if the method samples) NAME.trace.csv into OUT, and batch.csv with a row an image "
         "and batch.json. A stopped run goes on with --resume.",
         epilog="Exit codes: 0 done, 2 wrong input (one line tells; nothing was begun), 3 done but for some images "
-        "(each named), 130 stopped by Ctrl+C (finished images are kept; --resume goes on).",
+        "(each named), 130 stopped by Ctrl+C or 143 by the system (finished images are kept; --resume goes on).",
         allow_abbrev=False,
     )
     command.set_defaults(run=run_batch_command)
     command.add_argument("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
     command.add_argument(
-        "-o", "--output", metavar="OUT", required=True, help="folder to write into, another than FOLDER"
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=output_argument,
+        required=True,
+        help="folder to write into, another than FOLDER",
     )
     command.add_argument("--recursive", action="store_true", help="also the images of sub-folders, into such of OUT")
     command.add_argument(
@@ -58,7 +74,9 @@ def add_to(commands: Any) -> None:
         help="go on where an earlier run was: what it made of the same images with the same settings is kept",
     )
     earlier.add_argument(
-        "--overwrite", action="store_true", help="begin anew, writing over what an earlier run has left in OUT"
+        "--overwrite",
+        action="store_true",
+        help="begin anew, writing over what an earlier run has left in OUT, and over files in the way not ours",
     )
     command.add_argument(
         "--jobs",
@@ -89,6 +107,9 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
     from napari_gsw.batch import BatchOptions, BatchOrder, Extras, Selection, run_order
     from napari_gsw.batch.teaching import teachers_of
 
+    if arguments.seed == RANDOM and arguments.resume:
+        raise InputError("--resume goes on with the seed of the run before, which is in batch.json: --seed N")
+    resolve_choices(arguments)
     teachers = teachers_of(arguments.image, arguments.teach)
     shared = shared_changes(arguments.preset) if teachers and arguments.method == "gsw" else {}
     order = BatchOrder(
@@ -106,6 +127,7 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
         fresh=arguments.overwrite,
         quiet=arguments.quiet,
         retries=arguments.retries,
+        overwrite=arguments.overwrite,
         resume=arguments.resume,
         scheduler=arguments.scheduler,
         dashboard=arguments.dashboard,
@@ -114,10 +136,13 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
         print("napari-gsw: there is no dashboard without a cluster; --scheduler local has one", file=sys.stderr)
     try:
         rows = run_order(order, options)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print("napari-gsw: stopped; finished images are kept, and --resume goes on", file=sys.stderr)
-        return 130
+        return exit_code(reason)
     failed = sum(row["status"] == "failed" for row in rows)
     if not arguments.quiet:
-        print(f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed; written to {arguments.output}")
+        from napari_gsw.files.tables import printable
+
+        counts = f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed"
+        print(printable(f"{counts}; written to {arguments.output}"))
     return PARTLY if failed else 0

@@ -11,9 +11,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from napari_gsw.cli.choices import output_argument
 from napari_gsw.core.errors import InputError
 
 SLOWER = 4
+BENCH = "bench.json"
 # Named here so that --help need not load what is measured; a test holds the two lists together.
 SECTION_NAMES = ("sites", "clusters", "lambda", "oracle", "cpp", "threads", "memory", "stages", "startup")
 
@@ -31,7 +33,12 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     command.set_defaults(run=run_bench)
-    command.add_argument("-o", "--output", metavar="OUT", help="folder to write bench.json and bench.txt into")
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=output_argument, help="folder to write bench.json and bench.txt into"
+    )
+    command.add_argument(
+        "--overwrite", action="store_true", help="write over files in OUT that are in the way and not ours"
+    )
     command.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
     command.add_argument(
         "--only", metavar="NAME", nargs="+", default=[], help=f"some of {', '.join(SECTION_NAMES)} (default: all)"
@@ -49,6 +56,7 @@ def run_bench(arguments: argparse.Namespace) -> int:
     """``napari-gsw bench``."""
     from napari_gsw.bench import guard, plan
     from napari_gsw.files.folders import output_folder
+    from napari_gsw.files.ownership import check_free
 
     for name in arguments.only:
         if name not in SECTION_NAMES:
@@ -58,13 +66,21 @@ def run_bench(arguments: argparse.Namespace) -> int:
     recorded = None if arguments.compare is None else guard.read_ratios(arguments.compare)
     earlier = guard.read_ratios(arguments.record) if arguments.record and os.path.exists(arguments.record) else {}
     record_file = None if arguments.record is None else Path(arguments.record)
+    if arguments.output is not None:
+        check_free(Path(arguments.output), (BENCH, "bench.txt"), BENCH, arguments.overwrite)
     with (
-        nullcontext() if arguments.output is None else output_folder(arguments.output) as folder,
-        nullcontext() if record_file is None else output_folder(record_file.parent) as record_folder,
+        nullcontext()
+        if arguments.output is None
+        else output_folder(arguments.output, BENCH, arguments.overwrite) as folder,
+        # What is there was read as ratios, and is written again with those that are new.
+        nullcontext()
+        if record_file is None
+        else output_folder(record_file.parent, None, [record_file.name]) as record_folder,
     ):
         report = plan.measure(_with_bar(names, arguments.quiet), plan.QUICK if arguments.quick else plan.FULL)
         if folder is not None:
-            folder.joinpath("bench.json").write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
+            content = {"software": "napari-gsw", **report.to_dict()}
+            folder.joinpath(BENCH).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
         if record_folder is not None and record_file is not None:
             record_folder.joinpath(record_file.name).write_text(guard.record_text(report, earlier), encoding="utf-8")

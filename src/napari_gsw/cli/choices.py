@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_gsw.cli.settings_file import Recalled, recalled
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
 from napari_gsw.core.settings import SECTIONS, declarations
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 # The exit code of a run that is done but for some images.
 PARTLY = 3
 SAMPLE = "sample:"
+RANDOM = "random"
 # Named here so that --help need not load the methods; a test holds the two lists together.
 METHOD_NAMES = (
     "gsw", "rdd-crp", "dd-crp", "mean-shift", "felzenszwalb", "normalized-cut",
@@ -31,11 +34,14 @@ METHOD_NAMES = (
 def add_choices(command: argparse.ArgumentParser) -> None:
     """Method, preset, seed, and an option for every setting, grouped by section."""
     command.add_argument(
-        "--method", default="gsw", metavar="M", help=f"one of {', '.join(METHOD_NAMES)} (default gsw, which is ours)"
+        "--settings",
+        metavar="FILE",
+        help="begin with the method, the settings and the seed of a result: its provenance.json, or labels (.tif, "
+        ".zarr) that carry it; options beside it have the last word",
     )
+    command.add_argument("--method", metavar="M", help=f"one of {', '.join(METHOD_NAMES)} (default gsw, which is ours)")
     command.add_argument(
         "--preset",
-        default=DEFAULT_PRESET,
         metavar="P",
         help=f"settings to start from: {', '.join(PRESETS)} (default {DEFAULT_PRESET})",
     )
@@ -46,9 +52,7 @@ def add_choices(command: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="change one setting, of the method's own or of those below; may be repeated",
     )
-    command.add_argument(
-        "--seed", type=whole_argument, default=0, help="the same seed gives the same labels (default 0)"
-    )
+    add_seed(command, "the same seed gives the same labels")
     for section in SECTIONS:
         group = command.add_argument_group(f"settings: {section}")
         for name, setting in declarations().items():
@@ -59,11 +63,42 @@ def add_choices(command: argparse.ArgumentParser) -> None:
                 group.add_argument(flag, dest=f"set_{name}", metavar="VALUE", help=text.replace("%", "%%"))
 
 
+def add_seed(command: argparse.ArgumentParser, meaning: str) -> None:
+    """The option ``--seed``; :func:`resolve_choices` turns it into a number."""
+    command.add_argument(
+        "--seed",
+        type=seed_argument,
+        metavar="N",
+        help=f"{meaning} (default 0); `random` takes one that nobody has chosen, and writes it down",
+    )
+
+
+def resolve_choices(arguments: argparse.Namespace) -> None:
+    """Give method, preset and seed their values: those of the command line, of ``--settings``, or the defaults."""
+    from napari_gsw.core.pipeline.segment import random_seed
+
+    file = Recalled(None, {}, None) if arguments.settings is None else recalled(arguments.settings)
+    if arguments.settings is not None and arguments.preset is not None:
+        raise InputError("--settings has a value for every setting, and --preset too; choose one of them")
+    if file.method is not None and arguments.method not in (None, file.method):
+        raise InputError(f"{arguments.settings!r} has settings of {file.method}, not of {arguments.method}")
+    for remark in file.remarks:
+        print(f"napari-gsw: {remark}", file=sys.stderr)
+    arguments.recalled = file.changes
+    arguments.method = arguments.method or file.method or "gsw"
+    arguments.preset = arguments.preset or DEFAULT_PRESET
+    seed = arguments.seed if arguments.seed is not None else file.seed or 0
+    arguments.seed = random_seed() if seed == RANDOM else seed
+
+
 def chosen(arguments: argparse.Namespace, first: Mapping[str, Any] | None = None) -> Choice:
-    """The method and its settings: preset, `first`, ``--set``, then options of their own; the last word counts."""
+    """The method and its settings, after :func:`resolve_choices`; the last word counts.
+
+    The order is preset, `first`, the file of ``--settings``, ``--set``, then options of their own.
+    """
     from napari_gsw.methods.registry import choose
 
-    changes: dict[str, Any] = dict(first or {})
+    changes: dict[str, Any] = {**(first or {}), **arguments.recalled}
     for pair in arguments.set:
         name, equals, value = pair.partition("=")
         if not equals:
@@ -82,6 +117,9 @@ def add_job_options(command: argparse.ArgumentParser) -> None:
         "--jobs", type=natural_number, metavar="N", help="processes at a time (default: one for each core)"
     )
     command.add_argument("--fresh", action="store_true", help="begin anew, whatever an earlier run has left in OUT")
+    command.add_argument(
+        "--overwrite", action="store_true", help="write over files in OUT that are in the way and not ours"
+    )
     command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -91,7 +129,13 @@ def job_options_of(arguments: argparse.Namespace) -> JobOptions:
     from napari_gsw.jobs.records import JobOptions
 
     warm_up()  # so that the processes find everything compiled
-    return JobOptions(Path(arguments.output), arguments.jobs or cores(), arguments.fresh, arguments.quiet)
+    return JobOptions(
+        Path(arguments.output),
+        arguments.jobs or cores(),
+        arguments.fresh,
+        arguments.quiet,
+        overwrite=arguments.overwrite,
+    )
 
 
 def named_image(name: str) -> tuple[Any, str]:
@@ -109,6 +153,18 @@ def image_to_segment(name: str, choice: Choice) -> tuple[Any, str]:
     from napari_gsw.methods.registry import image_of
 
     return named_image(name) if name.startswith(SAMPLE) else image_of(name, choice)
+
+
+def output_argument(text: str) -> str:
+    """The type of the option ``-o``: a name that is empty would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("it must have a name; . is the current folder")
+    return text
+
+
+def seed_argument(text: str) -> int | str:
+    """The type of a seed."""
+    return RANDOM if text == RANDOM else whole_argument(text)
 
 
 def whole_argument(text: str) -> int:

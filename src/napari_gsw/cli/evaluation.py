@@ -7,8 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_gsw.cli.choices import PARTLY, add_choices, add_job_options, chosen, job_options_of
+from napari_gsw.cli.choices import (
+    PARTLY,
+    add_choices,
+    add_job_options,
+    chosen,
+    job_options_of,
+    output_argument,
+    resolve_choices,
+)
 from napari_gsw.core.errors import InputError
+from napari_gsw.jobs.interruption import exit_code
 
 if TYPE_CHECKING:
     from napari_gsw.evaluation.data_sets import Example
@@ -22,7 +31,8 @@ def add_to(commands: Any) -> None:
         help="score a method on a data set with human segmentations",
         description="Segment every image of a data set and score it against people: writes images.csv and "
         "evaluation.json into the folder OUT. A stopped run goes on where it was when it is started again.",
-        epilog="Exit codes: 0 done, 2 wrong input, 3 done but for some images (named), 130 stopped by Ctrl+C.",
+        epilog="Exit codes: 0 done, 2 wrong input, 3 done but for some images (named), 130 stopped by Ctrl+C, 143 by "
+        "the system.",
         allow_abbrev=False,
     )
     command.set_defaults(run=run_evaluate)
@@ -36,7 +46,9 @@ def add_to(commands: Any) -> None:
         metavar="DIR",
         help="what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png",
     )
-    command.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to write into")
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
+    )
     command.add_argument("--save-labels", action="store_true", help="also write every label image into OUT/labels")
     add_job_options(command)
     add_choices(command)
@@ -47,14 +59,15 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     from napari_gsw.evaluation.evaluate import evaluate
     from napari_gsw.experiments.pictures import spread
 
+    resolve_choices(arguments)
     choice = chosen(arguments)
     examples = spread(_examples(arguments), arguments.limit)
     job_options = job_options_of(arguments)
     try:
         evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
-        return 130
+        return exit_code(reason)
     if not arguments.quiet:
         print(evaluation.table())
         print(f"{len(evaluation.rows)} images scored, {len(evaluation.failed)} skipped; written to {arguments.output}")

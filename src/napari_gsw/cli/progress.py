@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import signal
+from contextlib import ExitStack
 from types import FrameType
 
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.jobs.interruption import handled, interruption
 
 
 class SweepBar:
@@ -19,7 +20,7 @@ class SweepBar:
 
     Attributes
     ----------
-    stopped : whether Ctrl+C was pressed while the chain ran.
+    stopped : the signal that came while the chain ran, Ctrl+C or the system's request to end; None without one.
     """
 
     def __init__(self, sweeps: int, quiet: bool) -> None:
@@ -33,16 +34,17 @@ class SweepBar:
         )
         self.sweeps = sweeps
         self._unit = "sweeps"
-        self.stopped = False
+        self.stopped: int | None = None
+        self._handlers = ExitStack()
         self._stage = ""
 
     def __enter__(self) -> SweepBar:
-        self._handler = signal.signal(signal.SIGINT, self._interrupt)
+        self._handlers.enter_context(handled(self._interrupt))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        signal.signal(signal.SIGINT, self._handler)
+        self._handlers.close()
 
     def close(self) -> None:
         """Draw the bar for the last time."""
@@ -63,7 +65,7 @@ class SweepBar:
             best = f"{snapshot.best.log_posterior:,.1f}"
             self.bar.set_postfix_str(f"{snapshot.n_clusters} clusters, best {best}", refresh=False)
             self.bar.update(snapshot.sweep - self.bar.n)
-        return self.stopped
+        return self.stopped is not None
 
     def _count_in(self, unit: str) -> bool:
         """Change what the bar counts; False if it counts that already."""
@@ -79,6 +81,6 @@ class SweepBar:
         self.bar.update(stage.done - self.bar.n)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.stopped or self._stage != "sampling":
-            raise KeyboardInterrupt
-        self.stopped = True
+        if self.stopped is not None or self._stage != "sampling":
+            raise interruption(number)
+        self.stopped = number

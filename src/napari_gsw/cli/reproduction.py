@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.choices import PARTLY, add_job_options, job_options_of, whole_argument
+from napari_gsw.cli.choices import PARTLY, RANDOM, add_job_options, add_seed, job_options_of, output_argument
 from napari_gsw.cli.evaluation import bsds_examples
 from napari_gsw.core.errors import InputError
+from napari_gsw.jobs.interruption import exit_code
 
 EXPERIMENTS = {
     "fig1": "number of clusters of a Dirichlet process",
@@ -34,12 +35,14 @@ def add_to(commands: Any) -> None:
         f"{words}. A stopped run goes on where it was when it is started again.",
         epilog="Without --bsds and --labelme, fig4 looks at photographs that come with scikit-image and table1 at "
         "mosaics made on the spot, as does steering without --scribbles. Exit codes: 0 done, 2 wrong input, 3 done but "
-        "for some images (named), 130 stopped.",
+        "for some images (named), 130 stopped, 143 by the system.",
         allow_abbrev=False,
     )
     command.set_defaults(run=run_reproduce)
     command.add_argument("names", metavar="NAME", nargs="*", help=f"any of {', '.join(EXPERIMENTS)} (default: all)")
-    command.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to write into")
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
+    )
     command.add_argument("--quick", action="store_true", help="few images and sweeps: minutes instead of an hour")
     command.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
     command.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
@@ -50,14 +53,16 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--nuclei", metavar="DIR", help="objects on a background: images/NAME.* and labels/NAME.*, label images"
     )
-    command.add_argument("--seed", type=whole_argument, default=0, help="seed of everything that is drawn (default 0)")
+    add_seed(command, "seed of everything that is drawn")
     add_job_options(command)
 
 
 def run_reproduce(arguments: argparse.Namespace) -> int:
     """``napari-gsw reproduce``."""
+    from napari_gsw.core.pipeline.segment import random_seed
     from napari_gsw.evaluation import data_sets
     from napari_gsw.experiments.pictures import BERKELEY, LABELME, ExperimentPlan
+    from napari_gsw.files.ledger import reserve
 
     for name in arguments.names:
         if name not in (*EXPERIMENTS, "all"):
@@ -72,19 +77,27 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
         data[BERKELEY] = bsds_examples(arguments.bsds, arguments.split)
     if not data and not arguments.quiet and {"fig4", "table1"} & set(names):
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
+    seed = random_seed() if arguments.seed == RANDOM else arguments.seed or 0
+    output = Path(arguments.output)
+    reserve(output, [file.name for name in names for file in _files_of(output, name)], arguments.overwrite)
     job_options = job_options_of(arguments)
     scribbles = [] if arguments.scribbles is None else data_sets.scribbles(arguments.scribbles)
     nuclei = [] if arguments.nuclei is None else data_sets.labelled_folder(arguments.nuclei)
-    plan = ExperimentPlan(data, arguments.quick, arguments.seed, arguments.limit, scribbles, nuclei)
+    plan = ExperimentPlan(data, arguments.quick, seed, arguments.limit, scribbles, nuclei)
     failed = 0
     try:
         for name in names:
             module = importlib.import_module(f"napari_gsw.experiments.{name}")
             failed += len(module.reproduce(plan, job_options).failed)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as reason:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
-        return 130
+        return exit_code(reason)
     if not arguments.quiet:
-        files = sorted(p.name for name in names for p in Path(arguments.output).glob(f"{name}*.*"))
+        files = sorted(file.name for name in names for file in _files_of(output, name))
         print(f"written to {arguments.output}: {', '.join(files)}" + (f"; {failed} skipped" if failed else ""))
     return PARTLY if failed else 0
+
+
+def _files_of(folder: Path, experiment: str) -> list[Path]:
+    """The files of an experiment that are in a folder."""
+    return [file for ending in ("csv", "json", "md", "png") for file in folder.glob(f"{experiment}*.{ending}")]

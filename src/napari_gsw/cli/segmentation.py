@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_gsw.cli.checkpoint import add_checkpoint_options, checkpointed
-from napari_gsw.cli.choices import add_choices, chosen, image_to_segment
+from napari_gsw.cli.choices import add_choices, chosen, image_to_segment, output_argument, resolve_choices
 from napari_gsw.cli.progress import SweepBar
 from napari_gsw.core.errors import InputError
 
@@ -27,7 +27,8 @@ def add_to(commands: Any) -> None:
         usage="%(prog)s IMAGE -o OUT [options]",
         help="segment one image",
         description="Segment one image: writes labels, provenance.json and (if the method samples) trace.csv into OUT.",
-        epilog="Exit codes: 0 done, 2 wrong input (one line tells), 130 stopped by Ctrl+C (the result so far is kept).",
+        epilog="Exit codes: 0 done, 2 wrong input (one line tells), 130 stopped by Ctrl+C and 143 by the system (the "
+        "result so far is kept).",
         allow_abbrev=False,
     )
     command.set_defaults(run=run_segment)
@@ -35,7 +36,12 @@ def add_to(commands: Any) -> None:
         "image", metavar="IMAGE", help="image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
     )
     command.add_argument(
-        "-o", "--output", metavar="OUT", required=True, help="folder to write into, or the labels' file (.tif, .png)"
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=output_argument,
+        required=True,
+        help="folder to write into, or the labels' file (.tif, .png)",
     )
     command.add_argument("--mask", metavar="FILE", help="image that is non-zero where to segment")
     command.add_argument("--sites", metavar="FILE", help="label image of your own superpixels; 0 is background")
@@ -52,6 +58,9 @@ def add_to(commands: Any) -> None:
     )
     add_extras(command)
     add_checkpoint_options(command)
+    command.add_argument(
+        "--overwrite", action="store_true", help="write over files that are in the way and are not ours"
+    )
     command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     add_choices(command)
 
@@ -73,12 +82,15 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.image.lazy import is_lazy
-    from napari_gsw.files.folders import output_folder
+    from napari_gsw.files.folders import output_folder, writable_folder
     from napari_gsw.files.images import open_labels, read_labels
-    from napari_gsw.files.labels import companion
-    from napari_gsw.files.results import COMPANIONS, Extras, write_outcome
-    from napari_gsw.methods.registry import segment
+    from napari_gsw.files.label_formats import companion
+    from napari_gsw.files.ownership import PROVENANCE
+    from napari_gsw.files.results import Extras, check_results, planned_files, write_outcome
+    from napari_gsw.files.tables import printable
+    from napari_gsw.methods.registry import METHODS, segment
 
+    resolve_choices(arguments)
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)
     choice = choice.with_axes(axes)
@@ -89,23 +101,26 @@ def run_segment(arguments: argparse.Namespace) -> int:
         if (path := getattr(arguments, name)) is not None
     }
     folder, name = _targets(arguments, lazily)
-    companions = [companion(name, other) for other in COMPANIONS]
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
-    with output_folder(folder, companions) as scratch, SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
+    # All that can be in the way is seen before the chain begins.
+    names = planned_files(name, extras, METHODS[choice.method].samples, lazily)
+    check_results(folder, names, arguments.overwrite)
+    with writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()
-        remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, extras)
+        with output_folder(folder, companion(name, PROVENANCE), arguments.overwrite) as scratch:
+            remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, extras)
     if not arguments.quiet:
-        print(summary(outcome, folder / name))
+        print(printable(summary(outcome, folder / name)))
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
-    return 130 if progress.stopped else 0
+    return 0 if progress.stopped is None else 128 + progress.stopped
 
 
 def _targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
-    from napari_gsw.files.labels import companion
+    from napari_gsw.files.label_formats import companion
     from napari_gsw.files.results import COMPANIONS
 
     output = Path(arguments.output)
@@ -123,7 +138,7 @@ def _targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path,
     target = folder / name
     if os.path.isdir(target) and not name.endswith(".zarr"):
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
-    # Everything that a run writes, or clears away as left over from an earlier one.
+    # Everything that a run may write, or clear away as left over from an earlier one.
     outputs = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
     for source in (arguments.image, arguments.mask, arguments.sites, arguments.seeds, arguments.init):
         if source is None or not os.path.exists(source):

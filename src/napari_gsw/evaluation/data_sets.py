@@ -25,6 +25,7 @@ from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import picture
 from napari_gsw.files.images import read_image, read_labels
+from napari_gsw.files.xml_text import parsed_xml
 
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 IMAGES = (*PHOTOGRAPHS, ".tif", ".tiff", ".bmp", ".npy")
@@ -201,7 +202,7 @@ def _cells(file: Path) -> Any:
 
 
 def _tree(file: Path) -> ET.Element:
-    return ET.fromstring(file.read_bytes())
+    return parsed_xml(file.read_bytes())
 
 
 def _read_bsds(file: Path, shape: Shape) -> list[LabelImage]:

@@ -23,12 +23,16 @@ from napari_gsw.evaluation.data_sets import Example, Scene, files_of
 from napari_gsw.evaluation.label_scores import mean_dice
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
 from napari_gsw.files.folders import ensure_folder
-from napari_gsw.files.labels import put_labels
+from napari_gsw.files.labels import write_labels
+from napari_gsw.files.ledger import reserve
+from napari_gsw.files.results import Extras, check_results, planned_files
 from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.jobs import interruption
 from napari_gsw.jobs.records import JobOptions, Row
 from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods.registry import METHODS, SEEDED, Choice, segment
 
+TABLE, SUMMARY = "images.csv", "evaluation.json"
 # A heading for a table, and the digits worth printing.
 Heading = tuple[str, int]
 # What is measured of each image, in the order of the tables.
@@ -54,12 +58,20 @@ SCRIBBLE_MEASURES: Mapping[str, Heading] = {
 
 @dataclass(frozen=True)
 class ScoringTask:
-    """One image to be segmented and scored; `labels` is where its label image goes, if anywhere."""
+    """One image to be segmented and scored.
+
+    Attributes
+    ----------
+    example, choice, seed : what is segmented, and how.
+    labels : where the label image goes, if anywhere.
+    overwrite : whether files there that are not ours may be written over.
+    """
 
     example: Example
     choice: Choice
     seed: int
     labels: Path | None = None
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,10 +133,16 @@ def evaluate(
     """
     headings = headings_for(examples, choice)
     folder = job_options.folder / "labels" if save_labels else None
-    jobs = {e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif") for e in examples}
+    reserve(job_options.folder, (TABLE, SUMMARY), job_options.overwrite)
+    jobs = {
+        e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif", job_options.overwrite)
+        for e in examples
+    }
     settings = {**choice.to_dict(), "seed": seed}
     depends_on = {"settings": settings, "labels": save_labels}
     if folder is not None:
+        for example in examples:
+            check_results(folder, planned_files(f"{example.name}.tif", Extras(), samples=False), job_options.overwrite)
         ensure_folder(folder)
     rows = run_jobs("evaluate", scored, jobs, depends_on, job_options, files_of(examples))
     evaluation = Evaluation(settings, rows.done, rows.failed, headings)
@@ -147,10 +165,10 @@ def scored(task: ScoringTask) -> Row:
     scene = task.example.read()
     seeds: dict[str, Any] = {} if scene.seeds is None else {"seeds": scene.seeds}
     began = time.perf_counter()
-    outcome = segment(scene.image, task.choice.with_axes(scene.axes), task.seed, **seeds)
+    outcome = segment(scene.image, task.choice.with_axes(scene.axes), task.seed, report=interruption.check, **seeds)
     seconds = time.perf_counter() - began
     if task.labels is not None:
-        put_labels(outcome.labels, task.labels, provenance=outcome.provenance)
+        write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
     row = measures(outcome.labels, scene) if scene.seeds is None else scribble_measures(outcome.labels, scene)
     return {**row, "seconds": seconds}
 
@@ -213,11 +231,11 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
     """Write ``images.csv``, a row an image, and ``evaluation.json``, the settings and the mean and median scores."""
     ensure_folder(folder)
     write_csv(
-        folder / "images.csv",
+        folder / TABLE,
         ("image", *evaluation.headings, "skipped"),
         [
             *([name, *(row[m] for m in evaluation.headings), ""] for name, row in evaluation.rows.items()),
             *([name, *("" for _ in evaluation.headings), reason] for name, reason in evaluation.failed.items()),
         ],
     )
-    write_json(folder / "evaluation.json", evaluation.to_dict())
+    write_json(folder / SUMMARY, evaluation.to_dict())

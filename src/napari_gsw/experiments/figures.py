@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.files.plots import DPI, GREY
+from napari_gsw.files.ledger import replacing
+from napari_gsw.files.plots import GREY, save_figure
 
 # One ink for each of a few series that have an order (alpha, lambda): dark to light, told apart in grey print too.
 INKS = ("#1b1f3b", "#2f5d8a", "#2a9d8f", "#e9a03b", "#c8553d")
@@ -31,7 +32,6 @@ def tidy(axes: Any, x: str = "", y: str = "", title: str = "") -> None:
 
 
 def save(drawing: Any, path: Path) -> None:
-    """Write a figure, whole or not at all."""
-    scratch = path.with_name(path.stem + ".part" + path.suffix)
-    drawing.savefig(scratch, dpi=DPI)
-    scratch.replace(path)
+    """Write a figure, whole or not at all, and not over what is somebody else's."""
+    with replacing(path) as scratch:
+        save_figure(drawing, scratch)

@@ -33,7 +33,7 @@ from napari_gsw.experiments import figures
 from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.experiments.comparison import available_methods, compared_data, p_value
 from napari_gsw.experiments.pictures import ExperimentPlan, spread
-from napari_gsw.files.tables import write_json
+from napari_gsw.files.tables import write_json, write_text
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods.registry import choose, segment
@@ -168,7 +168,7 @@ def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
         couplings = "shipped model" if {models[e] for e in some} == {"shipped"} else "held out"
         content["data"][data_set] = summarised(list(rows.done.values()), methods) | {"couplings": couplings}
     write_json(job_options.folder / "quality.json", content)
-    (job_options.folder / "quality.md").write_text(markdown(content["data"]), encoding="utf-8")
+    write_text(job_options.folder / "quality.md", markdown(content["data"]))
     _draw(content["data"], job_options)
     return Rows(done, failed)
 

@@ -17,7 +17,7 @@ from napari_gsw.evaluation.evaluate import SCRIBBLE_MEASURES, ScoringTask, score
 from napari_gsw.experiments import steering_curves
 from napari_gsw.experiments.comparison import available_methods, named_choice, p_value
 from napari_gsw.experiments.pictures import ExperimentPlan, painted_mosaics, spread
-from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.files.tables import write_csv, write_json, write_text
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
 
@@ -61,7 +61,7 @@ def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
             for pair, row in rows_of_pairs.items()
         ],
     )
-    (folder / "steering.md").write_text(markdown(content), encoding="utf-8")
+    write_text(folder / "steering.md", markdown(content))
     steering_curves.write(curves.done, folder)
     return Rows(done | dict(curves.done), failed | dict(curves.failed))
 

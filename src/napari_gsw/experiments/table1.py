@@ -28,7 +28,7 @@ from napari_gsw.experiments import figures
 from napari_gsw.experiments.comparison import available_methods, compared_data, p_value
 from napari_gsw.experiments.paper import TABLE
 from napari_gsw.experiments.pictures import ExperimentPlan, spread
-from napari_gsw.files.tables import write_csv, write_json
+from napari_gsw.files.tables import write_csv, write_json, write_text
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods import crp
@@ -120,7 +120,7 @@ def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
         content["data"][data_set] = parts | {"failed": [name for name in failed if name.startswith(f"{data_set}/")]}
     write_json(job_options.folder / "table1.json", content)
     write_csv(job_options.folder / "table1.csv", *_lines(content["data"]))
-    (job_options.folder / "table1.md").write_text(markdown(content["data"]), encoding="utf-8")
+    write_text(job_options.folder / "table1.md", markdown(content["data"]))
     _draw(content["data"], job_options)
     return Rows(done, failed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import levels
+from napari_gsw.files.promised_size import check_promise, stored_size
+from napari_gsw.files.xml_text import refuse_entities
 from napari_gsw.files.zarr_files import is_zarr, open_zarr, read_zarr
 
 TIFF = (".tif", ".tiff")
@@ -42,14 +45,18 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
             array, axes = read_zarr(file)
             return (array, axes) if axes == "auto" else _without_single_axes(array, axes, file)
         if file.suffix.lower() in TIFF:
-            with _silent("tifffile"), tifffile.TiffFile(file) as tiff:
+            with silent("tifffile"), tifffile.TiffFile(file) as tiff:
                 if len(tiff.pages) == 0:
                     raise ValueError("the TIFF has no page")
+                if tiff.is_ome:  # before tifffile reads it
+                    refuse_entities(str(tiff.pages.first.description))
                 series = tiff.series[0]
+                check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
                 return _without_single_axes(series.asarray(), series.axes, file)
         if file.suffix.lower() == ".npy":
+            _check_npy(file)
             return np.load(file, allow_pickle=False), "auto"
-        with _silent("tifffile"), warnings.catch_warnings():
+        with silent("tifffile"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             array = _decoded(file.read_bytes(), file.suffix)
         if array.size == 0:
@@ -108,8 +115,20 @@ def _decoded(content: bytes, suffix: str) -> NDArray[Any]:
         raise
 
 
+def _check_npy(file: Path) -> None:
+    """A header of NumPy's that promises more than follows it; NumPy would ask for the memory first."""
+    with file.open("rb") as content:
+        version = np.lib.format.read_magic(content)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(content)
+    if dtype.hasobject:
+        return  # refused by NumPy itself
+    if math.prod(shape) * dtype.itemsize > file.stat().st_size:
+        raise ValueError("it promises more numbers than it holds")
+
+
 @contextmanager
-def _silent(name: str) -> Iterator[None]:
+def silent(name: str) -> Iterator[None]:
     """A library's remarks on a file are for its developers; what a user can do about it is in our one line."""
     logger = logging.getLogger(name)
     level = logger.level

@@ -73,6 +73,12 @@ def stem(name: str | os.PathLike[str]) -> str:
     return re.sub(r"(?<=.)\.ome$", "", Path(name).stem, flags=re.IGNORECASE)
 
 
+def companion(labels_name: str, name: str) -> str:
+    """Name of a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
+    prefix = stem(labels_name)
+    return name if prefix == "labels" else f"{prefix}.{name}"
+
+
 def write_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
     """An ImageJ hyperstack; what ImageJ cannot hold (32 bits, more than 4 GB) as a plain TIFF that tells the same."""
     labels, axes = ordered(labels, place.axes, IMAGEJ_ORDER)
@@ -142,7 +148,8 @@ def _must_fit_32_bits(labels: NDArray[Any], format: str) -> None:
 
 def write_png(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
     """The numbers alone, two dimensions of at most 16 bits."""
-    iio.imwrite(path, ordered(labels, place.axes, "YX")[0], extension=".png")
+    # As bytes first: a picture library that meets a full disk says something else.
+    path.write_bytes(iio.imwrite("<bytes>", ordered(labels, place.axes, "YX")[0], extension=".png"))
 
 
 def write_npy(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:

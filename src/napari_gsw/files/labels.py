@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,9 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.geometry import Geometry, geometry
-from napari_gsw.files.label_formats import check_target, narrowed, stem, writer
+from napari_gsw.files.label_formats import check_target, companion, narrowed, writer
+from napari_gsw.files.ownership import PROVENANCE, check_free
 from napari_gsw.files.zarr_files import write_zarr
-
-
-def companion(labels_name: str, name: str) -> str:
-    """Name of a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
-    prefix = stem(labels_name)
-    return name if prefix == "labels" else f"{prefix}.{name}"
 
 
 def write_labels(
@@ -35,6 +30,7 @@ def write_labels(
     translate: Sequence[float] | None = None,
     name: str = "labels",
     provenance: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a label image in the format that the file's name asks for.
 
@@ -53,19 +49,43 @@ def write_labels(
     translate : position of the first pixel, in `units`; kept by .tif and .zarr.
     name : of the image, kept by .ome.tif and .zarr.
     provenance : what made the labels, ready for JSON: written beside them as ``<stem>.provenance.json`` (beside
-        ``labels.tif`` as ``provenance.json``), and also into .tif, .ome.tif and .zarr.
+        ``labels.tif`` as ``provenance.json``), and also into .tif, .ome.tif and .zarr. The file beside them also lists
+        what was written, so that it can be replaced.
+    overwrite : write over `path` and its provenance even if they are not as this package has written them.
 
     Returns
     -------
     Where the labels went: `path`, or the TIFF that they became.
     """
     target = Path(path)
-    check_target(target)
+    agreed = (target.name, companion(target.name, PROVENANCE)) if overwrite else ()
     place = geometry(np.ndim(labels), axes, scale, units, translate)
-    companion_name = companion(target.name, "provenance.json")
-    stale = os.path.lexists(target) and _is_ours(target.with_name(companion_name))
-    with output_folder(target.parent, [companion_name] if stale else []) as scratch:
-        file = target.with_name(put_labels(labels, scratch / target.name, place, name, provenance).name)
+
+    def put(scratch: Path) -> Path:
+        return put_labels(labels, scratch / target.name, place, name, provenance)
+
+    return write_beside(target, put, agreed)
+
+
+def write_beside(target: Path, put: Callable[[Path], Path], agreed: Collection[str]) -> Path:
+    """Labels and what stands beside them, all or nothing.
+
+    Parameters
+    ----------
+    target : the file of the labels.
+    put : writes them, under that name, and the rest into the scratch folder that it is given; returns where the labels
+        went there.
+    agreed : names of files that may be written over though they are not as we have written them.
+
+    Returns
+    -------
+    Where the labels went.
+    """
+    mark = companion(target.name, PROVENANCE)
+    check_target(target)
+    check_free(target.parent, [target.name], mark, agreed)
+    with output_folder(target.parent, mark, agreed) as scratch:
+        file = target.with_name(put(scratch).name)
         if file != target and os.path.lexists(file):  # nobody was asked whether that one may go
             raise InputError(f"PNG cannot hold these labels, and {str(file)!r} is there already; write another .tif")
     return file
@@ -101,14 +121,6 @@ def put_labels(
         path = path.with_suffix(".tif")
     writer(path)(array, path, place or geometry(array.ndim), name, provenance_json)
     if provenance_json is not None:
-        beside = path.with_name(companion(path.name, "provenance.json"))
+        beside = path.with_name(companion(path.name, PROVENANCE))
         beside.write_text(provenance_json + "\n", encoding="utf-8")
     return path
-
-
-def _is_ours(provenance: Path) -> bool:
-    """Whether a file tells what napari-gsw made; of labels that are written over it would tell a lie."""
-    try:
-        return bool(json.loads(provenance.read_text(encoding="utf-8"))["software"] == "napari-gsw")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

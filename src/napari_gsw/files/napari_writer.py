@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.folders import output_folder
-from napari_gsw.files.label_formats import stem
-from napari_gsw.files.labels import companion, write_labels
+from napari_gsw.files.geometry import geometry
+from napari_gsw.files.label_formats import companion, stem
+from napari_gsw.files.labels import put_labels, write_beside
+from napari_gsw.files.ownership import PROVENANCE
 
 # What people call their axes, in lower case.
 AXIS_NAMES = {
@@ -41,39 +42,33 @@ def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:
     paths : all that was written, the labels first.
     """
     target = Path(path) if Path(path).suffix else Path(f"{path}.tif")
+    # The dialog in which the file was named has asked whether it may go, but only about that very name.
+    agreed = [target.name] if target == Path(path) else []
     # As OSError: napari takes a ValueError, which InputError is, for "there is no such writer" and hides what it says.
     try:
-        return [str(file) for file in _write(target, data, meta)]
+        return [str(file) for file in _write(target, data, meta, agreed)]
     except InputError as reason:
         raise OSError(str(reason)) from None
 
 
-def _write(target: Path, data: Any, meta: Mapping[str, Any]) -> list[Path]:
+def _write(target: Path, data: Any, meta: Mapping[str, Any], agreed: Sequence[str]) -> list[Path]:
     """Write the labels, and their provenance and table where the layer has them; the paths of what was written."""
     labels = np.asarray(data[0] if meta.get("multiscale") or isinstance(data, Sequence) else data)
     provenance = (meta.get("metadata") or {}).get("napari-gsw")
     provenance = provenance if isinstance(provenance, Mapping) else None
-    paths = [
-        write_labels(
-            labels,
-            target,
-            axes=layer_axes(meta.get("axis_labels"), labels.ndim),
-            scale=meta.get("scale"),
-            units=meta.get("units"),
-            translate=_unless_zero(meta.get("translate")),
-            name=str(meta.get("name", "labels")),
-            provenance=provenance,
-        )
-    ]
-    if provenance is not None:
-        paths.append(target.with_name(companion(target.name, "provenance.json")))
     regions: Any = meta.get("features")
-    if "index" in getattr(regions, "columns", ()) and len(regions):
-        table = f"{stem(target)}.regions.csv"
-        with output_folder(target.parent) as scratch:
+    table = f"{stem(target)}.regions.csv" if "index" in getattr(regions, "columns", ()) and len(regions) else None
+    axes = layer_axes(meta.get("axis_labels"), labels.ndim)
+    place = geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), _unless_zero(meta.get("translate")))
+
+    def put(scratch: Path) -> Path:
+        if table is not None:
             regions.to_csv(os.fspath(scratch / table), index=False)
-        paths.append(target.with_name(table))
-    return paths
+        return put_labels(labels, scratch / target.name, place, str(meta.get("name", "labels")), provenance)
+
+    file = write_beside(target, put, agreed)
+    beside = (None if provenance is None else companion(target.name, PROVENANCE), table)
+    return [file, *(target.with_name(name) for name in beside if name is not None)]
 
 
 def layer_axes(names: Sequence[str] | None, ndim: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -91,11 +92,18 @@ def coarse(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
     return read(values, (slice(None, None, jump),) * values.ndim)
 
 
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib as PNG. By way of memory: a picture library does not know a full disk as such."""
+    content = io.BytesIO()
+    figure.savefig(content, dpi=DPI, format="png")
+    path.write_bytes(content.getvalue())
+
+
 def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
     """The :func:`overlay` as a file."""
     import imageio.v3 as iio
 
-    iio.imwrite(path, overlay(image, labels, axes))
+    path.write_bytes(iio.imwrite("<bytes>", overlay(image, labels, axes), extension=".png"))
 
 
 def save_trace(traces: Sequence[Trace], path: Path) -> None:
@@ -126,7 +134,7 @@ def save_trace(traces: Sequence[Trace], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
         axes.ticklabel_format(useOffset=False, style="plain")
-    figure.savefig(path, dpi=DPI)
+    save_figure(figure, path)
 
 
 def save_uncertainty(result: Result, path: Path) -> None:
@@ -147,4 +155,4 @@ def save_uncertainty(result: Result, path: Path) -> None:
         axes.set_title(title if known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
         axes.set_axis_off()
         figure.colorbar(heat_map, ax=axes, shrink=0.8)
-    figure.savefig(path, dpi=DPI)
+    save_figure(figure, path)

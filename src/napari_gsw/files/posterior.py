@@ -15,20 +15,17 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.human_boundary import human_boundary
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.files.geometry import geometry
-from napari_gsw.files.labels import companion, put_labels
+from napari_gsw.files.label_formats import companion
+from napari_gsw.files.labels import put_labels
 from napari_gsw.files.zarr_files import write_values
 
 RANGE = ("coarsest", "finest", "farthest")
-# All that `write_posterior` may write.
+# All that `write_posterior` may write: of an image in memory, and of a lazy one.
 POSTERIOR_FILES = (
-    "entropy.tif",
-    "boundary.tif",
-    "contour.tif",
-    "people.tif",
-    *(f"{name}.tif" for name in RANGE),
-    *(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *RANGE)),
+    *(f"{name}.tif" for name in ("entropy", "boundary", "contour", "people", *RANGE)),
     "posterior.json",
 )
+LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *RANGE)), "posterior.json")
 
 
 def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str = "labels.tif") -> None:

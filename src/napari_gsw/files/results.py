@@ -15,13 +15,16 @@ from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.result import Outcome, Result, Trace
 from napari_gsw.files import plots
-from napari_gsw.files.labels import companion, put_labels
-from napari_gsw.files.posterior import POSTERIOR_FILES, write_posterior
+from napari_gsw.files.label_formats import check_target, companion, writer
+from napari_gsw.files.labels import put_labels
+from napari_gsw.files.ownership import PROVENANCE, check_alone, check_free
+from napari_gsw.files.posterior import LAZY_POSTERIOR_FILES, POSTERIOR_FILES, write_posterior
+from napari_gsw.files.zarr_files import write_zarr, zarr_package
 
 # Everything that may stand beside the labels, some of it on demand.
 COMPANIONS = (
     "sites.tif", "sites.zarr", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png",
-    *POSTERIOR_FILES,
+    *dict.fromkeys((*POSTERIOR_FILES, *LAZY_POSTERIOR_FILES)),
 )  # fmt: skip
 UINT16_MOST = np.iinfo(np.uint16).max
 
@@ -40,6 +43,47 @@ class Extras:
     sites: bool = False
     plot: bool = False
     uncertainty: bool = False
+
+
+def planned_files(labels_name: str, extras: Extras, samples: bool, lazily: bool = False) -> list[str]:
+    """Names of all that :func:`write_outcome` may write.
+
+    Parameters
+    ----------
+    labels_name, extras : as for it.
+    samples : whether the method is a chain, with a trace.
+    lazily : whether the image is read in blocks.
+    """
+    names = [PROVENANCE]
+    if samples:
+        names.append("trace.csv")
+    if samples and extras.sites:
+        names.append("sites.zarr" if lazily else "sites.tif")
+    if extras.plot:
+        names += ["overlay.png", *(("trace.png", "uncertainty.png") if samples else ())]
+    if samples and extras.uncertainty:
+        names += LAZY_POSTERIOR_FILES if lazily else POSTERIOR_FILES
+    return [labels_name, *(companion(labels_name, name) for name in names)]
+
+
+def check_results(folder: Path, names: Sequence[str], overwrite: bool) -> None:
+    """Refuse, before any work is done, what :func:`write_outcome` could not put in its place.
+
+    Parameters
+    ----------
+    folder : where the results are to go.
+    names : as :func:`planned_files` gives them, the labels first.
+    overwrite : whether what is not ours may be written over.
+    """
+    labels_name = names[0]
+    mark = companion(labels_name, PROVENANCE)
+    if writer(Path(labels_name)) is write_zarr:
+        zarr_package()
+    standing = check_free(folder, names, mark, overwrite)
+    if not standing.get(labels_name, False):
+        check_target(folder / labels_name)
+    if not overwrite:
+        check_alone(folder, names, mark)
 
 
 def write_outcome(

@@ -11,7 +11,6 @@ import math
 import operator
 import os
 import re
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -29,7 +28,8 @@ from napari_gsw.core.pipeline.saved_session import KINDS, SavedImage, SavedSessi
 from napari_gsw.core.posterior.result import Findings
 from napari_gsw.core.record_tree import DTYPES, described, rebuilt
 from napari_gsw.core.versions import all_versions
-from napari_gsw.files.folders import SCRATCH, writing
+from napari_gsw.files.folders import writing
+from napari_gsw.files.scratch import scratch_folder
 from napari_gsw.files.zarr_files import zarr_package
 
 # Of the format. A newer file is refused; one of an older version is brought up to date when it is read.
@@ -80,16 +80,12 @@ def save_session(
     tree = described(content, KINDS, arrays)
     with writing(f"the session {str(target)!r}"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(prefix=SCRATCH, suffix=SUFFIX, dir=target.parent)
-        os.close(handle)
-        try:
-            _write(Path(scratch), _title(content), tree, arrays)
-            with open(scratch, "rb+") as file:  # on the disk before it takes the place of the old one
-                os.fsync(file.fileno())
-            os.replace(scratch, target)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        with scratch_folder(target.parent) as scratch:
+            file = scratch / target.name
+            _write(file, _title(content), tree, arrays)
+            with file.open("rb+") as written:  # on the disk before it takes the place of the old one
+                os.fsync(written.fileno())
+            os.replace(file, target)
     return target
 
 

@@ -9,31 +9,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.files.folders import writing
+from napari_gsw.files.ledger import replacing
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; what was there before is replaced only when the new one is complete."""
+    """A table; what was there before is replaced only when the new one is complete, and only if it was ours."""
     text = io.StringIO(newline="")
     table = csv.writer(text)
     table.writerow(head)
     table.writerows(rows)
-    _replace(path, text.getvalue())
+    write_text(path, printable(text.getvalue()))
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """As :func:`write_csv`, for JSON."""
-    _replace(path, json.dumps(content, indent=2) + "\n")
+    write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def _replace(path: Path, text: str) -> None:
-    """Put a text into a file beside its place, and then into its place."""
-    scratch = path.with_name(path.name + ".part")
-    with writing(repr(str(path))):
-        try:
-            with scratch.open("w", newline="", encoding="utf-8") as file:
-                file.write(text)
-            scratch.replace(path)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
+def write_text(path: Path, text: str) -> None:
+    """As :func:`write_csv`, for any text."""
+    with replacing(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
+        file.write(text)
+
+
+def printable(text: str) -> str:
+    r"""Text that can be written and printed: of a file's name that is not UTF-8, the strange bytes as ``\xe9``.
+
+    Examples
+    --------
+    >>> print(printable("caf\udce9.png"))
+    caf\xe9.png
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a character, as names on Windows may have
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")

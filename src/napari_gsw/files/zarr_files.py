@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.block_grid import grid_of
 from napari_gsw.core.image.lazy import group_axes, is_lazy, levels, mapped, read
 from napari_gsw.files.geometry import PIXEL, Geometry, ordered
+from napari_gsw.files.promised_size import check_promise, stored_size
 
 NGFF = "0.5"
 OME_ORDER = "TCZYX"
@@ -63,7 +65,7 @@ def is_label_zarr(path: Path) -> bool:
     try:
         node = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
         return node["node_type"] == "group" and "image-label" in node["attributes"]["ome"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
@@ -79,6 +81,7 @@ def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
         finest = levels(node)[0]
     except InputError as reason:
         raise ValueError(str(reason)) from None
+    check_promise(math.prod(finest.shape) * finest.dtype.itemsize, stored_size(path))
     letters = group_axes(node)
     return np.asarray(finest[...]), letters if letters is not None and len(letters) == finest.ndim else "auto"
 

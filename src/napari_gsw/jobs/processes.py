@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -17,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.jobs.interruption import ignore_signals
 
 # Seconds that a process has to end when it is told to.
 GRACE = 5.0
@@ -63,7 +63,7 @@ class Worker:
     def dismiss(self) -> None:
         """Tell the process to end; a job at hand stays unfinished."""
         if self.job is not None:
-            self.process.terminate()
+            self.process.kill()  # it ignores what asks it to end, see `_serve`
         self.pipe.close()
 
     def await_end(self) -> None:
@@ -132,7 +132,7 @@ def parallel(
 
 def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
     """The life of a worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the process that hands out the work
+    ignore_signals()
     try:
         pipe.send(None)
         while True:

@@ -24,6 +24,7 @@ class JobOptions:
     fresh : forget what an earlier run has left.
     quiet : no bar; what is skipped is named all the same.
     retries : how often a job is tried again that failed for a reason that may pass.
+    overwrite : write over files that no run of ours has left, too.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class JobOptions:
     fresh: bool = False
     quiet: bool = False
     retries: int = 1
+    overwrite: bool = False
 
 
 class Failure(NamedTuple):

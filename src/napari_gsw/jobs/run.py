@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.files.tables import printable
 from napari_gsw.jobs import interruption
 from napari_gsw.jobs.journal import Journal, stamp_of
 from napari_gsw.jobs.processes import parallel
@@ -69,6 +70,7 @@ def each_job(
     *,
     engine: Engine | None = None,
     holds: Callable[[str, Row], bool] | None = None,
+    before: Callable[[Collection[str]], None] | None = None,
 ) -> Generator[JobOutcome]:
     """What becomes of each job: first of those that the journal holds, then of the others as they come.
 
@@ -82,19 +84,25 @@ def each_job(
     files : name -> the files that a job reads; a row is made again when they have changed.
     engine : what does the jobs; by default as many processes as the options say.
     holds : whether a row of the journal still holds, beyond that: that what it tells of is still there, say.
+    before : called with the names of the jobs that are left, before the first of them is begun; may refuse.
     """
     journal = Journal.of(title, depends_on, options)
     stamps = {name: stamp_of(*files[name]) for name in jobs} if files else dict.fromkeys(jobs)
     kept: dict[str, JobOutcome] = {}
-    for name, (outcome, stamp) in journal.read().items():
+    for name, (outcome, stamp) in ({} if options.fresh else journal.read()).items():
+        if name not in jobs or outcome is None or stamp != stamps[name]:
+            continue
         row = outcome.row_or_failure
-        current = name in jobs and stamp == stamps[name]
-        if current and not isinstance(row, Failure) and (holds is None or holds(name, row)):
+        if not isinstance(row, Failure) and (holds is None or holds(name, row)):
             kept[name] = outcome
+    left = {name: value for name, value in jobs.items() if name not in kept}
+    if left:
+        if before is not None:
+            before(left)
+        journal.begin(jobs, forget=options.fresh)
     done, failed = len(kept), 0
     with _progress_bar(title, len(jobs), done, options) as bar:
         yield from kept.values()
-        left = {name: value for name, value in jobs.items() if name not in kept}
         attempts = dict.fromkeys(left, 0)
         while left:
             again: dict[str, Any] = {}
@@ -107,10 +115,10 @@ def each_job(
                             again[name] = left[name]
                             continue
                         failed += 1
-                        bar.write(f"napari-gsw: {name} skipped: {row_or_failure.reason}", file=sys.stderr)
+                        bar.write(printable(f"napari-gsw: {name} skipped: {row_or_failure.reason}"), file=sys.stderr)
                     else:
-                        outcome = journal.add(outcome, stamps[name])
                         done += 1
+                    outcome = journal.add(outcome, stamps[name])
                     bar.set_postfix_str(f"{done} done, {failed} failed", refresh=False)
                     bar.update()
                     yield outcome

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -92,18 +94,29 @@ class Codebook:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebook as JSON: its space, and the centres as numbers that are read back exactly."""
         rows = ",\n".join(json.dumps([float(f"{x:.9g}") for x in row]) for row in self.centres)
-        Path(path).write_text(f'{{"space": {json.dumps(self.space)}, "centres": [\n{rows}\n]}}\n')
+        text = f'{{"space": {json.dumps(self.space)}, "centres": [\n{rows}\n]}}\n'
+        target = Path(path)
+        new = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            new.write_text(text, encoding="utf-8")
+            os.replace(new, target)  # what was there stays until the new one is complete
+        except OSError as reason:
+            raise InputError(f"codebook {str(path)!r} cannot be written: {reason.strerror or reason}") from None
+        finally:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Codebook:
         """Read a codebook that :meth:`save` wrote; anything else is an :class:`InputError`."""
         try:
-            content = json.loads(Path(path).read_text())
-            centres = np.array(content["centres"], dtype=np.float32)
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            with np.errstate(over="ignore"):  # what float32 does not hold is refused below, as infinite
+                centres = np.array(content["centres"], dtype=np.float32)
             space = str(content["space"])
         except OSError as reason:
             raise InputError(f"codebook {str(path)!r} cannot be read: {reason.strerror}") from None
-        except (ValueError, KeyError, TypeError) as reason:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as reason:
             raise InputError(f"{str(path)!r} is not a codebook: {reason}") from None
         if centres.ndim != 2 or centres.size == 0 or not np.isfinite(centres).all():
             raise InputError(f"{str(path)!r} is not a codebook: centres must be rows of finite numbers of one length")

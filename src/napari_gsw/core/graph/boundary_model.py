@@ -57,7 +57,7 @@ class BoundaryModel:
             return cls(DecisionForest.from_dict(content["first"]), DecisionForest.from_dict(content["second"]))
         except OSError as reason:
             raise InputError(f"model {str(path)!r} cannot be read: {reason.strerror}") from None
-        except (ValueError, KeyError, TypeError) as reason:
+        except (ValueError, KeyError, TypeError, RecursionError) as reason:
             raise InputError(f"{str(path)!r} is not a boundary model: {reason}") from None
 
 

@@ -46,7 +46,7 @@ def segment(
     settings: Settings | None = None,
     *,
     preset: str | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     sites: Any = None,
     mask: Any = None,
     seeds: Any = None,
@@ -69,7 +69,8 @@ def segment(
 
     Parameters
     ----------
-    seed : the same image, settings and seed give the same labels, bit for bit.
+    seed : the same image, settings and seed give the same labels, bit for bit; None takes a random one, which the
+        provenance of the result names.
     seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label and keep its
         number; a site under several is cut between them; 0 leaves a site to the chain. What the seeds say about all
         other sites is a matter of the settings ``steering`` and ``only_painted``.
@@ -86,6 +87,7 @@ def segment(
     ((40, 40), 2)
     """
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
+    seed = random_seed() if seed is None else seed
     if settings is None and are_several(image):
         changes = shared_changes(preset or DEFAULT_PRESET) | changes
     chosen = resolve(settings, preset, changes)
@@ -138,6 +140,11 @@ def resume(
         going.steps.append({"sweep": saved.sweep, "what": "run", "sweeps": target - saved.sweep})
     going.run_to(target, report, keep)
     return going.result()
+
+
+def random_seed() -> int:
+    """A seed that nobody has chosen: 32 bits, which every format holds."""
+    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:

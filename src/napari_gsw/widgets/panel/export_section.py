@@ -17,7 +17,9 @@ from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.files import plots
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.geometry import Geometry, geometry, spatial
+from napari_gsw.files.label_formats import companion
 from napari_gsw.files.labels import put_labels
+from napari_gsw.files.ownership import PROVENANCE
 from napari_gsw.files.results import write_trace
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.several_images import SeveralImages
@@ -148,7 +150,7 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
     where = geometry_of(source)
     if source.large and not labels_name.endswith(".zarr"):
         raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
-    with output_folder(folder) as scratch:
+    with output_folder(folder, companion(labels_name, PROVENANCE)) as scratch:
         all_labels: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
         provenances: dict[str, Any] = {}
         for position, array_run in seg.array_runs.items():

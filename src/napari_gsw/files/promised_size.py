@@ -1,0 +1,52 @@
+"""What a file promises, against what it can hold: a small file must not claim all memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Bytes that any file may unpack to.
+ALWAYS = 2**29
+# Deflate packs 1032 bytes into one at best; an image that is packed more tightly is none that anybody took.
+MOST_PACKED = 1100
+
+
+def check_promise(promised: int, stored: int) -> None:
+    """ValueError if an array cannot be what a file holds, or is more than this machine does.
+
+    Parameters
+    ----------
+    promised : bytes of the array.
+    stored : bytes of the file.
+    """
+    if promised > ALWAYS and promised > MOST_PACKED * stored:
+        raise ValueError(f"it promises an image of {_words(promised)} in a file of {_words(stored)}")
+    if promised > memory_size():
+        raise ValueError(f"its image of {_words(promised)} does not fit into memory; as zarr it is read in blocks")
+
+
+def memory_size() -> float:
+    """Bytes of memory of this machine; infinite where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+def stored_size(path: Path) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(path) for name in names)
+
+
+def _words(count: int) -> str:
+    """Bytes for a person.
+
+    >>> _words(10**12), _words(512)
+    ('1000 GB', '512 bytes')
+    """
+    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.0f} {unit}"
+    return f"{count} bytes"

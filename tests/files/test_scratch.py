@@ -1,0 +1,93 @@
+"""Scratch folders of the living and of the dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from napari_gsw.files import scratch
+from napari_gsw.files.scratch import OWNER, SCRATCH, scratch_folder
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from napari_gsw.files.scratch import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("written")
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def scratches(folder):
+    return sorted(p.name for p in folder.iterdir() if p.name.startswith(SCRATCH))
+
+
+def cleared(folder):
+    """What is left after another run has come by."""
+    with scratch_folder(folder):
+        pass
+    return scratches(folder)
+
+
+def test_it_vanishes_whatever_happens(tmp_path):
+    with pytest.raises(ZeroDivisionError), scratch_folder(tmp_path) as folder:
+        (folder / "half").write_text(str(1 / 0))
+    assert scratches(tmp_path) == []
+
+
+def test_those_of_one_process_leave_each_other_alone(tmp_path):
+    with scratch_folder(tmp_path) as first, scratch_folder(tmp_path) as second:
+        assert first != second
+        assert len(scratches(tmp_path)) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_that_of_a_living_process_stays_and_that_of_a_dead_one_goes(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        assert len(cleared(tmp_path)) == 1
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert len(scratches(tmp_path)) == 1  # nobody has cleared it yet
+    assert cleared(tmp_path) == []
+
+
+def test_that_of_another_machine_goes_after_a_day(tmp_path, monkeypatch):
+    """Its lock may not reach this one: only time tells."""
+    left = tmp_path / f"{SCRATCH}other"
+    left.mkdir()
+    (left / OWNER).write_text("another machine")
+    (left / "half").write_text("written")
+    assert cleared(tmp_path) == [left.name]
+    yesterday = time.time() - scratch.DAY - 60
+    for path in (left / OWNER, left):
+        os.utime(path, (yesterday, yesterday))
+    assert cleared(tmp_path) == [left.name]  # one file in it is younger
+    os.utime(left / "half", (yesterday, yesterday))
+    assert cleared(tmp_path) == []
+
+
+def test_one_without_an_owner_may_be_about_to_get_one(tmp_path):
+    (tmp_path / f"{SCRATCH}new").mkdir()
+    assert cleared(tmp_path) == [f"{SCRATCH}new"]
+
+
+def test_without_locks_only_time_tells(tmp_path, monkeypatch):
+    def no_locks(file):
+        raise OSError(37, "No locks available")
+
+    left = tmp_path / f"{SCRATCH}here"
+    left.mkdir()
+    (left / OWNER).write_text(scratch.machine())
+    monkeypatch.setattr(scratch, "_take_lock", no_locks)
+    assert cleared(tmp_path) == [left.name]
+    monkeypatch.undo()
+    assert cleared(tmp_path) == []
