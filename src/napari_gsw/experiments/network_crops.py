@@ -76,6 +76,11 @@ def draws(rng: np.random.Generator, shape: tuple[int, ...], pictures: int, how: 
     return rows
 
 
+def numbered(labels: NDArray[np.integer[Any]]) -> NDArray[np.int16]:
+    """Labels (h, w) as 0, 1, 2, ... in the order of their numbers, 0 staying 0."""
+    return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int16)
+
+
 class PictureStore:
     """Pictures of any sizes with the labels that several people gave them, pixel after pixel on a device.
 
@@ -87,19 +92,21 @@ class PictureStore:
     def __init__(
         self,
         images: Sequence[NDArray[np.uint8]],
-        labels: Sequence[Sequence[NDArray[np.integer[Any]]]],
+        labels: Sequence[Sequence[NDArray[np.int16]]],
         device: torch.device,
         extra: Sequence[NDArray[np.uint8]] | None = None,
     ) -> None:
-        """Images (h, w, 3); of each the labels (h, w) of one person or more; `extra` (h, w) a value for each pixel."""
+        """Images (h, w, 3); of each the labels (h, w) of one person or more, as :func:`numbered` gives them; `extra`
+        (h, w) a value for each pixel.
+        """
         most = max(len(one) for one in labels)
         self.start = torch.tensor(np.cumsum([0, *(i.shape[0] * i.shape[1] for i in images)])[:-1], device=device)
         self.shape = torch.tensor([i.shape[:2] for i in images], device=device)
         self.pixels = torch.tensor(np.concatenate([i.reshape(-1, 3) for i in images]), device=device)
         rows, weights = [], np.zeros((len(images), most), np.float32)
         for number, one in enumerate(labels):
-            flat = np.stack([np.unique(person, return_inverse=True)[1].ravel() for person in one], axis=1)
-            rows.append(np.pad(flat, ((0, 0), (0, most - len(one))), mode="edge").astype(np.int16))
+            flat = np.stack([person.ravel() for person in one], axis=1)
+            rows.append(np.pad(flat, ((0, 0), (0, most - len(one))), mode="edge"))
             weights[number, : len(one)] = 1 / len(one)
         self.labels = torch.tensor(np.concatenate(rows), device=device)
         self.people = torch.tensor(weights, device=device)

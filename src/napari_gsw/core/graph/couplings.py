@@ -24,7 +24,7 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
     """
     if settings.coupling == "learnt":
         shipped = settings.boundaries == "shipped"
-        model = photo_model() if shipped else BoundaryModel.load(settings.boundaries)
+        model = photo_model(features.has_network) if shipped else BoundaryModel.load(settings.boundaries)
         beta = -settings.beta * (model.log_odds(features, graph) + settings.offset)
         return np.where(beta < 0, settings.repulsion * beta, beta)
     beta = np.full(len(graph.edges), settings.beta)
