@@ -77,8 +77,9 @@ def draws(rng: np.random.Generator, shape: tuple[int, ...], pictures: int, how: 
 
 
 def numbered(labels: NDArray[np.integer[Any]]) -> NDArray[np.int16]:
-    """Labels (h, w) as 0, 1, 2, ... in the order of their numbers, 0 staying 0."""
-    return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int16)
+    """Labels (h, w) as 0, 1, 2, ... in the order of their numbers."""
+    numbers: NDArray[np.int16] = np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int16)
+    return numbers
 
 
 class PictureStore:

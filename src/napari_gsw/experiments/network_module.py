@@ -16,7 +16,7 @@ from torch import nn
 from napari_gsw.core.evidence.network_plan import WIDTHS, NetworkPlan, run_plan
 
 
-class NetworkModule(nn.Module):
+class NetworkModule(nn.Module):  # type: ignore[misc]  # PyTorch is not there when types are checked
     """A network that learns: its convolutions, each followed by batch normalisation, and side outputs.
 
     The side outputs say the same as the fine one, from every scale on the way up; they are for learning alone.

@@ -26,7 +26,7 @@ def as_bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
     low, high = np.percentile(values, (BLACK, WHITE))
     if high <= low:
         low, high = values.min(), max(values.max(), values.min() + 1)
-    return np.rint(np.clip((values - low) / (high - low), 0, 1) * 255).astype(np.uint8)
+    return np.asarray(np.rint(np.clip((values - low) / (high - low), 0, 1) * 255), dtype=np.uint8)
 
 
 def typical_width(labels: LabelImage) -> float:

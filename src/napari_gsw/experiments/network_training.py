@@ -85,7 +85,7 @@ class Learner:
         self.rates = torch.tensor([rate_at(s, options) for s in range(options.steps)], device=device)
         self.losses = torch.zeros(options.steps, device=device)
         self.counter = torch.zeros(1, dtype=torch.long, device=device)
-        self.module = lesson.module.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.module = lesson.module.to(device, memory_format=torch.channels_last)
         self.parameters = list(self.module.parameters())
         self.average = [p.detach().clone() for p in self.parameters]
         on_gpu = device.type == "cuda"
@@ -109,7 +109,7 @@ class Learner:
             self.optimizer.param_groups[0]["lr"] = float(rate)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.lesson.pictures, rows, pairs)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(self.parameters, 1.0)
         self.optimizer.step()
         with torch.no_grad():
@@ -133,8 +133,8 @@ class Learner:
         with torch.no_grad():
             torch._foreach_copy_(self.parameters, self.average)
             for norm in self.module.norms.values():
-                norm.reset_running_stats()  # type: ignore[operator]
-                norm.momentum = None  # type: ignore[assignment]  # plain means over what follows
+                norm.reset_running_stats()
+                norm.momentum = None  # plain means over what follows
             self.module.train()
             for rows in self.table[self.options.steps :]:
                 self.loss(self.lesson.pictures, rows, self.pairs[0])

@@ -1,8 +1,8 @@
 """A network on a processor: what it says of every pixel of an image, tile by tile through onnxruntime.
 
 A tile is computed by one thread, and tiles side by side: the numbers do not depend on how many threads there are. Each
-tile looks beyond its border; where tiles begin is a multiple of the coarsest pixels, so that these are the same as
-those of the image as one.
+tile looks beyond its border as far as the network reaches, and begins at a multiple of its coarsest pixels: but for
+rounding, the numbers do not depend on the tiles either.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from importlib import resources
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +29,10 @@ from napari_gsw.core.threads import cores
 
 # What is subtracted from lightness, and by what Lab is divided, before a network sees it.
 MIDDLE, SPREAD = np.array([50, 0, 0], np.float32), np.float32(25)
-# Pixels of a tile along an axis, at most, and those beyond its border that it looks at: multiples of the stride.
-TILE, HALO = 768, 96
+# Pixels of a tile along an axis, at most, and those beyond its border that a network reaches: multiples of the stride.
+TILE, HALO = 1024, 176
 # Hashes of the networks that come with the package.
-SHIPPED = {"photo": "unset"}
+SHIPPED = {"photo": "3862ab905bf9199660e5386153b4176cf2fa6e63df16940c9aebca0c55166184"}
 MISSING = (
     'the network of learnt couplings needs onnxruntime, and goes unused: pip install "napari-gsw[networks]", or set '
     "network to none"
@@ -128,14 +129,11 @@ def stretches(length: int) -> Sequence[Stretch]:
     """The tiles of an axis: about equally long, each beginning at a multiple of the stride.
 
     >>> [s.first for s in stretches(2000)]
-    [0, 672, 1328]
+    [0, 1008]
     """
     count = -(-length // TILE)
     ends = [0, *(round(k * length / count / STRIDE) * STRIDE for k in range(1, count)), length]
-    return [
-        Stretch(first, end, max(0, first - HALO), min(length, end + HALO))
-        for first, end in pairwise(ends)
-    ]
+    return [Stretch(first, end, max(0, first - HALO), min(length, end + HALO)) for first, end in pairwise(ends)]
 
 
 def network_named(name: str, kind: str) -> Network | None:
@@ -163,6 +161,11 @@ def network_named(name: str, kind: str) -> Network | None:
 def is_onnxruntime_there() -> bool:
     """Whether networks can be computed."""
     return importlib.util.find_spec("onnxruntime") is not None
+
+
+def onnxruntime_version() -> str:
+    """The version of what computes networks, which is installed."""
+    return version("onnxruntime")
 
 
 @cache

@@ -54,7 +54,8 @@ def save_weights(path: str | PathLike[str], kind: str, arrays: Mapping[str, NDAr
     sha256 = weights_hash(arrays)
     words = json.dumps({"kind": kind, "sha256": sha256, **about})
     with open(path, "wb") as file:  # a name without .npz stays what it is
-        np.savez(file, **{ABOUT: np.array(words)}, **arrays)
+        content: dict[str, Any] = {ABOUT: np.array(words), **arrays}
+        np.savez(file, **content)
     return sha256
 
 

@@ -59,8 +59,8 @@ class BoundaryModel:
         """Read a model that :meth:`save` wrote; anything else is an :class:`InputError`."""
         try:
             content = json.loads(Path(path).read_text())
-            forests = (DecisionForest.from_dict(content[name]) for name in ("first", "second"))
-            return cls(*forests, network=bool(content.get("network", False)))
+            first, second = (DecisionForest.from_dict(content[name]) for name in ("first", "second"))
+            return cls(first, second, bool(content.get("network", False)))
         except OSError as reason:
             raise InputError(f"model {str(path)!r} cannot be read: {reason.strerror}") from None
         except (ValueError, KeyError, TypeError) as reason:

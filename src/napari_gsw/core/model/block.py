@@ -13,6 +13,7 @@ from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.network import HALO, network_named
+from napari_gsw.core.evidence.network_plan import STRIDE
 from napari_gsw.core.evidence.site_features import sums_over_edges
 from napari_gsw.core.evidence.words import colours, histogram, lab_colours, luminance_words, texture
 from napari_gsw.core.graph.region_graph import region_graph
@@ -161,7 +162,9 @@ def with_network(context: BlockContext, index: Index, block: Block, pieces: Site
     """The block of these pieces with what the network says of it, which looks farther beyond the border than others."""
     network = network_named(context.settings.network, "photo")
     assert network is not None
-    inside, around = context.grid.inside(index), context.grid.around(index, HALO)
+    inside = context.grid.inside(index)
+    # From a multiple of the stride on, so that coarse pixels are those of the image in memory.
+    around = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
     shown = context.picture_of(context.pixels(around))
     maps = network.maps(lab_colours(shown), threads=1)  # blocks are side by side already
     drawn, places = (each[crop(around, inside)] for each in (maps.fine[..., 0], maps.places))
@@ -169,7 +172,7 @@ def with_network(context: BlockContext, index: Index, block: Block, pieces: Site
     for (axis, end), side in block.sides.items():
         plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
         sides[axis, end] = side._replace(drawn=drawn[plane].copy())
-    place_sums = means_over(places, pieces) * block.mass[:, np.newaxis] if len(block.mass) else np.zeros((0, 8))
+    place_sums = means_over(places, pieces) * block.mass[:, np.newaxis]
     return replace(block, sides=sides, drawn=sums_over_edges(drawn, pieces, block.edges), places=place_sums)
 
 

@@ -102,7 +102,8 @@ def _contact(a: Block, b: Block, axis: int, own_sites: bool) -> Contacts:
     steps = np.bincount(index, step, len(key)).astype(np.float64)
     drawn = np.zeros(len(key))
     if here.drawn is not None and there.drawn is not None:
-        drawn = np.bincount(index, (here.drawn[both].astype(np.float64) + there.drawn[both]) / 2, len(key))
+        values = (here.drawn[both].astype(np.float64) + there.drawn[both]) / 2
+        drawn = np.bincount(index, values, len(key)).astype(np.float64)
     return Contacts(pairs - 1, length.astype(np.float64), steps, same, drawn)
 
 
