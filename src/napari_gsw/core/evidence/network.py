@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats32, Pixels
 from napari_gsw.core.errors import InputError
@@ -109,7 +110,7 @@ class Network:
         image = np.ascontiguousarray(wide.transpose(2, 0, 1)[np.newaxis])
         names = [FINE, *([PLACES] if self.weights.plan.places else [])]
         outputs = [a[0].transpose(1, 2, 0) for a in self._session.run(names, {INPUT: image})]
-        fine = 1 / (1 + np.exp(-outputs[0][:height, :width]))
+        fine = expit(outputs[0][:height, :width])
         if len(outputs) == 1:
             return NetworkMaps(fine, np.zeros((height, width, 0), np.float32))
         large = outputs[1].repeat(PLACE_STRIDE, axis=0).repeat(PLACE_STRIDE, axis=1)

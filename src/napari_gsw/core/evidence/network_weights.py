@@ -67,7 +67,7 @@ def load_weights(path: str | PathLike[str], kind: str) -> NetworkWeights:
     kind : the plan that the file must be of.
     """
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         about = json.loads(str(arrays.pop(ABOUT)))
         stored_kind, stored_hash = str(about["kind"]), str(about["sha256"])
