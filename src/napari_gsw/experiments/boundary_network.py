@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from napari_gsw.core.arrays import Longs
-from napari_gsw.core.image.picture import samples, span_of, unit_rgb
+from napari_gsw.core.image.picture import check_image, samples, span_of, unit_rgb
 from napari_gsw.evaluation.data_sets import Scene
 from napari_gsw.experiments.network_command import arguments, device_of, pictures_in, run_command, teach
 
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def photograph(scene: Scene) -> Any:
     """(h, w, 3) uint8 of a scene; one that is not RGB is grey."""
-    values, rgb = samples(scene.image, scene.axes)
+    values, rgb = samples(scene.image, check_image(scene.image, scene.axes))
     if rgb and values.dtype == np.uint8:
         return np.ascontiguousarray(values)
     light = values if rgb else values.astype(np.float64).mean(axis=-1, keepdims=True)

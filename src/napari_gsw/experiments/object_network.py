@@ -16,7 +16,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Longs
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.picture import channels_last
+from napari_gsw.core.image.picture import check_image, samples
 from napari_gsw.experiments.network_command import arguments, device_of, pictures_in, run_command, teach
 from napari_gsw.experiments.network_objects import as_bytes, middles, scaled
 
@@ -32,7 +32,8 @@ def main(words: Sequence[str] | None = None) -> None:
         scene = example.read()
         if scene.humans[0].ndim != 2:
             raise InputError(f"{str(example.image)!r} is a volume; an object network learns from two dimensions")
-        image, labels = scaled(as_bytes(channels_last(scene.image, scene.axes)), scene.humans[0].astype(np.int64))
+        values, _ = samples(scene.image, check_image(scene.image, scene.axes))
+        image, labels = scaled(as_bytes(values), scene.humans[0].astype(np.int64))
         # A background of one pixel at least, so that 0 is the background after they are numbered.
         labels[0, 0] = 0
         pictures.append((image, numbered(labels), middles(labels)))
