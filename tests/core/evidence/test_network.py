@@ -116,6 +116,15 @@ def test_the_shipped_network_sees_an_edge():
     assert far > 2 * near
 
 
+def test_the_shipped_numbers_must_be_those_of_the_build(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    assert networks.shipped_network("photo").weights.sha256 == networks.SHIPPED["photo"]
+    networks.shipped_network.cache_clear()
+    monkeypatch.setitem(networks.SHIPPED, "photo", "0" * 64)
+    with pytest.raises(gsw.InputError, match="install again"):
+        networks.shipped_network("photo")
+
+
 def test_weights_in_a_file_are_checked(tmp_path):
     path, arrays = tmp_path / "own.npz", random_arrays(PHOTO)
     sha256 = save_weights(path, "photo", arrays, seed=3)
