@@ -1,10 +1,12 @@
 """Learn where people draw boundaries, from photographs with human segmentations.
 
-    python -m napari_gsw.experiments.boundaries BSDS SPLIT OUT
+    python -m napari_gsw.experiments.boundaries BSDS SPLIT OUT [NETWORKS]
 
 writes OUT/boundaries.json, the model that the package ships as its ``photo`` couplings, and beside it one model for
 each of five folds of the images that has not seen the images of its fold: what is reported of the couplings is measured
-with these. It needs ``pip install "napari-gsw[learning]"``; to use a model nothing more than the package is needed.
+with these. NETWORKS is the folder of :mod:`napari_gsw.experiments.boundary_network`, with a network for each fold that
+has not seen the fold either: its boundaries are then cues. All this needs ``pip install "napari-gsw[learning]"``; to
+use a model nothing more than the package is needed.
 
 examples --> sites, cues, share of people who part the two sites of an edge --> first forest --> its probabilities for
 images that it has not seen --> second cues --> second forest
@@ -25,7 +27,7 @@ from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_cues import SiteSums, first_cues, second_cues
+from napari_gsw.core.graph.boundary_cues import SiteSums, drawn_along, first_cues, second_cues
 from napari_gsw.core.graph.boundary_model import BoundaryModel
 from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
@@ -60,7 +62,7 @@ class Look:
     Attributes
     ----------
     graph : of its superpixels.
-    sums : of words and channels over the sites, from which cues are computed.
+    sums : of words and channels over the sites (and of a network's places), from which cues are computed.
     cues : (m, cues) the first cues of each edge.
     apart : (m,) share of the people who put the two sites of an edge into different segments.
     """
@@ -70,6 +72,11 @@ class Look:
     cues: Floats
     apart: Floats
 
+    @property
+    def has_network(self) -> bool:
+        """Whether the cues of a network are among them."""
+        return "places" in self.sums.names
+
 
 def look(example: Example, settings: Settings) -> Look:
     """Read an image and compute its first cues."""
@@ -78,10 +85,12 @@ def look(example: Example, settings: Settings) -> Look:
     sites = superpixels(checked_picture, settings)
     graph = region_graph(checked_picture, sites)
     features = ImageFeatures(checked_picture, sites, settings)
-    sums = SiteSums(features, graph)
+    network = features.has_network
+    sums = SiteSums(features, graph, features.places if network else None)
     i, j = graph.edges.T
     votes = [label[i] != label[j] for label in (segment_of_sites(human, sites) for human in scene.humans)]
-    return Look(graph, sums, first_cues(features, graph, sums), np.mean(votes, axis=0))
+    cues = first_cues(features, graph, sums, drawn_along(features, graph) if network else None)
+    return Look(graph, sums, cues, np.mean(votes, axis=0))
 
 
 def segment_of_sites(human: NDArray[np.integer], sites: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -172,13 +181,20 @@ def learn(
         return cache[without]
 
     rows = [second_rows(first(missing | {int(f)}), one) for one, f in zip(looks, fold, strict=True)]
-    return BoundaryModel(first(missing), fitted(rows, looks))
+    return BoundaryModel(first(missing), fitted(rows, looks), network=looks[0].has_network)
 
 
-def learn_all(examples: Sequence[Example], folder: Path, settings: Settings) -> None:
-    """Learn the model of all images, and those that leave one fold out, and write them into a folder."""
-    looks = [look(example, settings) for example in examples]
-    fold = fold_of(len(looks))
+def learn_all(examples: Sequence[Example], folder: Path, settings: Settings, networks: Path | None = None) -> None:
+    """Learn the model of all images, and those that leave one fold out, and write them into a folder.
+
+    Parameters
+    ----------
+    networks : folder with a network for each fold, ``fold0.npz`` and so on, that has not seen its images; None for
+        models without the cues of a network.
+    """
+    fold = fold_of(len(examples))
+    names = ["none" if networks is None else str(networks / f"fold{k}.npz") for k in fold]
+    looks = [look(e, settings.replace(network=name)) for e, name in zip(examples, names, strict=True)]
     cache: dict[frozenset[int], DecisionForest] = {}
     folder.mkdir(parents=True, exist_ok=True)
     for left_out in range(FOLDS):
@@ -193,5 +209,6 @@ def fold_of(count: int) -> NDArray[np.int64]:
 
 
 if __name__ == "__main__":
-    where, split, out = sys.argv[1:]
-    learn_all(bsds(Path(where), split), Path(out), preset("photo", coupling="contrast"))
+    where, split, out, *networks = sys.argv[1:]
+    folder = Path(networks[0]) if networks else None
+    learn_all(bsds(Path(where), split), Path(out), preset("photo", coupling="contrast"), folder)

@@ -50,11 +50,12 @@ QUICK_IMAGES = 4
 
 
 class QualityImage(NamedTuple):
-    """An image that all methods segment, and the model of human boundaries that has not seen it."""
+    """An image that all methods segment, and the model of human boundaries and the network that have not seen it."""
 
     example: Example
     methods: tuple[str, ...]
     model: str
+    network: str
     seed: int
 
 
@@ -65,18 +66,20 @@ def scored(task: QualityImage) -> Row:
     row: Row = {}
     for name in task.methods:
         ours = name in OURS
-        changes = {"axes": scene.axes} | ({"boundaries": task.model} if name == "photo" else {})
+        changes = {"axes": scene.axes} | (
+            {"boundaries": task.model, "network": task.network} if name == "photo" else {}
+        )
         choice = choose("gsw" if ours else name, name if ours else "general", changes)
         began = time.perf_counter()
         outcome = segment(scene.image, choice, task.seed)
         seconds = time.perf_counter() - began
         row[name] = {**measures(outcome.labels, scene, typical), "seconds": seconds}
         if outcome.result is not None and not scene.ignore_background:
-            row[name]["uncertainty"] = judged(outcome.result, scene, task.model)
+            row[name]["uncertainty"] = judged(outcome.result, scene, task)
     return row
 
 
-def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
+def judged(result: Result, scene: Scene, task: QualityImage) -> dict[str, Any]:
     """What people say along every edge of the region graph, counted by what the model says.
 
     Faces of pixels are counted. ``posterior`` and ``calibrated`` are (bins, 3): faces, sum of what is said, sum of the
@@ -87,7 +90,7 @@ def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
     assert problem.graph is not None
     people = people_along(result, scene)
     length = problem.graph.length
-    learnt = learnt_odds(result, scene, model)
+    learnt = learnt_odds(result, scene, task.model, task.network)
     apart, human = 1 - result.snapshot.together, expit(human_odds(learnt, result.snapshot.together))
     i, j = problem.edges.T
     drawn = result.regions[i] != result.regions[j]
@@ -101,11 +104,16 @@ def judged(result: Result, scene: Scene, model: str) -> dict[str, Any]:
     }
 
 
-def learnt_odds(result: Result, scene: Scene, model: str) -> Floats:
-    """(m,) log odds of a human boundary along every edge, by a model in a file or the ``shipped`` one."""
+def learnt_odds(result: Result, scene: Scene, model: str, network: str = "none") -> Floats:
+    """(m,) log odds of a human boundary along every edge, by a model in a file or the ``shipped`` one.
+
+    Parameters
+    ----------
+    network : the one that the model in a file looks at, if it looks at any.
+    """
     problem = result.problem
     assert problem.graph is not None
-    settings = problem.settings or preset("general")
+    settings = (problem.settings or preset("general")).replace(network=network)
     words = ImageFeatures(picture(scene.image, settings.axes), problem.site_image, settings)
     return (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
 
@@ -159,8 +167,9 @@ def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
     content: dict[str, Any] = {"seed": plan.seed, "data": {}}
     for data_set, examples in compared_data(plan, job_options.folder).items():
         models = dict(zip(examples, models_for(examples, job_options.folder / "boundaries", plan.quick), strict=True))
+        networks = dict(zip(examples, networks_for(examples, job_options.folder / "networks"), strict=True))
         some = spread(examples, limit)
-        jobs = {e.name: QualityImage(e, methods, models[e], plan.seed) for e in some}
+        jobs = {e.name: QualityImage(e, methods, models[e], networks[e], plan.seed) for e in some}
         depends_on = {"seed": plan.seed, "methods": methods, "settings": [preset(name).to_dict() for name in OURS]}
         rows = run_jobs(f"quality-{data_set.lower()}", scored, jobs, depends_on, job_options, files_of(some))
         done |= {f"{data_set}/{name}": row for name, row in rows.done.items()}
@@ -175,10 +184,7 @@ def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
 
 def models_for(examples: Sequence[Example], folder: Path, quick: bool) -> list[str]:
     """For each example a model of human boundaries that has not seen it, as far as that can be had."""
-    learnt_on = len(examples) >= 2 * FOLDS and all(
-        e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples
-    )
-    if not learnt_on:
+    if not are_learnt_from(examples):
         return ["shipped"] * len(examples)
     if quick or importlib.util.find_spec("lightgbm") is None:
         why = "--quick" if quick else 'no lightgbm: pip install "napari-gsw[learning]"'
@@ -186,8 +192,24 @@ def models_for(examples: Sequence[Example], folder: Path, quick: bool) -> list[s
         return ["shipped"] * len(examples)
     if not all((folder / f"fold{k}.json").exists() for k in range(FOLDS)):
         print("napari-gsw: learning couplings for five folds of the images (minutes)", file=sys.stderr)
-        learn_all(examples, folder, preset("photo", coupling="contrast"))
+        networks = folder.parent / "networks"
+        there = all((networks / f"fold{k}.npz").exists() for k in range(FOLDS))
+        learn_all(examples, folder, preset("photo", coupling="contrast"), networks if there else None)
     return [str(folder / f"fold{k}.json") for k in fold_of(len(examples))]
+
+
+def networks_for(examples: Sequence[Example], folder: Path) -> list[str]:
+    """For each example a network that has not seen it: of the folds in the folder, or none where these are missing."""
+    if not are_learnt_from(examples):
+        return ["shipped"] * len(examples)
+    if not all((folder / f"fold{k}.npz").exists() for k in range(FOLDS)):
+        return ["none"] * len(examples)
+    return [str(folder / f"fold{k}.npz") for k in fold_of(len(examples))]
+
+
+def are_learnt_from(examples: Sequence[Example]) -> bool:
+    """Whether these are the images that the shipped couplings and their network were learnt from."""
+    return len(examples) >= 2 * FOLDS and all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples)
 
 
 def summarised(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_cues import SiteSums, chi2, first_cues, second_cues
+from napari_gsw.core.graph.boundary_cues import SiteSums, chi2, drawn_along, first_cues, second_cues
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.region_graph import region_graph
@@ -144,6 +144,25 @@ def test_cues_are_where_the_shipped_forests_look_for_them():
     for column, usual in zip((0, 3, 4, 17), (23, 25, 27, 29), strict=True):
         assert first[:, usual] == pytest.approx(first[:, column].mean())
     assert np.array_equal(second[:, :34], first)
+
+
+def test_cues_of_a_network_are_where_its_forests_look_for_them():
+    """Of the shipped network: its places among the differences, what it draws at the end of the first cues."""
+    pytest.importorskip("onnxruntime")
+    words, graph, sites = described(stripes(30.0))
+    sums, drawn = SiteSums(words, graph, words.places), drawn_along(words, graph)
+    first = first_cues(words, graph, sums, drawn)
+    second = second_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
+    assert (first.shape[1], second.shape[1]) == (43, 65)
+    assert np.array_equal(first[:, -3], drawn)
+    assert first[:, -1] == pytest.approx(drawn.mean())
+    i, j = graph.edges.T
+    assert first[:, 6] == pytest.approx(np.linalg.norm(words.places[i] - words.places[j], axis=1))
+    without = first_cues(words, graph, SiteSums(words, graph))
+    assert np.array_equal(first[:, [0, 1, 2, 3, 4, 5, 7]], without[:, [0, 1, 2, 3, 4, 5, 6]])
+    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
+    across = stripe[i] != stripe[j]
+    assert np.median(drawn[across]) > 0.5 > 0.2 > np.median(drawn[~across])
 
 
 def test_second_cues_tell_which_regions_an_edge_parts():

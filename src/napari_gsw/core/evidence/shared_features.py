@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 from scipy import sparse
 
-from napari_gsw.core.arrays import Floats, Longs, Pixels, Sites
+from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.site_features import ImageFeatures, gaussian_of, positions, telling
@@ -80,6 +80,22 @@ class SharedFeatures:
     @cached_property
     def middles(self) -> Floats:
         return np.concatenate([part.middles for part in self.parts])
+
+    @property
+    def has_network(self) -> bool:
+        return self.parts[0].has_network
+
+    @cached_property
+    def places(self) -> Floats:
+        return np.concatenate([part.places for part in self.parts])
+
+    def drawn_sums(self, edges: Ints) -> Floats:
+        image = np.searchsorted(self.first, edges[:, 0], side="right") - 1
+        sums = np.zeros(len(edges))
+        for number, part in enumerate(self.parts):
+            own = image == number
+            sums[own] = part.drawn_sums(edges[own] - np.int32(self.first[number]))
+        return sums
 
     def _numbers(self) -> Sites:
         """(pixels,) the site of every pixel that has one, 1..n."""

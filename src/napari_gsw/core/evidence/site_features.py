@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from napari_gsw.core.arrays import Floats, Pixels, Sites
+from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
+from napari_gsw.core.evidence.network import NetworkMaps, network_named
+from napari_gsw.core.evidence.network_kernels import sums_along
 from napari_gsw.core.evidence.words import colour_words, histogram, lab_colours, luminance_words, texture_words
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
@@ -77,6 +79,20 @@ class SiteFeatures(Protocol):
     @property
     def middles(self) -> Floats:
         """(n, axes) mean position, from 0 to 1."""
+        ...
+
+    @property
+    def has_network(self) -> bool:
+        """Whether there is a network to look at the image."""
+        ...
+
+    @property
+    def places(self) -> Floats:
+        """(n, 8) mean places of the sites, by the network."""
+        ...
+
+    def drawn_sums(self, edges: Ints) -> Floats:
+        """(m,) probability of a boundary, by the network, summed over the faces between touching sites (m, 2)."""
         ...
 
 
@@ -158,6 +174,37 @@ class ImageFeatures:
     @cached_property
     def middles(self) -> Floats:
         return means_over(positions(self.sites.shape), self.sites)
+
+    @property
+    def has_network(self) -> bool:
+        return network_named(self.settings.network, "photo") is not None
+
+    @cached_property
+    def network_maps(self) -> NetworkMaps:
+        """What the network of the settings says of every pixel."""
+        network = network_named(self.settings.network, "photo")
+        assert network is not None
+        return network.maps(lab_colours(self.picture))
+
+    @cached_property
+    def places(self) -> Floats:
+        return means_over(self.network_maps.places, self.sites)
+
+    def drawn_sums(self, edges: Ints) -> Floats:
+        return sums_over_edges(self.network_maps.fine[..., 0], self.sites, edges)
+
+
+def sums_over_edges(values: Floats32, sites: Sites, edges: Ints) -> Floats:
+    """(m,) values (h, w) summed over the faces between sites, of each face the mean of its two pixels.
+
+    Parameters
+    ----------
+    sites : (h, w) 1..n, 0 where there is none.
+    edges : (m, 2) sites 0..n-1 that touch, the smaller one first, sorted.
+    """
+    start = np.searchsorted(edges[:, 0], np.arange(int(sites.max()) + 1)).astype(np.int64)
+    numbers = np.ascontiguousarray(sites, dtype=np.int32)
+    return sums_along(numbers, np.ascontiguousarray(values), start, np.ascontiguousarray(edges[:, 1], dtype=np.int32))
 
 
 def telling(variance: Floats) -> NDArray[np.bool_]:

@@ -15,15 +15,15 @@ TINY = 1e-300
 
 @jit
 def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
-    """(m, 3) float64 of rows i and j of the sums: distance of colour words, of texture words, of mean colours.
+    """(m, parts) float64 of rows i and j of the sums: distance of colour words, of texture words, of mean colours, ...
 
     Parameters
     ----------
-    sums : (rows, colour words + texture words + channels + 1) float64, the last one the number of pixels.
+    sums : (rows, colour words + texture words + channels + ... + 1) float64, the last one the number of pixels.
     i, j : (m,) int64 rows.
-    parts : (3,) int64, where each of the first three ends.
+    parts : (parts,) int64, where each of them ends; from the third on they are means.
     """
-    out = np.empty((i.size, 3))
+    out = np.empty((i.size, parts.size))
     term = np.zeros(sums.shape[1])
     for e in range(i.size):
         _compare(sums[i[e]], sums[j[e]], parts, term, out[e])
@@ -32,16 +32,16 @@ def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
 
 @jit
 def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints, j: Ints, parts: Longs) -> Floats:
-    """(m, 3) differences, as :func:`differences`, of what is around i and not around j from the converse.
+    """(m, parts) differences, as :func:`differences`, of what is around i and not around j from the converse.
 
     Parameters
     ----------
     start, near : (n + 1,) and (nnz,) int32, the sites around each, in ascending order.
     sums, around : (n, columns) float64 of each site, and of all that are around it.
     i, j : (m,) int32 sites.
-    parts : (3,) int64.
+    parts : (parts,) int64.
     """
-    out = np.empty((i.size, 3))
+    out = np.empty((i.size, parts.size))
     common, a, b, term = np.empty((4, sums.shape[1]))
     for e in range(i.size):
         p, q = start[i[e]], start[j[e]]
@@ -66,11 +66,11 @@ def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints,
 
 @jit
 def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> None:
-    """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their mean colours.
+    """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their means.
 
     Parameters
     ----------
-    a, b : (columns,) float64. term : (columns,) scratch. out : (3,), written.
+    a, b : (columns,) float64. term : (columns,) scratch. out : (parts,), written.
     """
     last = a.size - 1
     left, right = np.divide(1.0, max(a[last], NOTHING)), np.divide(1.0, max(b[last], NOTHING))
@@ -79,11 +79,12 @@ def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> N
         term[f] = np.divide((x - y) * (x - y), max(x + y, TINY))
     out[0] = _sum(term, 0, parts[0]) / 2
     out[1] = _sum(term, parts[0], parts[1]) / 2
-    square = 0.0
-    for f in range(parts[1], parts[2]):
-        walk_step = a[f] * left - b[f] * right
-        square += walk_step * walk_step
-    out[2] = np.sqrt(square)
+    for part in range(2, parts.size):
+        square = 0.0
+        for f in range(parts[part - 1], parts[part]):
+            step = a[f] * left - b[f] * right
+            square += step * step
+        out[part] = np.sqrt(square)
 
 
 @jit

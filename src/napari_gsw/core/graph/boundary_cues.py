@@ -33,8 +33,8 @@ SHARPNESS = 3
 # Cues by name, (m,) float64 each, in the order in which a model takes them: a forest knows a cue by its place alone, so
 # a new one comes last, and a model is learnt anew when one goes.
 Cues = dict[str, Floats]
-# What two sites, or two regions, differ in.
-DIFFERENCES = ("colour words", "texture words", "mean colour")
+# What two sites, or two regions, differ in; the places are those of a network.
+DIFFERENCES = ("colour words", "texture words", "mean colour", "places")
 # Of these the mean around an edge and over the image is a cue too: how a boundary compares with what is usual.
 USUAL = ("contrast", "sites, colour words", "sites, texture words", "8 steps, mean colour")
 
@@ -48,37 +48,47 @@ def chi2(a: Floats, b: Floats) -> Floats:
 class SiteSums:
     """Sums over the pixels of each site: 120 colour words, 32 texture words, three channels, and how many pixels.
 
+    With a network, its eight places come before the number of pixels.
+
     Attributes
     ----------
-    sums : (n, 156) float64, in this order.
-    parts : (3,) int64, the column after the last of the colour words, of the texture words, of the channels.
+    sums : (n, 156 or 164) float64, in this order.
+    parts : (3 or 4,) int64, the column after the last of the colour words, of the texture words, of the channels, of
+        the places.
     """
 
-    def __init__(self, features: SiteFeatures, graph: RegionGraph) -> None:
+    def __init__(self, features: SiteFeatures, graph: RegionGraph, places: Floats | None = None) -> None:
         colour, texture = features.photo_colour.toarray(), features.photo_texture.toarray()
         lab = np.zeros((graph.n, 3))
         lab[:, : 3 if features.rgb else 1] = graph.means if features.rgb else graph.means.mean(1, keepdims=True)
         pixels = graph.pixels[:, np.newaxis].astype(np.float64)
-        self.parts = np.cumsum([colour.shape[1], texture.shape[1], 3]).astype(np.int64)
-        self.sums: Floats = np.concatenate((colour, texture, lab * pixels, pixels), axis=1)
+        columns = [colour, texture, lab * pixels, *([] if places is None else [places * pixels])]
+        self.parts = np.cumsum([column.shape[1] for column in columns]).astype(np.int64)
+        self.sums: Floats = np.concatenate((*columns, pixels), axis=1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of :data:`DIFFERENCES` that are known of the sites."""
+        return DIFFERENCES[: len(self.parts)]
 
     def differences(self, prefix: str, sums: Floats, i: NDArray[np.integer], j: NDArray[np.integer]) -> Cues:
-        """:data:`DIFFERENCES` of rows i and j (m,) of `sums`, which has the columns of :attr:`sums`."""
-        return _named(prefix, DIFFERENCES, differences(sums, i.astype(np.int64), j.astype(np.int64), self.parts))
+        """:attr:`names` of rows i and j (m,) of `sums`, which has the columns of :attr:`sums`."""
+        return _named(prefix, self.names, differences(sums, i.astype(np.int64), j.astype(np.int64), self.parts))
 
 
-def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums) -> Floats:
-    """(m, 34) cues of the image itself.
+def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums, drawn: Floats | None = None) -> Floats:
+    """(m, 34) cues of the image itself; with a network (m, 43).
 
     Contrast along the boundary; lightness and chroma between the sites; then the three :data:`DIFFERENCES` each of the
     sites, of their surroundings at one and at two steps without what both have in common, and after 3, 8 and 16 steps
     of a walk over the graph; length of the boundary; means around the edge and over the image; scatter within the
-    sites; and where in the image the edge is.
+    sites; and where in the image the edge is. Of a network the mean probability `drawn` (m,) of a boundary along the
+    edge, around it and over the image.
     """
     n, (i, j) = graph.n, graph.edges.T
     left, right = np.ascontiguousarray(i), np.ascontiguousarray(j)
     sums, m = site_sums.sums, len(graph.edges)
-    lab = sums[:, site_sums.parts[1] : -1] / sums[:, -1:]
+    lab = sums[:, site_sums.parts[1] : site_sums.parts[2]] / sums[:, -1:]
     cues: Cues = {
         "contrast": graph.contrast,
         "lightness": np.abs(lab[i, 0] - lab[j, 0]),
@@ -94,7 +104,7 @@ def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums) 
         around = np.empty_like(sums)
         walk_step(reach.indptr, reach.indices, reach.data, sums, around)
         beside = surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
-        cues |= _named(name, DIFFERENCES, beside)
+        cues |= _named(name, site_sums.names, beside)
     matrix, moved, done = walk_matrix(graph, SCALE), sums / sums[:, -1:], 0
     for passes in STEPS:
         moved, done = walk_steps(moved, matrix, passes - done), passes
@@ -109,11 +119,20 @@ def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums) 
     middle = (features.middles[i] + features.middles[j]) / 2
     cues["place along the first axis"] = middle[:, 0]
     cues["distance from the frame"] = np.minimum(middle, 1 - middle).min(axis=1)
+    if drawn is not None:
+        cues |= {"drawn": drawn, "drawn, around": _around(drawn, i, j, n), "drawn, image": np.full(m, drawn.mean())}
     return np.stack(list(cues.values()), axis=1)
+
+
+def drawn_along(features: SiteFeatures, graph: RegionGraph) -> Floats:
+    """(m,) mean probability of a boundary along each edge, by the network of the features."""
+    return features.drawn_sums(graph.edges) / graph.length
 
 
 def second_cues(graph: RegionGraph, first: Floats, apart: Floats, site_sums: SiteSums) -> Floats:
     """(m, 55) cues: those of the first round (m, 34), and what follows from its probabilities for the image as a whole.
+
+    With a network (m, 65), of which 43 are those of the first round.
 
     Parameters
     ----------
@@ -142,7 +161,7 @@ def second_cues(graph: RegionGraph, first: Floats, apart: Floats, site_sums: Sit
 def _parted(graph: RegionGraph, apart: Floats, site_sums: SiteSums) -> Cues:
     """Cues of the two regions that an edge parts when regions are merged in the order of their boundaries.
 
-    Height of the merge; logarithms of the share of the smaller and of the larger of the two; their three differences;
+    Height of the merge; logarithms of the share of the smaller and of the larger of the two; their differences;
     logarithm of the number of regions that are left.
     """
     tree = merge_tree(graph.n, graph.edges, apart, graph.length)

@@ -15,7 +15,7 @@ from scipy.special import expit
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.site_features import SiteFeatures
-from napari_gsw.core.graph.boundary_cues import SiteSums, first_cues, second_cues
+from napari_gsw.core.graph.boundary_cues import SiteSums, drawn_along, first_cues, second_cues
 from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.region_graph import RegionGraph
 
@@ -28,10 +28,12 @@ class BoundaryModel:
     ----------
     first : log odds from the cues of the image.
     second : log odds from these cues and from what the first forest says of the whole image.
+    network : whether the cues of a network are among them.
     """
 
     first: DecisionForest
     second: DecisionForest
+    network: bool = False
 
     def log_odds(self, features: SiteFeatures, graph: RegionGraph) -> Floats:
         """(m,) log odds that the two sites of an edge belong to different segments."""
@@ -41,20 +43,24 @@ class BoundaryModel:
             raise InputError("coupling learnt is for sites that touch; set neighbourhood to 1")
         if not len(graph.edges):
             return np.zeros(0)
-        site_sums = SiteSums(features, graph)
-        cues = first_cues(features, graph, site_sums)
+        if self.network and not features.has_network:
+            raise InputError("these boundaries were learnt with a network; set network to shipped or to its file")
+        site_sums = SiteSums(features, graph, features.places if self.network else None)
+        cues = first_cues(features, graph, site_sums, drawn_along(features, graph) if self.network else None)
         return self.second.scores(second_cues(graph, cues, expit(self.first.scores(cues)), site_sums))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as JSON."""
-        Path(path).write_text(json.dumps({"first": self.first.to_dict(), "second": self.second.to_dict()}) + "\n")
+        content = {"network": self.network, "first": self.first.to_dict(), "second": self.second.to_dict()}
+        Path(path).write_text(json.dumps(content) + "\n")
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> BoundaryModel:
         """Read a model that :meth:`save` wrote; anything else is an :class:`InputError`."""
         try:
             content = json.loads(Path(path).read_text())
-            return cls(DecisionForest.from_dict(content["first"]), DecisionForest.from_dict(content["second"]))
+            first, second = (DecisionForest.from_dict(content[name]) for name in ("first", "second"))
+            return cls(first, second, bool(content.get("network", False)))
         except OSError as reason:
             raise InputError(f"model {str(path)!r} cannot be read: {reason.strerror}") from None
         except (ValueError, KeyError, TypeError, RecursionError) as reason:
@@ -62,7 +68,8 @@ class BoundaryModel:
 
 
 @lru_cache
-def photo_model() -> BoundaryModel:
-    """The model that comes with the package, learnt on photographs."""
-    with resources.as_file(resources.files("napari_gsw") / "data" / "boundaries_photo.json") as path:
+def photo_model(network: bool = False) -> BoundaryModel:
+    """The model that comes with the package, learnt on photographs, with the cues of the shipped network or without."""
+    name = "boundaries_photo_network.json" if network else "boundaries_photo.json"
+    with resources.as_file(resources.files("napari_gsw") / "data" / name) as path:
         return BoundaryModel.load(path)

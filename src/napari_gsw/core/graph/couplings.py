@@ -6,6 +6,7 @@ import numpy as np
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.network import network_named, onnxruntime_version
 from napari_gsw.core.evidence.site_features import SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi2
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
@@ -23,8 +24,7 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
     ``second_weight``.
     """
     if settings.coupling == "learnt":
-        shipped = settings.boundaries == "shipped"
-        model = photo_model() if shipped else BoundaryModel.load(settings.boundaries)
+        model = learnt_model(settings, features.has_network)
         beta = -settings.beta * (model.log_odds(features, graph) + settings.offset)
         return np.where(beta < 0, settings.repulsion * beta, beta)
     beta = np.full(len(graph.edges), settings.beta)
@@ -33,6 +33,23 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
     elif settings.coupling == "contrast":
         beta = settings.beta * np.exp(-dissimilarity(graph, settings, features))
     return np.where(graph.order == 2, settings.second_weight * beta, beta)
+
+
+def learnt_model(settings: Settings, network: bool) -> BoundaryModel:
+    """The model of human boundaries that the settings name; the shipped one with the cues of a network or without."""
+    return photo_model(network) if settings.boundaries == "shipped" else BoundaryModel.load(settings.boundaries)
+
+
+def network_record(settings: Settings) -> dict[str, str] | None:
+    """Which network learnt couplings look at, and its hash, for the provenance; None where none is asked for."""
+    if settings.coupling != "learnt" or settings.network == "none":
+        return None
+    network = network_named(settings.network, "photo")
+    if network is None:
+        return {"name": settings.network, "unused": "onnxruntime is missing"}
+    if not learnt_model(settings, True).network:
+        return {"name": settings.network, "unused": "the boundaries were learnt without a network"}
+    return {"name": settings.network, "sha256": network.weights.sha256, "onnxruntime": onnxruntime_version()}
 
 
 def dissimilarity(

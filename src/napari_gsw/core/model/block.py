@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from napari_gsw.core.arrays import Floats, Ints, Pixels, Sites
+from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
+from napari_gsw.core.evidence.network import HALO, network_named
+from napari_gsw.core.evidence.network_plan import STRIDE
+from napari_gsw.core.evidence.site_features import sums_over_edges
 from napari_gsw.core.evidence.words import colours, histogram, lab_colours, luminance_words, texture
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image import lazy
@@ -20,6 +23,7 @@ from napari_gsw.core.image.object_signal import SignalLevels, as_picture, signal
 from napari_gsw.core.image.picture import Picture, Span, picture, samples
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import PackedArray
+from napari_gsw.core.sites.per_site import means_over
 from napari_gsw.core.sites.superpixels import connected, superpixels
 
 # The two ends of a block along an axis.
@@ -39,6 +43,7 @@ class BlockContext:
     sites, mask : lazy or not, of the image's space, or None.
     site_size : pixels of a site.
     span, levels : of the image as a whole; `levels` where objects are looked at.
+    network : whether learnt couplings look at the network that the settings name.
     counts : the histograms to make, of ``luminance``, ``colour``, ``texture``, ``photo_colour``, ``photo_texture``.
     books : their codebooks; luminance has none.
     """
@@ -54,6 +59,7 @@ class BlockContext:
     mask: Any = None
     span: Span | None = None
     levels: SignalLevels | None = None
+    network: bool = False
     counts: tuple[str, ...] = ()
     books: dict[str, Codebook] = field(default_factory=dict)
 
@@ -86,11 +92,13 @@ class Side(NamedTuple):
     pieces : the outermost plane of its own numbers.
     channels : (\\*plane, C) of these pixels.
     band : numbers of its sites, as they were before they were cut, on both sides of the border.
+    drawn : (\\*plane,) probability of a boundary at these pixels, by the network; None without one.
     """
 
     pieces: PackedArray
     channels: Pixels
     band: PackedArray
+    drawn: Floats32 | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +114,8 @@ class Block:
     edges, length, steps : (e, 2) pieces from 0 that touch, the faces between them, and the sum of differences there.
     words : histograms (p, words) by the codebook's name.
     sides : by axis and LOW or HIGH, where there is a neighbour.
+    drawn, places : by the network, (e,) probability of a boundary summed over the faces, and (p, 8) sums of places;
+        None without one.
     """
 
     pieces: PackedArray
@@ -118,6 +128,8 @@ class Block:
     steps: Floats
     words: dict[str, sparse.csr_array]
     sides: dict[tuple[int, int], Side]
+    drawn: Floats | None = None
+    places: Floats | None = None
 
 
 def block_of(context: BlockContext, index: Index) -> Block:
@@ -131,7 +143,7 @@ def block_of(context: BlockContext, index: Index) -> Block:
     here = Picture(np.ascontiguousarray(shown.channels[core]), shown.rgb)
     graph = region_graph(here, pieces)
     sums, squares = _moments(here, pieces, inside, context.grid.shape)
-    return Block(
+    block = Block(
         pieces=PackedArray.of(pieces),
         uncut=uncut,
         mass=graph.pixels,
@@ -143,6 +155,25 @@ def block_of(context: BlockContext, index: Index) -> Block:
         words={name: _counts(name, context, shown, here, pieces, core) for name in context.counts},
         sides=sides_of(context, index, sites, pieces, here, around, inside),
     )
+    return with_network(context, index, block, pieces) if context.network else block
+
+
+def with_network(context: BlockContext, index: Index, block: Block, pieces: Sites) -> Block:
+    """The block of these pieces with what the network says of it, which looks farther beyond the border than others."""
+    network = network_named(context.settings.network, "photo")
+    assert network is not None
+    inside = context.grid.inside(index)
+    # From a multiple of the stride on, so that coarse pixels are those of the image in memory.
+    around = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
+    shown = context.picture_of(context.pixels(around))
+    maps = network.maps(lab_colours(shown), threads=1)  # blocks are side by side already
+    drawn, places = (each[crop(around, inside)] for each in (maps.fine[..., 0], maps.places))
+    sides = {}
+    for (axis, end), side in block.sides.items():
+        plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
+        sides[axis, end] = side._replace(drawn=drawn[plane].copy())
+    place_sums = means_over(places, pieces) * block.mass[:, np.newaxis]
+    return replace(block, sides=sides, drawn=sums_over_edges(drawn, pieces, block.edges), places=place_sums)
 
 
 def pieces_of(cut: Sites) -> tuple[Sites, Ints]:

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from napari_gsw.core.arrays import Floats
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import Gaussian
+from napari_gsw.core.evidence.network import network_named
 from napari_gsw.core.evidence.site_features import telling
 from napari_gsw.core.evidence.words import colour_codebook, texture, texture_codebook
 from napari_gsw.core.graph.region_graph import RegionGraph, merged_graph, with_second_order
@@ -57,6 +58,8 @@ class BlockFeatures:
     sums, totals : (n, C + ndim) sums over its pixels of each channel and of the position from 0 to 1, and of their
         squares.
     words : histograms (n, words) by the codebook's name.
+    place_sums, edge_sums : by the network, (n, 8) sums of places, and (m,) of the probability of a boundary along the
+        edges of the graph; None without one.
     """
 
     settings: Settings
@@ -66,6 +69,8 @@ class BlockFeatures:
     sums: Floats
     totals: Floats
     words: dict[str, sparse.csr_array]
+    place_sums: Floats | None = None
+    edge_sums: Floats | None = None
 
     @property
     def colour(self) -> sparse.csr_array:
@@ -103,6 +108,20 @@ class BlockFeatures:
     @cached_property
     def middles(self) -> Floats:
         return self.sums[:, -self.ndim :] / self.mass[:, np.newaxis]
+
+    @property
+    def has_network(self) -> bool:
+        return self.edge_sums is not None
+
+    @property
+    def places(self) -> Floats:
+        assert self.place_sums is not None
+        return self.place_sums / self.mass[:, np.newaxis]
+
+    def drawn_sums(self, edges: Ints) -> Floats:
+        assert self.edge_sums is not None
+        assert len(edges) == len(self.edge_sums)
+        return self.edge_sums
 
     def _gaussian(self, columns: Any, evidence: float | None) -> Gaussian:
         s = self.settings
@@ -152,7 +171,11 @@ def block_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, 
     size = pixels / settings.wanted_sites(pixels)
     across = int(np.ceil(size ** (1 / len(image.shape))))
     halo = max(LEAST_HALO, 2 * across, SIGNAL_HALO if settings.signal == "objects" else 0)
-    return BlockContext(image.array, image.letters, settings, grid, halo, max(2, across), size, sites, mask)
+    # Volumes have no learnt couplings, which is said where these are asked for.
+    network = settings.coupling == "learnt" and len(image.shape) == 2 and network_named(settings.network, "photo")
+    return BlockContext(
+        image.array, image.letters, settings, grid, halo, max(2, across), size, sites, mask, network=bool(network)
+    )
 
 
 def with_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockContext:
@@ -215,4 +238,11 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
             f"general), or larger sites (most_sites {MOST_LEARNT})"
         )
     rgb = "S" in context.letters and context.settings.signal != "objects" and means.shape[1] == 3
-    return AssembledImage(mosaic, graph, BlockFeatures(context.settings, rgb, ndim, mass, sums, totals, words), context)
+    features = BlockFeatures(context.settings, rgb, ndim, mass, sums, totals, words)
+    if context.network:
+        along = np.concatenate([*(b.drawn for b in blocks if b.drawn is not None), touching.drawn])
+        # The mean of what is summed over the faces, as the contrast is of the steps.
+        drawn = merged_graph(n, site[edges].astype(np.int64), length, along, mass, means).contrast
+        places = together @ np.concatenate([b.places for b in blocks if b.places is not None])
+        features = replace(features, place_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
+    return AssembledImage(mosaic, graph, features, context)

@@ -32,12 +32,14 @@ class Contacts(NamedTuple):
     ----------
     pairs : (c, 2) pieces; length (c,) faces between them; steps (c,) sum of colour differences there.
     same : (c,) whether the two are one site.
+    drawn : (c,) sum of the network's probability of a boundary there; 0 without a network.
     """
 
     pairs: Longs
     length: Floats
     steps: Floats
     same: NDArray[np.bool_]
+    drawn: Floats
 
 
 def stitched(context: BlockContext, blocks: Sequence[Block]) -> tuple[Ints, Contacts]:
@@ -74,7 +76,7 @@ def contacts(context: BlockContext, blocks: Sequence[Block]) -> Contacts:
             one = _contact(blocks[a], blocks[b], axis, context.sites is not None)
             borders.append(one._replace(pairs=one.pairs + np.array([first[a], first[b]])))
     if not borders:
-        return Contacts(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool))
+        return Contacts(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0))
     return Contacts(*(np.concatenate(column) for column in zip(*borders, strict=True)))
 
 
@@ -98,7 +100,11 @@ def _contact(a: Block, b: Block, axis: int, own_sites: bool) -> Contacts:
     left, right = a.uncut[pairs[:, 0]].astype(np.int64), b.uncut[pairs[:, 1]].astype(np.int64)
     same = left == right if own_sites else _shared(here.band.array(), there.band.array(), left, right) > SAME
     steps = np.bincount(index, step, len(key)).astype(np.float64)
-    return Contacts(pairs - 1, length.astype(np.float64), steps, same)
+    drawn = np.zeros(len(key))
+    if here.drawn is not None and there.drawn is not None:
+        values = (here.drawn[both].astype(np.float64) + there.drawn[both]) / 2
+        drawn = np.bincount(index, values, len(key)).astype(np.float64)
+    return Contacts(pairs - 1, length.astype(np.float64), steps, same, drawn)
 
 
 def _shared(one: NDArray[np.integer], other: NDArray[np.integer], left: Longs, right: Longs) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from napari_gsw.core.graph.couplings import network_record
 from napari_gsw.core.image.lazy import chunk_lengths, is_lazy, levels, read
 from napari_gsw.core.image.several import are_several
 from napari_gsw.core.model.problem import log_posterior
@@ -45,12 +46,14 @@ def provenance(
     """
     several = "images" in looks
     problem, best = summary.problem, summary.snapshot.best
+    network = network_record(summary.settings) if inputs.get("beta") is None else None
     return {
         "software": "napari-gsw",
         "versions": all_versions(),
         **looks,
         "given": given_hashes(inputs, several),
         "settings": summary.settings.to_dict(),
+        **({} if network is None else {"network": network}),
         "seed": int(seed),
         "reproducible": not steps,
         "reproduction": STEPS_NEEDED if steps else SETTINGS_SUFFICE,

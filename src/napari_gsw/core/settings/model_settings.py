@@ -286,6 +286,13 @@ class CouplingSettings(Options):
         "What learnt couplings go by: shipped (learnt on photographs), or the path of a saved model.",
         when=("coupling", ("learnt",)),
     )
+    network: str = setting(
+        "shipped",
+        "coupling",
+        "A network whose boundaries are a cue of learnt couplings: shipped (learnt on photographs; needs onnxruntime), "
+        "none, or the path of a saved one.",
+        when=("coupling", ("learnt",)),
+    )
     offset: float = setting(
         1.0,
         "coupling",

@@ -1,0 +1,96 @@
+"""What the networks are taught: the boundaries that people draw, what they put together, and objects."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from napari_gsw.core.evidence.network_plan import PLACE_STRIDE
+from napari_gsw.experiments.network_crops import PICTURE, PictureStore, lab
+from napari_gsw.experiments.network_module import NetworkModule
+
+# What is subtracted from Lab, and by what it is divided, before a network sees it: as in core/evidence/network.py.
+MIDDLE, SPREAD = 50.0, 25.0
+# How much more a pixel on a boundary counts than one off it.
+DRAWN_WEIGHT = 3.0
+# What the side outputs and the pairs count beside the fine output.
+SIDE, PAIR = 0.3, 0.5
+
+
+def boundary_loss(
+    module: NetworkModule, pictures: PictureStore, rows: torch.Tensor, pairs: torch.Tensor, side: int
+) -> torch.Tensor:
+    """How wrong a network is about boundaries and about what belongs together.
+
+    A boundary is where labels differ, three pixels wide to both sides together with the one next to it, and its target
+    the share of the people who draw it. Two places are to be near each other where people put them into one segment.
+
+    Parameters
+    ----------
+    rows : (b, columns) random numbers of crops. pairs : (pairs, 2) of places in a crop. side : pixels of a crop along
+        each axis.
+    """
+    images, labels, _ = pictures.crops(rows, side)
+    people = pictures.people[rows[:, PICTURE].long()]
+    drawn = (borders(labels.permute(0, 3, 1, 2)) * people[:, :, None, None]).sum(1, keepdim=True)
+    fine, places, sides = _computed(module, images)
+    loss = _balanced(fine, drawn)
+    for output in sides:
+        large = functional.interpolate(output, scale_factor=side // output.shape[-1], mode="bilinear")
+        loss = loss + SIDE / len(sides) * _balanced(large, drawn)
+    if places is None:
+        return loss
+    half = PLACE_STRIDE // 2
+    coarse = labels[:, half::PLACE_STRIDE, half::PLACE_STRIDE].flatten(1, 2)  # (b, places, people)
+    flat = places.flatten(2)
+    gap = (flat[:, :, pairs[:, 0]] - flat[:, :, pairs[:, 1]]).square().sum(1)
+    same = ((coarse[:, pairs[:, 0]] == coarse[:, pairs[:, 1]]).float() * people[:, None]).sum(-1)
+    odds = module.slope[0] - functional.softplus(module.slope[1]) * gap
+    return loss + PAIR * functional.binary_cross_entropy_with_logits(odds, same)
+
+
+def object_loss(
+    module: NetworkModule, pictures: PictureStore, rows: torch.Tensor, pairs: torch.Tensor, side: int
+) -> torch.Tensor:
+    """How wrong a network is about what is an object, where its border is, and how near to its middle a pixel is.
+
+    The parameters are those of :func:`boundary_loss`.
+    """
+    images, labels, middle = pictures.crops(rows, side)
+    assert middle is not None
+    inside = (labels[..., 0] > 0).float()
+    border = borders(labels.permute(0, 3, 1, 2))[:, 0]
+    target = torch.stack((inside, border, middle * inside), dim=1)
+    fine, _, sides = _computed(module, images)
+    loss = functional.binary_cross_entropy_with_logits(fine, target)
+    for output in sides:
+        large = functional.interpolate(output, scale_factor=side // output.shape[-1], mode="bilinear")
+        loss = loss + SIDE / len(sides) * functional.binary_cross_entropy_with_logits(large, target)
+    return loss
+
+
+def borders(labels: torch.Tensor) -> torch.Tensor:
+    """(b, k, h, w) float32 1 at and next to pixels of labels (b, k, h, w) that differ from the one right or below."""
+    down = labels[:, :, 1:] != labels[:, :, :-1]
+    right = labels[:, :, :, 1:] != labels[:, :, :, :-1]
+    thin = functional.pad(down, (0, 0, 0, 1)) | functional.pad(right, (0, 1, 0, 0))
+    return functional.max_pool2d(thin.to(torch.float32), 3, 1, 1)
+
+
+def _computed(
+    module: NetworkModule, images: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None, list[torch.Tensor]]:
+    """The outputs of a network for sRGB images (b, 3, h, w), in single precision."""
+    colours = lab(images)
+    shift = colours.new_zeros(1, 3, 1, 1)
+    shift[:, 0] = MIDDLE
+    inputs = ((colours - shift) / SPREAD).contiguous(memory_format=torch.channels_last)
+    with torch.autocast(images.device.type, torch.bfloat16, images.device.type == "cuda", cache_enabled=False):
+        fine, places, sides = module(inputs)
+    return fine.float(), None if places is None else places.float(), [output.float() for output in sides]
+
+
+def _balanced(odds: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+    """Cross entropy in which the few pixels on boundaries count more."""
+    loss = functional.binary_cross_entropy_with_logits(odds, drawn, reduction="none")
+    return (loss * (1 + DRAWN_WEIGHT * drawn)).mean()

@@ -1,0 +1,124 @@
+"""Teaching networks on tiny pictures, where PyTorch is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.image.picture import picture
+from napari_gsw.experiments.network_objects import as_bytes, middles, scaled, typical_width
+
+RNG = np.random.default_rng(8)
+
+
+def discs(side=48, count=4):
+    """A noisy picture of bright discs, and their labels."""
+    y, x = np.mgrid[:side, :side]
+    labels = np.zeros((side, side), np.int64)
+    for number, (v, u) in enumerate(RNG.integers(8, side - 8, (count, 2)), start=1):
+        labels[np.hypot(y - v, x - u) < 6] = number
+    return np.clip(60 + 120 * (labels > 0) + RNG.normal(0, 10, labels.shape), 0, 255).astype(np.uint8), labels
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Four pictures with their labels."""
+    from napari_gsw.files.images import iio
+
+    for name in ("images", "labels"):
+        (tmp_path / name).mkdir()
+    for number in range(4):
+        image, labels = discs()
+        iio.imwrite(tmp_path / "images" / f"{number}.png", np.repeat(image[..., None], 3, axis=-1))
+        iio.imwrite(tmp_path / "labels" / f"{number}.tif", labels.astype(np.uint16))
+    return tmp_path
+
+
+def test_middles_are_bright_in_the_middle_of_objects():
+    labels = np.zeros((20, 30), np.int64)
+    labels[3:14, 3:14], labels[3:14, 14:25] = 1, 2
+    middle = middles(labels)
+    assert middle[8, 8] == middle[8, 19] == 255
+    assert middle[8, 13] == middle[8, 14] == middle[0, 0] == 0
+
+
+def test_pictures_are_brought_to_one_size_of_objects():
+    labels = np.zeros((90, 90), np.int64)
+    labels[10:54, 20:64] = 5
+    image, smaller = scaled(as_bytes(labels * 1000), labels)
+    assert typical_width(smaller) == pytest.approx(22, abs=1)
+    assert image.shape == (*smaller.shape, 3)
+    assert image[smaller == 5].mean() > 240 > 10 > image[smaller == 0].mean()
+    assert typical_width(np.zeros((4, 4), np.int64)) == 22
+
+
+@pytest.mark.parametrize("name", ["boundary_network", "object_network"])
+def test_a_network_is_learnt_from_a_folder(name, folder, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from importlib import import_module
+
+    from napari_gsw.core.evidence.network_weights import load_weights
+
+    command = import_module(f"napari_gsw.experiments.{name}")
+    out = tmp_path / "out"
+    size = ["--steps", "4", "--batch", "2", "--side", "32", "--folds", "2", "--device", "cpu", "--seed", "5"]
+    command.main([str(folder), "-o", str(out), *size])
+    kind = "photo" if name == "boundary_network" else "objects"
+    first = load_weights(out / "network.npz", kind)
+    assert load_weights(out / "fold1.npz", kind).sha256 != first.sha256
+    assert (out / "curves.png").stat().st_size > 1000
+    command.main([str(folder), "-o", str(tmp_path / "again"), *size])
+    assert load_weights(tmp_path / "again" / "network.npz", kind).sha256 == first.sha256
+    with pytest.raises(gsw.InputError, match="multiple of 16"):
+        command.main([str(folder), "-o", str(out), "--side", "40"])
+
+
+def test_the_numbers_of_a_module_are_what_the_module_computes():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("onnxruntime")
+    from napari_gsw.core.evidence.network import MIDDLE, SPREAD, Network
+    from napari_gsw.core.evidence.network_plan import PHOTO
+    from napari_gsw.core.evidence.network_weights import NetworkWeights
+    from napari_gsw.experiments.network_module import NetworkModule
+
+    torch.manual_seed(0)
+    module = NetworkModule(PHOTO)
+    image = RNG.normal(size=(2, 3, 32, 48)).astype(np.float32)
+    for norm in module.norms.values():
+        torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
+        norm.momentum = None
+    module(torch.tensor(image))  # means and variances that are not 0 and 1
+    module.eval()
+    with torch.no_grad():
+        fine, places, _ = module(torch.tensor(image[:1]))
+    arrays = {name: a.astype(np.float32) for name, a in module.numbers().items()}
+    maps = Network(NetworkWeights("photo", arrays, "")).maps(image[0].transpose(1, 2, 0) * SPREAD + MIDDLE)
+    assert maps.fine[..., 0] == pytest.approx(torch.sigmoid(fine)[0, 0].numpy(), abs=5e-3)
+    assert maps.places[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
+
+
+def test_colours_of_crops_are_those_of_pictures():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from napari_gsw.experiments.network_crops import lab
+
+    image = RNG.integers(0, 256, (20, 30, 3)).astype(np.uint8)
+    ours = lab(torch.tensor(image / 255.0, dtype=torch.float32).permute(2, 0, 1)[None])[0].permute(1, 2, 0)
+    assert picture(image).channels == pytest.approx(ours.numpy(), abs=0.01)
+
+
+def test_crops_of_no_change_are_the_picture():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from napari_gsw.experiments import network_crops as crops
+
+    image = RNG.integers(0, 256, (32, 32, 3)).astype(np.uint8)
+    labels = crops.numbered(RNG.integers(0, 9, (32, 32)))
+    store = crops.PictureStore([image], [[labels, labels]], torch.device("cpu"))
+    still = crops.Recolouring(zoom=1.0, turn=0.0, gamma=0.0, gain=0.0, contrast=0.0, grey=0.0)
+    rows = torch.tensor(crops.draws(np.random.default_rng(0), (1,), 1, still))
+    rows[:, crops.ANGLE], rows[:, crops.MIRROR] = 0, 1
+    rows[:, [crops.PLACE_Y, crops.PLACE_X]] = 0.5
+    images, seen, extra = store.crops(rows, 32)
+    assert extra is None
+    assert images[0].permute(1, 2, 0).numpy() == pytest.approx(np.maximum(image / 255, 1e-4), abs=1e-5)
+    assert np.array_equal(seen[0, ..., 1].numpy(), labels)
