@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from napari_gsw.cli import batching, benchmark, evaluation, reproduction, segmentation, window
+from napari_gsw.cli import batching, benchmark, evaluation, replaying, reproduction, segmentation, window
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import own_version
 from napari_gsw.jobs.interruption import exit_code, terminable
@@ -51,6 +51,6 @@ def parser() -> argparse.ArgumentParser:
     program = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     program.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
     commands = program.add_subparsers(required=True, metavar="COMMAND")
-    for module in (segmentation, batching, evaluation, reproduction, benchmark, window):
+    for module in (segmentation, replaying, batching, evaluation, reproduction, benchmark, window):
         module.add_to(commands)
     return program

@@ -25,11 +25,14 @@ class Checkpoint(NamedTuple):
 
 
 def add_checkpoint_options(command: argparse.ArgumentParser) -> None:
-    """The two options."""
+    """The options."""
     command.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="save the run to FILE (.zarr.zip) every 30 seconds and at its end; the window opens it, too",
+        help="save the run to FILE (.zarr.zip) again and again and at its end; the window opens it, too",
+    )
+    command.add_argument(
+        "--checkpoint-every", metavar="SECONDS", type=float, default=30.0, help="how often it is saved (default 30)"
     )
     command.add_argument(
         "--resume",
@@ -60,7 +63,8 @@ def checkpointed(
     if saved is not None:
         check_same(saved, choice, arguments.seed, image, arrays)
     place = None if arguments.image.startswith("sample:") else arguments.image
-    with Autosave(arguments.checkpoint, tell=_tell, image_path=place, overwrite=arguments.overwrite) as keep:
+    every, overwrite = arguments.checkpoint_every, arguments.overwrite
+    with Autosave(arguments.checkpoint, every, _tell, image_path=place, overwrite=overwrite) as keep:
         yield Checkpoint(keep, saved)
 
 

@@ -7,36 +7,103 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_gsw.cli.choices import named_image
+from napari_gsw.cli.choices import natural_number, output_argument
+from napari_gsw.cli.progress import SweepBar
+from napari_gsw.cli.segmentation import add_extras, targets, write_and_tell
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
     from napari_gsw.core.pipeline.saved_session import SavedSession
 
 
-def saved_pixels(session: SavedSession, path: str) -> Any:
+def add_to(commands: Any) -> None:
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
+        "replay",
+        usage="%(prog)s SESSION [--image IMAGE] -o OUT [options]",
+        help="do a session again: on its own image, on another one, or on every image of a folder",
+        description="Do again what a session holds, from the first sweep: on its own image (by hash) with all strokes, "
+        "locks and edits, which gives the same labels; on other images with its settings and its seed.",
+        epilog="Exit codes: 0 done, 2 wrong input (one line tells), 3 done but for some images of a folder (named).",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run_replay)
+    command.add_argument("session", metavar="SESSION", help="file of a session (.zarr.zip)")
+    command.add_argument("--image", metavar="IMAGE", help="image file or folder (default: the session's own image)")
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder, or the labels' file"
+    )
+    command.add_argument("--format", choices=("tif", "png", "zarr"), help="format of the labels in the folder OUT")
+    add_extras(command)
+    command.add_argument("--jobs", type=natural_number, metavar="N", help="processes at a time, for a folder")
+    command.add_argument(
+        "--overwrite", action="store_true", help="write over files that are in the way and are not ours"
+    )
+    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    """``napari-gsw replay``."""
+    from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.core.pipeline.replay import replay
+    from napari_gsw.core.posterior.result import Outcome, Result
+    from napari_gsw.files.folders import writable_folder
+    from napari_gsw.files.results import Extras, check_results, planned_files
+    from napari_gsw.files.session_file import open_session
+
+    session = open_session(arguments.session)
+    if arguments.image is not None and _is_folder(arguments.image):
+        return _replay_folder(arguments)
+    saved = session.run
+    image = _own_image(session, arguments.session) if arguments.image is None else _opened(arguments.image)
+    folder, name = targets(arguments, is_lazy(image))
+    extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
+    check_results(folder, planned_files(name, extras, True, is_lazy(image)), arguments.overwrite)
+    with writable_folder(folder), SweepBar(saved.target, arguments.quiet) as progress:
+        result = replay(saved, image, report=progress.report)
+        progress.close()
+        if not isinstance(result, Result):
+            raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
+        outcome = Outcome(result.labels, result.provenance, result)
+        write_and_tell(arguments, image, result.summary.settings.axes, outcome, (folder, name), extras)
+    return 0 if progress.stopped is None else 128 + progress.stopped
+
+
+def _replay_folder(arguments: argparse.Namespace) -> int:
+    """The settings and the seed of the session, on every image of a folder, as ``napari-gsw batch`` does it."""
+    from napari_gsw.cli import parser
+
+    words = ["batch", arguments.image, "-o", arguments.output, "--settings", arguments.session]
+    words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
+    words += ["--format", arguments.format] if arguments.format else []
+    switches = ("save_plot", "uncertainty", "save_sites", "overwrite", "quiet")
+    words += [f"--{name.replace('_', '-')}" for name in switches if getattr(arguments, name)]
+    batch = parser().parse_args(words)
+    return int(batch.run(batch))
+
+
+def _own_image(session: SavedSession, path: str) -> Any:
     """The image that a session worked on: the one in it, or the first of its places where there is one."""
     from napari_gsw.files.session_file import image_places
 
-    if not session.images:
-        raise InputError(f"the session {path!r} does not say where its image is; name it with --image")
-    image = session.images[0]
-    if image.pixels is not None:
-        return image.pixels
-    for place in image_places(image, path):
-        return named_image(str(place))[0]
+    if session.images and session.images[0].pixels is not None:
+        return session.images[0].pixels
+    for place in image_places(session.images[0], path) if session.images else ():
+        return _opened(str(place))
     raise InputError(f"the image of {path!r} is not where it was; name it with --image")
 
 
-def is_folder(path: str) -> bool:
+def _opened(name: str) -> Any:
+    from napari_gsw.cli.choices import named_image
+    from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.files.images import read_image
+
+    image, _ = named_image(name)
+    return read_image(name)[0] if is_lazy(image) else image
+
+
+def _is_folder(path: str) -> bool:
     """Whether images are meant that lie in a folder; a zarr is an image."""
     from napari_gsw.files.zarr_files import is_zarr
 
     return os.path.isdir(path) and not is_zarr(Path(path))
-
-
-def checked_name(arguments: argparse.Namespace) -> str:
-    """The session's name, if there is such a file."""
-    if not os.path.isfile(arguments.session):
-        raise InputError(f"there is no session {arguments.session!r}")
-    return str(arguments.session)

@@ -15,6 +15,7 @@ from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
     from napari_gsw.core.posterior.result import Outcome, Result
+    from napari_gsw.files.results import Extras
 
 LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
 OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -82,12 +83,9 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.image.lazy import is_lazy
-    from napari_gsw.files.folders import output_folder, writable_folder
+    from napari_gsw.files.folders import writable_folder
     from napari_gsw.files.images import open_labels, read_labels
-    from napari_gsw.files.label_formats import companion
-    from napari_gsw.files.ownership import PROVENANCE
-    from napari_gsw.files.results import Extras, check_results, planned_files, write_outcome
-    from napari_gsw.files.tables import printable
+    from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.methods.registry import METHODS, segment
 
     resolve_choices(arguments)
@@ -100,7 +98,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
         for name in ("mask", "sites", "seeds", "init")
         if (path := getattr(arguments, name)) is not None
     }
-    folder, name = _targets(arguments, lazily)
+    folder, name = targets(arguments, lazily)
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
     # All that can be in the way is seen before the chain begins.
     names = planned_files(name, extras, METHODS[choice.method].samples, lazily)
@@ -109,16 +107,30 @@ def run_segment(arguments: argparse.Namespace) -> int:
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()
-        with output_folder(folder, companion(name, PROVENANCE), arguments.overwrite) as scratch:
-            remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, extras)
+        write_and_tell(arguments, image, choice.settings.axes, outcome, (folder, name), extras)
+    return 0 if progress.stopped is None else 128 + progress.stopped
+
+
+def write_and_tell(
+    arguments: argparse.Namespace, image: Any, axes: str, outcome: Outcome, place: tuple[Path, str], extras: Extras
+) -> None:
+    """Write what was made of an image to its `place`, a folder and the name of the labels, and say so in a line."""
+    from napari_gsw.files.folders import output_folder
+    from napari_gsw.files.label_formats import companion
+    from napari_gsw.files.ownership import PROVENANCE
+    from napari_gsw.files.results import write_outcome
+    from napari_gsw.files.tables import printable
+
+    folder, name = place
+    with output_folder(folder, companion(name, PROVENANCE), arguments.overwrite) as scratch:
+        remarks = write_outcome(image, axes, outcome, scratch, name, extras)
     if not arguments.quiet:
         print(printable(summary(outcome, folder / name)))
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
-    return 0 if progress.stopped is None else 128 + progress.stopped
 
 
-def _targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
+def targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
     from napari_gsw.files.label_formats import companion
     from napari_gsw.files.results import COMPANIONS
@@ -140,7 +152,8 @@ def _targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path,
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run may write, or clear away as left over from an earlier one.
     outputs = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
-    for source in (arguments.image, arguments.mask, arguments.sites, arguments.seeds, arguments.init):
+    inputs = [getattr(arguments, name, None) for name in ("image", "mask", "sites", "seeds", "init", "session")]
+    for source in inputs:
         if source is None or not os.path.exists(source):
             continue
         for path in outputs:

@@ -11,6 +11,7 @@ import tifffile
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.images import TIFF, silent
+from napari_gsw.files.session_file import is_session, open_session
 from napari_gsw.files.xml_text import parsed_xml
 from napari_gsw.files.zarr_files import is_zarr
 
@@ -18,7 +19,7 @@ MOST_BYTES = 2**26  # of a JSON file; a provenance with thousands of steps has a
 
 
 def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The provenance in a file: a JSON file, or labels of ours as TIFF, OME-TIFF or OME-Zarr.
+    """The provenance in a file: a JSON file, labels of ours as TIFF, OME-TIFF or OME-Zarr, or a session.
 
     Returns
     -------
@@ -26,7 +27,9 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     file = Path(path)
     try:
-        if is_zarr(file):
+        if is_session(file):
+            content = _session_record(file)
+        elif is_zarr(file):
             content = _json(file / "zarr.json")["attributes"]["napari-gsw"]
         elif not os.path.isfile(file):
             raise InputError(f"{str(path)!r} is not a file")
@@ -44,6 +47,15 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{str(path)!r} carries no settings: it is JSON, but no object with names")
     return content
+
+
+def _session_record(file: Path) -> dict[str, Any]:
+    """The settings and the seed of a session whose runs all have the same; axes are a matter of each image."""
+    first, *others = open_session(file).runs.values()
+    if any(run.settings != first.settings or run.seed != first.seed for run in others):
+        raise InputError(f"{str(file)!r} has runs with different settings; none of them is that of all")
+    settings = {name: value for name, value in first.settings.to_dict().items() if name != "axes"}
+    return {"software": "napari-gsw", "settings": settings, "seed": first.seed}
 
 
 def _json(file: Path) -> Any:

@@ -1,0 +1,148 @@
+"""``segment --checkpoint``, ``--resume`` and ``replay``: what is killed goes on to the labels of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from skimage.io import imread, imsave
+
+import napari_gsw as gsw
+from napari_gsw.cli import main
+from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.pipeline.live_record import saved_live
+from napari_gsw.core.pipeline.provenance import looks_of
+from napari_gsw.core.pipeline.saved_session import SavedImage, SavedSession
+
+IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
+OPTIONS = ("--seed", "3", "--sweeps", "60", "-q")
+
+
+@pytest.fixture
+def photo(tmp_path):
+    path = tmp_path / "photo.png"
+    imsave(path, IMAGE, check_contrast=False)
+    return path
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def labels(folder):
+    return imread(folder / "labels.tif")
+
+
+def test_a_run_that_was_stopped_is_resumed_to_the_same_labels(photo, tmp_path, capsys):
+    assert run("segment", photo, "-o", tmp_path / "full", *OPTIONS) == 0
+    part = gsw.segment(IMAGE, seed=3, sweeps=60, report=lambda _, one: one is not None and one.sweep >= 20)
+    gsw.save_session(tmp_path / "run.zarr.zip", part)
+    words = ("segment", photo, "-o", tmp_path / "on", *OPTIONS, "--checkpoint", tmp_path / "run.zarr.zip")
+    assert run(*words) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert run(*words, "--resume") == 0
+    np.testing.assert_array_equal(labels(tmp_path / "on"), labels(tmp_path / "full"))
+    assert gsw.open_session(tmp_path / "run.zarr.zip").run.sweep == 60
+    assert run(*words, "--resume", "--overwrite") == 0, "a run that is complete is written again"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--resume",), "name it with --checkpoint"),
+        (("--checkpoint", "run.zarr.zip", "--resume", "--lam", "3"), "lam"),
+        (("--checkpoint", "run.zarr.zip", "--resume", "--seed", "4"), "seed 3, not 4"),
+        (("--checkpoint", "photo.png"), "is there already"),
+        (("--checkpoint", "run.zarr.zip", "--method", "felzenszwalb"), "no state to save"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(photo, tmp_path, capsys, monkeypatch, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    gsw.save_session("run.zarr.zip", gsw.segment(IMAGE, seed=3, sweeps=60))
+    options = OPTIONS if "--method" not in words else ("-q",)
+    assert run("segment", photo, "-o", "out", *options, *words) == 2
+    assert sentence in capsys.readouterr().err
+    assert not os.path.exists("out")
+
+
+def test_a_checkpoint_of_another_image_is_refused(photo, tmp_path, capsys):
+    gsw.save_session(tmp_path / "run.zarr.zip", gsw.segment(IMAGE[::-1], seed=3, sweeps=60))
+    words = ("--checkpoint", tmp_path / "run.zarr.zip", "--resume")
+    assert run("segment", photo, "-o", tmp_path / "out", *OPTIONS, *words) == 2
+    assert "another image" in capsys.readouterr().err
+
+
+def steered(photo, tmp_path):
+    """A session as the window saves it: with a stroke in it."""
+    settings = gsw.preset("general", sweeps=40, axes="YXS")
+    live = LiveChain(gsw.prepare(IMAGE, settings), settings, seed=1)
+    live.run_for(20)
+    while live.sweep < live.target:
+        live.advance()
+    live.paint(np.arange(4), 77, lock=True)
+    live.settle()
+    while live.sweep < live.target:
+        live.advance()
+    saved = saved_live(live, looks_of(IMAGE), {})
+    path = tmp_path / "steered.zarr.zip"
+    gsw.save_session(path, SavedSession({"run": saved}, (SavedImage("photo", (str(photo),)),)))
+    return live, path
+
+
+def test_a_session_is_replayed_with_its_strokes_and_on_others_with_its_settings(photo, tmp_path, capsys):
+    live, path = steered(photo, tmp_path)
+    assert run("replay", path, "-o", tmp_path / "again", "-q") == 0
+    own = live.problem.paint(live.named(live.summary.numbers))
+    np.testing.assert_array_equal(labels(tmp_path / "again"), own)
+    assert 77 in labels(tmp_path / "again")
+    other = tmp_path / "other" / "upside.png"
+    other.parent.mkdir()
+    imsave(other, IMAGE[::-1], check_contrast=False)
+    assert run("replay", path, "--image", other, "-o", tmp_path / "upside", "-q") == 0
+    alone = gsw.segment(IMAGE[::-1], live.settings, seed=1)
+    np.testing.assert_array_equal(labels(tmp_path / "upside"), alone.labels)
+    assert run("replay", path, "--image", other.parent, "-o", tmp_path / "all", "--jobs", "1", "-q") == 0
+    np.testing.assert_array_equal(imread(tmp_path / "all" / "upside.tif"), alone.labels)
+    photo.unlink()
+    assert run("replay", path, "-o", tmp_path / "lost", "-q") == 2
+    assert "--image" in capsys.readouterr().err
+
+
+COMMAND = "import sys; from napari_gsw.cli import main; sys.exit(main())"
+
+
+def killed_again_and_again(words, after, most=1000):
+    """Start a command, kill it after a while and start it again until it is through; the number of kills."""
+    for kills in range(most):
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, words)], stderr=subprocess.PIPE)
+        try:
+            _, complaint = process.communicate(timeout=after())
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            continue
+        assert process.returncode == 0, complaint
+        return kills
+    raise AssertionError("it never came to an end")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_kills_at_random_moments_change_nothing(photo, tmp_path, seed):
+    """About a hundred kills in all: each run is killed whenever it pleases, and goes on."""
+    chance = random.Random(seed)
+    options = ("--seed", seed, "--sweeps", "40000", "-q")
+    assert run("segment", photo, "-o", tmp_path / "full", *options) == 0
+    words = ("segment", photo, "-o", tmp_path / "on", *options, "--checkpoint", tmp_path / "c.zarr.zip", "--resume")
+    words += ("--checkpoint-every", 0.2)
+    began = time.monotonic()
+    kills = killed_again_and_again(words, lambda: chance.uniform(2.0, 5.0 + 0.1 * (time.monotonic() - began)))
+    print(kills, "kills")
+    np.testing.assert_array_equal(labels(tmp_path / "on"), labels(tmp_path / "full"))
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".unfinished")]
