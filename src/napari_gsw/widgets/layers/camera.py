@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 ROOM, ENOUGH = 2.5, 1.5
 
 
+def camera_of(viewer: napari.Viewer) -> Any:
+    """The camera, which newer versions of napari keep in the scene and warn about elsewhere."""
+    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+
+
 def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: NDArray[Any], value: int) -> None:
     """Show a part of a layer: the slice of it, in the middle of the canvas, at a size that it can be judged at.
 
@@ -33,7 +38,8 @@ def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: 
     for axis in range(layer.ndim):
         if axis + first not in shown:
             viewer.dims.set_point(axis + first, world[axis])
-    centre = list(viewer.camera.center)
+    camera = camera_of(viewer)
+    centre = list(camera.center)
     centre[-len(shown) :] = [world[axis - first] for axis in shown]
     if viewer.dims.ndisplay == 2:
         extent = np.argwhere(image != 0)
@@ -45,5 +51,5 @@ def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: 
             viewer.reset_view()
         factor = float(np.min(seen[flat] / (ROOM * np.maximum(size[flat], 1))))
         if factor > ENOUGH or factor < 1 / ENOUGH:
-            viewer.camera.zoom *= factor
-    viewer.camera.center = tuple(centre)
+            camera.zoom *= factor
+    camera.center = tuple(centre)
