@@ -13,11 +13,6 @@ from numpy.typing import NDArray
 ROOM, ENOUGH = 2.5, 1.5
 
 
-def camera_of(viewer: napari.Viewer) -> Any:
-    """The camera, which newer versions of napari keep in the scene and warn about elsewhere."""
-    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
-
-
 def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: NDArray[Any], value: int) -> None:
     """Show a part of a layer: the slice of it, in the middle of the canvas, at a size that it can be judged at.
 
@@ -38,7 +33,7 @@ def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: 
     for axis in range(layer.ndim):
         if axis + first not in shown:
             viewer.dims.set_point(axis + first, world[axis])
-    camera = camera_of(viewer)
+    camera = viewer.scene.camera
     centre = list(camera.center)
     centre[-len(shown) :] = [world[axis - first] for axis in shown]
     if viewer.dims.ndisplay == 2:
