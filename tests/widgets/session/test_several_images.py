@@ -132,11 +132,11 @@ def test_what_cannot_go_together_is_said(panel, qtbot, viewer):
 
 def test_without_one_of_its_images_a_segmentation_ends_and_another_choice_is_another(panel, qtbot, viewer):
     open_images(panel)
-    run(panel, qtbot, 10)
+    run(panel, qtbot, 3)
     first = panel.session.array_run.live
     together(panel, "b")
     assert not panel.session.goes_on(panel.chooser.source())
-    run(panel, qtbot, 10)
+    run(panel, qtbot, 3)
     assert panel.session.array_run.live is not first
     assert panel.session.array_run.live.problem.site_image.shape == (2, 84, 80)
     viewer.layers.remove("b")

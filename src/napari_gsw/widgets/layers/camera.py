@@ -33,7 +33,8 @@ def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: 
     for axis in range(layer.ndim):
         if axis + first not in shown:
             viewer.dims.set_point(axis + first, world[axis])
-    centre = list(viewer.camera.center)
+    camera = viewer.scene.camera
+    centre = list(camera.center)
     centre[-len(shown) :] = [world[axis - first] for axis in shown]
     if viewer.dims.ndisplay == 2:
         extent = np.argwhere(image != 0)
@@ -45,5 +46,5 @@ def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: 
             viewer.reset_view()
         factor = float(np.min(seen[flat] / (ROOM * np.maximum(size[flat], 1))))
         if factor > ENOUGH or factor < 1 / ENOUGH:
-            viewer.camera.zoom *= factor
-    viewer.camera.center = tuple(centre)
+            camera.zoom *= factor
+    camera.center = tuple(centre)
