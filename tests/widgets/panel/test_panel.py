@@ -577,6 +577,15 @@ def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
     assert (tmp_path / "t.png").stat().st_size > 2000
     panel.export.save_trace(tmp_path / "no" / "folder" / "t.csv")
     assert "cannot be written" in panel.reason.text()
+    (tmp_path / "mine.csv").write_text("mine")
+    panel.export.save_trace(tmp_path / "mine")  # the dialog has asked about `mine`
+    assert "mine.csv is there already" in panel.reason.text()
+    assert (tmp_path / "mine.csv").read_text() == "mine"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "overlay.png").write_text("mine")
+    panel.export.export(tmp_path / "out")
+    wait_for(qtbot, lambda: "overlay.png' is there already" in panel.reason.text())
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["overlay.png"]
 
 
 def test_hovering_tells_about_the_region(panel, qtbot):

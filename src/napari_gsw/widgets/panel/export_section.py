@@ -128,7 +128,10 @@ class ExportSection(Section):
                 if not self.trace.picture().save(str(path)):
                     raise OSError("the picture cannot be written")
             else:
-                write_trace(frame.array_run.traces(), path.with_suffix(".csv"))
+                table = path.with_suffix(".csv")
+                if table != path and table.exists():  # the dialog has asked about another name
+                    raise OSError(f"{table.name} is there already; give the name with its ending")
+                write_trace(frame.array_run.traces(), table)
         except OSError as reason:
             self.session.noticed.emit(f"the trace cannot be written to {path}: {reason.strerror or reason}")
             return
