@@ -26,7 +26,6 @@ from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
 from napari_gsw.core.sites.per_site import site_labels, site_majority
 
-
 # Sites are numbered in 32 bits.
 MOST_SITES = 2**31 - 2
 

@@ -15,7 +15,6 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.records import Bonds
 from napari_gsw.core.settings import Settings
 
-
 # An edge of this strength is bonded whenever it can be; more would only drown the last digits of what is weighed.
 MOST_STRENGTH = 1e6
 

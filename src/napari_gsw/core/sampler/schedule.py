@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Mask
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.inputs import real_number, whole_number
 
 
