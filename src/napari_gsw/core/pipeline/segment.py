@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.image.several import are_several
+from napari_gsw.core.inputs import random_seed, whole_number
 from napari_gsw.core.jit import is_compiled
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
@@ -50,7 +51,7 @@ def segment(
     settings: Settings | None = None,
     *,
     preset: str | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     sites: Any = None,
     mask: Any = None,
     seeds: Any = None,
@@ -72,7 +73,8 @@ def segment(
 
     Parameters
     ----------
-    seed : the same image, settings and seed give the same labels, bit for bit.
+    seed : the same image, settings and seed give the same labels, bit for bit. None draws one, which the provenance of
+        the result names.
     seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label and keep its
         number; a site under several is cut between them; 0 leaves a site to the chain. What the seeds say about all
         other sites is a matter of the settings ``steering`` and ``only_painted``.
@@ -86,6 +88,7 @@ def segment(
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
     """
+    seed = random_seed(seed)
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
     if settings is None and are_several(image):
         changes = shared_changes(preset or DEFAULT_PRESET) | changes
@@ -198,6 +201,8 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
 
     With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
     """
+    check_problem(problem)
+    sweeps, burn_in = whole_number("sweeps", sweeps), whole_number("burn_in", burn_in)
     lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
     trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return trace_of(trace, burn_in + sweeps)

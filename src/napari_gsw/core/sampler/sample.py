@@ -157,6 +157,7 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
     """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
     traces, last = [], None
+    sweeps = whole_number("sweeps", sweeps)
     for last in sample(problem, sweeps, **{"every": max(sweeps, 1)} | more):
         traces.append(last.trace)
     assert last is not None

@@ -174,7 +174,7 @@ def _checked(name: str, entry: Entry, state: Arrays, numbers: Mapping[str, Any])
     """One array of a state in its own type, or an InputError that says what it must be."""
     given = plain_array(f"{name!r} of the state", state[name])
     kinds, dtype, words = KINDS[entry.kind]
-    shape = tuple(numbers[size] if isinstance(size, str) else size for size in entry.shape)
+    shape = tuple(numbers.get(size, size) if isinstance(size, str) else size for size in entry.shape)
     high = entry.high
     if isinstance(high, str):  # a size is to stay below, a number is not
         high = numbers[high] - 1 if high in ("n", "slots", "slot_limit") else numbers[high]
