@@ -77,5 +77,5 @@ def test_run_keeps_the_last_snapshot_alone(monkeypatch):
     monkeypatch.setattr(module, "snapshot", counted)
     gc.collect()
     before = sum(type(thing) is gsw.Snapshot for thing in gc.get_objects())
-    gsw.run(planar(n=40), 12, every=1)
+    gsw.run(planar(n=40), 5, every=1)
     assert most - before <= 1
