@@ -20,12 +20,12 @@ def whole_number(name: str, number: Any, least: int = 0, most: int = MOST_WHOLE)
     """A whole number in [least, most] as an int, or an InputError that names it."""
     try:
         fits = not isinstance(number, (bool, np.bool_)) and not np.ndim(number)
-        fits = fits and int(number) == number and number >= least
+        fits = fits and int(number) == number and int(number) >= least
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
         raise InputError(f"{name} must be a whole number >= {least}, not {number!r}")
-    if number > most:
+    if int(number) > most:
         raise InputError(f"{name} must be a whole number in [{least}, {most}]")
     return int(number)
 

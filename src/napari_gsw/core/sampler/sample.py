@@ -30,6 +30,9 @@ from napari_gsw.core.sampler.state_format import checked_state
 from napari_gsw.core.sampler.tempering import reunited, tempered
 from napari_gsw.core.threads import off_main_thread
 
+# More than anybody has time for; the trace of a run has a row for each.
+MOST_SWEEPS = 10**12
+
 
 def sample(
     problem: Problem,
@@ -83,7 +86,8 @@ def sample(
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
     check_problem(problem)
-    sweeps, every, seed = whole_number("sweeps", sweeps), whole_number("every", every, 1), random_seed(seed)
+    sweeps, seed = whole_number("sweeps", sweeps, most=MOST_SWEEPS), random_seed(seed)
+    every = min(whole_number("every", every, 1), max(sweeps, 1))
     if interval is not None:
         real_number("interval", interval, 0, math.inf)
     if bonds is not None:
@@ -157,7 +161,7 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
     """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
     traces, last = [], None
-    sweeps = whole_number("sweeps", sweeps)
+    sweeps = whole_number("sweeps", sweeps, most=MOST_SWEEPS)
     for last in sample(problem, sweeps, **{"every": max(sweeps, 1)} | more):
         traces.append(last.trace)
     assert last is not None
