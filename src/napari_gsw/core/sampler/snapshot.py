@@ -207,7 +207,7 @@ def check_consistent(chain: Chain) -> None:
         ("best_log_posterior", sums.best, sums.value[BEST]),
     ):
         exact = log_posterior(problem, labels)
-        if not abs(value - exact) <= LOG_DRIFT * (1 + abs(exact)):
+        if not (np.isfinite(exact) and abs(value - exact) <= LOG_DRIFT * (1 + abs(exact))):
             raise InputError(f"{WRONG} {name!r}: it is {value:g}, and that of its labels {exact:g}")
 
 
