@@ -25,7 +25,7 @@ PI = np.array([0.3, 0.7, 1.0, 0.5])
 KAPPA, SHAPE, SPREAD, VARIANCE = 0.3, 3.0, 0.4, np.array([1.0, 4.0])
 # Draws of a chain, sweeps from one to the next and before the first.
 DRAWS, GAP, BURN_IN = 15, 8, 60
-TRUTHS = 600
+TRUTHS = 400
 SAMPLERS = {
     "gibbs": dict(lam=0.0),
     "swendsen-wang": dict(lam=1.0),

@@ -353,9 +353,10 @@ def _checked_whole(name: str, value: int, low: int = 1) -> int:
     """A whole number from `low` on, as an int."""
     if not (_is_number(value) and low <= value < math.inf and int(value) == value):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
-    if value > MOST_K:
+    number = int(value)  # what follows is exact: a short float may not know the limit
+    if number > MOST_K:
         raise InputError(f"{name} must be a whole number in [{low}, {MOST_K:g}]")
-    return int(value)
+    return number
 
 
 def _is_number(value: Any) -> bool:
