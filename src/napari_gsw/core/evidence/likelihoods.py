@@ -159,7 +159,9 @@ class Gaussian(Likelihood):
         empty = self.mass == 0
         if self.sums[empty].any() or self.squares[empty].any():
             raise InputError("sums and squares must be 0 for a site of mass 0")
-        if (self.squares.sum(axis=0) / self.rate > MOST_RATIO).any():
+        with np.errstate(over="ignore"):
+            ratio = self.squares.sum(axis=0) / self.rate
+        if (ratio > MOST_RATIO).any():
             raise InputError("variance must be that of the values: it is as good as nothing beside the squares")
 
     @classmethod
