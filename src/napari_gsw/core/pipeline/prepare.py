@@ -30,6 +30,7 @@ from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
 from napari_gsw.core.image.object_signal import signal_picture
 from napari_gsw.core.image.picture import Picture, finite_outside, picture
 from napari_gsw.core.image.several import are_several, one_each, pictures_of
+from napari_gsw.core.inputs import float_array, plain_array
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.block_assembly import assemble
 from napari_gsw.core.model.problem import Problem
@@ -56,8 +57,10 @@ def settings_or_data(
     beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
 ) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
     """Two arguments that are settings when they are a number or a word, and data otherwise."""
-    if beta is not None and np.ndim(beta) == 0:
-        beta, changes = None, changes | {"beta": beta}
+    if beta is not None:
+        beta = plain_array("beta", beta)
+        if beta.ndim == 0:
+            beta, changes = None, changes | {"beta": beta[()]}
     if isinstance(codebook, str):
         codebook, changes = None, changes | {"codebook": codebook}
     return beta, codebook, changes
@@ -173,7 +176,7 @@ def _prepare_several(
         n=graph.n,
         likelihoods=blocks,
         edges=graph.edges,
-        beta=np.asarray(beta, dtype=np.float64) if values is None else values,
+        beta=float_array("beta", beta) if values is None else values,
         prior=priors.from_settings(settings),
         graph=graph,
         settings=settings,
@@ -234,7 +237,7 @@ def _problem(
         n=graph.n,
         likelihoods=likelihoods(features, graph),
         edges=graph.edges,
-        beta=couplings(graph, settings, features) if beta is None else np.asarray(beta, dtype=np.float64),
+        beta=couplings(graph, settings, features) if beta is None else float_array("beta", beta),
         prior=priors.from_settings(settings),
         graph=graph,
         settings=settings,
