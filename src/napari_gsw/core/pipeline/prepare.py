@@ -58,9 +58,9 @@ def settings_or_data(
 ) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
     """Two arguments that are settings when they are a number or a word, and data otherwise."""
     if beta is not None:
-        beta = plain_array("beta", beta)
-        if beta.ndim == 0:
-            beta, changes = None, changes | {"beta": beta[()]}
+        values = plain_array("beta", beta)
+        if values.ndim == 0:
+            beta, changes = None, changes | {"beta": values[()]}
     if isinstance(codebook, str):
         codebook, changes = None, changes | {"codebook": codebook}
     return beta, codebook, changes
