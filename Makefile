@@ -3,10 +3,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 QT ?= pyqt6
+FUZZ_EXAMPLES ?= 10000
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit slow large timing bench pyside6 mutants docs clean
+.PHONY: help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -15,6 +16,7 @@ help:
 	@echo 'make bench   speed and memory, and whether a ratio is worse than recorded (BENCH_ARGS=--quick: a minute)'
 	@echo 'make timing  how responsive the window is while a chain runs on a large image; part of make bench'
 	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
+	@echo 'make fuzz    every public function with ten thousand arguments of any kind, with bounds checks (hours)'
 	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (ten minutes, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
@@ -43,6 +45,12 @@ unit: $(VENV)/.ready
 
 slow: $(VENV)/.ready
 	$(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
+
+# Twice: as it is, and with the bounds of every array checked, in kernels that are compiled for that alone.
+fuzz: $(VENV)/.ready
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(RUN)/python -m pytest -n 2 tests/core/test_public_functions.py $(PYTEST_ARGS)
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/checked-kernels \
+		$(RUN)/python -m pytest -n 2 tests/core/test_public_functions.py $(PYTEST_ARGS)
 
 large: $(VENV)/.ready
 	$(RUN)/python -m pytest -m large -s tests/core/pipeline/test_whole_slide.py

@@ -28,7 +28,7 @@ Arrays = dict[str, Any]
 def quantities(state: Mapping[str, Any]) -> Arrays:
     """The arrays of a chain state by name, whichever version wrote it."""
     if "version" in state:
-        return {name: array for name, array in state.items() if name != "version"}
+        return {name: array for name, array in state.items() if name not in ("version", "fingerprint")}
     named: Arrays = {
         "labels": state["labels"],
         "seeds": state["seeds"],

@@ -75,7 +75,7 @@ def add_seed(command: argparse.ArgumentParser, meaning: str) -> None:
 
 def resolve_choices(arguments: argparse.Namespace) -> None:
     """Give method, preset and seed their values: those of the command line, of ``--settings``, or the defaults."""
-    from napari_gsw.core.pipeline.segment import random_seed
+    from napari_gsw.core.inputs import random_seed
 
     file = Recalled(None, {}, None) if arguments.settings is None else recalled(arguments.settings)
     if arguments.settings is not None and arguments.preset is not None:
@@ -88,7 +88,7 @@ def resolve_choices(arguments: argparse.Namespace) -> None:
     arguments.method = arguments.method or file.method or "gsw"
     arguments.preset = arguments.preset or DEFAULT_PRESET
     seed = arguments.seed if arguments.seed is not None else file.seed or 0
-    arguments.seed = random_seed() if seed == RANDOM else seed
+    arguments.seed = random_seed(None) if seed == RANDOM else seed
 
 
 def chosen(arguments: argparse.Namespace, first: Mapping[str, Any] | None = None) -> Choice:

@@ -59,7 +59,7 @@ def add_to(commands: Any) -> None:
 
 def run_reproduce(arguments: argparse.Namespace) -> int:
     """``napari-gsw reproduce``."""
-    from napari_gsw.core.pipeline.segment import random_seed
+    from napari_gsw.core.inputs import random_seed
     from napari_gsw.evaluation import data_sets
     from napari_gsw.experiments.pictures import BERKELEY, LABELME, ExperimentPlan
     from napari_gsw.files.ledger import reserve
@@ -77,7 +77,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
         data[BERKELEY] = bsds_examples(arguments.bsds, arguments.split)
     if not data and not arguments.quiet and {"fig4", "table1"} & set(names):
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
-    seed = random_seed() if arguments.seed == RANDOM else arguments.seed or 0
+    seed = random_seed(None) if arguments.seed == RANDOM else arguments.seed or 0
     output = Path(arguments.output)
     reserve(output, [file.name for name in names for file in _files_of(output, name)], arguments.overwrite)
     job_options = job_options_of(arguments)

@@ -76,7 +76,9 @@ class Setting:
         return converted
 
     def is_inside(self, value: Any) -> bool:
-        """Whether a number is in the allowed range; NaN, which compares false with everything, is not."""
+        """Whether a number is in the allowed range; NaN, which compares false with everything, is not, nor infinity."""
+        if not -math.inf < value < math.inf:
+            return False
         above = self.low < value if self.open_low else self.low <= value
         below = value < self.high if self.open_high else value <= self.high
         return bool(above and below)
@@ -90,7 +92,7 @@ class Setting:
 
     def _parse(self, value: Any) -> Any:
         """A value, or the text of one, as this setting's type; ValueError if it is none."""
-        if isinstance(value, bool):
+        if isinstance(value, bool) or getattr(value, "ndim", 0) != 0:
             return _refuse(value)
         if self.kind is int:
             number = int(value) if isinstance(value, str) else value

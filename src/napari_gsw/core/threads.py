@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import ParamSpec, TypeVar
+
+from napari_gsw.core.arrays import Mask
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,14 +25,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def off_main_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def off_main_thread(stop: Mask, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """``function(*args, **kwargs)``, in another thread if this is the main one.
 
-    An interrupted call goes on to its end in its thread; whoever holds what it works on should let it go.
+    Parameters
+    ----------
+    stop : (1,) a flag that the function looks at now and then. Ctrl+C sets it, waits for the function to end, and takes
+        it back. Who cannot wait presses Ctrl+C again: the flag then stays, and the function ends by itself.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*args, **kwargs)
-    return _thread().submit(function, *args, **kwargs).result()
+    calls: list[Future[T]] = []
+    try:
+        calls.append(_thread().submit(function, *args, **kwargs))
+        return calls[0].result()
+    except BaseException:
+        stop[0] = True
+        wait(calls)
+        stop[0] = not calls  # a call that was submitted and not noted goes on, and has to see the flag
+        raise
 
 
 @cache

@@ -36,15 +36,14 @@ from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.chain import counted_clusters
 from napari_gsw.core.sampler.records import TRACE, USED, RunningSums
 from napari_gsw.core.sampler.snapshot import (
-    VERSION,
     Snapshot,
-    check_version,
     exported_sums,
     generator,
     generator_words,
     restored_sums,
     snapshot_of,
 )
+from napari_gsw.core.sampler.state_format import VERSION, check_version
 from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.settings import Settings
 from napari_gsw.methods import crp_kernels

@@ -20,6 +20,7 @@ from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.word_kernels import nearest
 from napari_gsw.core.image.picture import picture
+from napari_gsw.core.inputs import float_array, plain_array, random_seed, whole_number
 from napari_gsw.core.sites.face_kernels import sum_over_sites
 
 # Pixels that k-means looks at; more of them move the words by less than the words' own scatter.
@@ -40,6 +41,14 @@ class Codebook:
     centres: Pixels
     space: str
 
+    def __post_init__(self) -> None:
+        centres = float_array("centres", self.centres)
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(centres, dtype=np.float32)
+        if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
+            raise InputError(f"centres must be rows of finite numbers of one length, not shape {rows.shape}")
+        object.__setattr__(self, "centres", rows)
+
     @classmethod
     def fit(
         cls, images: ArrayLike | Sequence[ArrayLike], words: int = 120, axes: str = "auto", seed: int = 0
@@ -54,6 +63,7 @@ class Codebook:
         axes : order of the axes, for all images.
         seed : the same seed gives the same words.
         """
+        words, seed = whole_number("words", words, 1), random_seed(seed)
         many: Sequence[Any] = images if isinstance(images, (list, tuple)) else [images]
         pictures = [picture(image, axes) for image in many]
         if len({p.rgb for p in pictures}) > 1:
@@ -84,10 +94,10 @@ class Codebook:
 
     def words(self, values: Pixels) -> NDArray[np.int32]:
         """The word of each pixel: (..., channels) -> (...)."""
-        if values.shape[-1] != self.centres.shape[1]:
-            raise InputError(
-                f"the codebook has words of {self.centres.shape[1]} channels, but the image has {values.shape[-1]}"
-            )
+        values = plain_array("values", values)
+        channels, own = values.shape[-1] if values.ndim else 0, self.centres.shape[1]
+        if channels != own:
+            raise InputError(f"the codebook has words of {own} channels, but the image has {channels}")
         flat = np.ascontiguousarray(values.reshape(-1, values.shape[-1]), dtype=np.float32)
         return nearest(flat, self.centres).reshape(values.shape[:-1])
 

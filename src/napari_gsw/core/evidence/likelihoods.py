@@ -18,11 +18,16 @@ from scipy.special import gammaln
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.rising_factorial import log_rising
+from napari_gsw.core.inputs import float_array, plain_array, whole_number
 from napari_gsw.core.settings import MOST, declarations
 
 MOST_COUNTS = 2**31 - 1
 # The squares of larger values might not be finite.
 MOST_VALUE = 1e100
+# What varies by less than this is constant, as far as a square can tell.
+LEAST_VARIANCE = 1e-200
+# The sum of squares in units of the rate: beyond this a logarithm of it might not be finite.
+MOST_RATIO = 1e280
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
 # long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is the
 # largest that is allowed, too: beyond it, rounding grows and nothing else.
@@ -126,6 +131,38 @@ class Gaussian(Likelihood):
     def __post_init__(self) -> None:
         for name in ("evidence", "gauss_kappa", "gauss_shape", "gauss_spread"):
             declarations()[name].check(name, getattr(self, name.removeprefix("gauss_")))
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        """Give the arrays their types, or say what is wrong with them."""
+        mass = plain_array("mass", self.mass)
+        if mass.ndim != 1 or not mass.size or mass.dtype.kind not in "ui" or mass.min() < 0:
+            raise InputError(f"mass must be whole numbers >= 0, one a site, not {mass.dtype} of shape {mass.shape}")
+        if not 0 < mass.sum(dtype=np.float64) <= MOST_COUNTS:
+            raise InputError(f"mass must add up to a number in [1, {MOST_COUNTS:,}], not {mass.sum()}")
+        sums = float_array("sums", self.sums)
+        if sums.ndim != 2 or len(sums) != len(mass):
+            raise InputError(f"sums must have a row for each of {len(mass)} sites, not shape {sums.shape}")
+        most = MOST_VALUE * MOST_COUNTS
+        for name, shape, low, high in (
+            ("sums", sums.shape, -most, most),
+            ("squares", sums.shape, 0.0, MOST_VALUE * most),
+            ("variance", sums.shape[1:], 0.0, MOST_VALUE**2),
+        ):
+            values = float_array(name, getattr(self, name))
+            if values.shape != shape:
+                raise InputError(f"{name} must have shape {shape}, as sums of {len(mass)} sites, not {values.shape}")
+            if not ((values >= low) & (values <= high)).all():
+                raise InputError(f"{name} must be numbers in [{low:g}, {high:g}], not NaN or beyond")
+            object.__setattr__(self, name, values)
+        object.__setattr__(self, "mass", mass.astype(np.int64))
+        empty = self.mass == 0
+        if self.sums[empty].any() or self.squares[empty].any():
+            raise InputError("sums and squares must be 0 for a site of mass 0")
+        with np.errstate(over="ignore"):
+            ratio = self.squares.sum(axis=0) / self.rate
+        if (ratio > MOST_RATIO).any():
+            raise InputError("variance must be that of the values: it is as good as nothing beside the squares")
 
     @classmethod
     def from_pixels(
@@ -133,8 +170,12 @@ class Gaussian(Likelihood):
         kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
     ) -> Gaussian:  # fmt: skip
         """From pixels: values (pixels, channels) and the site 0..n-1 of each."""
-        x = np.asarray(values, dtype=np.float64)
-        if x.ndim != 2 or x.shape[0] != len(site):
+        x, site = float_array("values", values), plain_array("site", site)
+        n = whole_number("n", n, 1)
+        if site.ndim != 1 or site.dtype.kind not in "ui" or (site.size and not 0 <= site.min() <= site.max() < n):
+            raise InputError(f"site must be whole numbers in [0, {n - 1}], one a pixel, not {site.dtype} {site.shape}")
+        site = site.astype(np.int64)
+        if x.ndim != 2 or x.shape[0] != len(site) or not len(site):
             raise InputError(f"values must have one row for each of {len(site)} pixels, not shape {x.shape}")
         if not np.isfinite(x).all():
             raise InputError("values must be finite, not NaN or infinite")
@@ -142,8 +183,10 @@ class Gaussian(Likelihood):
             raise InputError(f"values must be numbers in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
         x = x - x.mean(axis=0)
         mass = np.bincount(site, minlength=n)
-        sums: Floats = np.stack([np.bincount(site, c, n) for c in x.T], axis=1).astype(np.float64)
-        squares: Floats = np.stack([np.bincount(site, c * c, n) for c in x.T], axis=1).astype(np.float64)
+        sums, squares = np.zeros((n, x.shape[1])), np.zeros((n, x.shape[1]))
+        for c, column in enumerate(x.T):
+            sums[:, c] = np.bincount(site, column, n)
+            squares[:, c] = np.bincount(site, column * column, n)
         return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, KNOWN if shape is None else shape, spread)
 
     @classmethod
@@ -152,7 +195,10 @@ class Gaussian(Likelihood):
         kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
     ) -> Gaussian:  # fmt: skip
         """From sums over the pixels of each site: mass (n,), sums and squares (n, channels) of the plain values."""
-        total = int(mass.sum())
+        mass = plain_array("mass", mass)
+        total = int(mass.sum()) if mass.dtype.kind in "ui" else 0
+        if total <= 0:
+            raise InputError("mass must be whole numbers, with a pixel at least")
         mean = sums.sum(axis=0) / total
         variance = np.maximum(squares.sum(axis=0) / total - mean**2, 0)
         heavy = mass[:, np.newaxis]
@@ -164,7 +210,9 @@ class Gaussian(Likelihood):
     @classmethod
     def from_values(cls, values: ArrayLike, **more: float) -> Gaussian:
         """From one observation for each site: values (n, channels)."""
-        x = np.asarray(values, dtype=np.float64)
+        x = float_array("values", values)
+        if x.ndim != 2:
+            raise InputError(f"values must have shape (sites, channels), not {x.shape}")
         return cls.from_pixels(x, np.arange(len(x)), len(x), **more)
 
     @property
@@ -179,14 +227,14 @@ class Gaussian(Likelihood):
     @property
     def rate(self) -> Floats:
         """(channels,) b_0; a constant channel tells nothing, so any rate does for it."""
-        return (self.shape - 1) * self.spread * np.where(self.variance > 0, self.variance, 1.0)
+        return (self.shape - 1) * self.spread * np.where(self.variance > LEAST_VARIANCE, self.variance, 1.0)
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, b0 = self.weight, self.rate
         inside = s * membership(labels)
         w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
         kappa, a = self.kappa + w, self.shape + w / 2
-        b = b0 + (second - first**2 / kappa[:, np.newaxis]) / 2
+        b = b0 + np.maximum(second - first**2 / kappa[:, np.newaxis], 0) / 2  # not below 0 by a rounding
         one = gammaln(a) - gammaln(self.shape) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
         each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(each))
@@ -194,7 +242,7 @@ class Gaussian(Likelihood):
 
 def _checked_counts(values: ArrayLike | sparse.csr_array) -> sparse.csr_array:
     """Whole numbers >= 0 as a sparse matrix (sites, words) int64 of the words that occur."""
-    raw = values if sparse.issparse(values) else np.asarray(values)
+    raw = values if sparse.issparse(values) else plain_array("counts", values)
     if raw.dtype.kind not in "buif" or raw.ndim != 2 or raw.shape[0] < 1:
         raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
     counts = sparse.csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))

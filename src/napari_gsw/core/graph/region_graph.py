@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.sites.face_kernels import touching_pairs
 from napari_gsw.core.sites.per_site import means_and_pixels
 
@@ -145,7 +146,7 @@ def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Adjacency:
 
 def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int32]:
     """Edges (m, 2) between n sites, as a new array; `loops` allows those from a site to itself."""
-    pairs = np.asarray(edges)
+    pairs = plain_array("edges", edges)
     if pairs.size == 0:
         return np.zeros((0, 2), np.int32)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "ui":

@@ -73,7 +73,7 @@ def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool) -> SignalLeve
     every = _all(lights)
     if every.max() == every.min():
         return None
-    dark = bool((every > threshold_otsu(every)).mean() > 0.5)
+    dark = bool((every > threshold_otsu(every.ravel())).mean() > 0.5)
     red = dark and rgb and parts[0].shape[-1] == 3
     lights = [part[..., 0] for part in many] if red else lights
     top = max(float(light.max()) for light in lights) if dark else 0.0
@@ -81,7 +81,7 @@ def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool) -> SignalLeve
     every = _all(smooth)
     if every.max() == every.min():
         return None
-    background = float(np.median(every[every <= threshold_otsu(every)]))
+    background = float(np.median(every[every <= threshold_otsu(every.ravel())]))
     brightness = _typical(np.maximum(every - background, 0))
     levels = SignalLevels(dark, red, top, background, brightness, 1.0)
     shine = [np.maximum(_above(light, levels), 0) for light in smooth]

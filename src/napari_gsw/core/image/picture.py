@@ -7,16 +7,21 @@ becomes CIE Lab, everything else is stretched from its own range to 0..100.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Pixels
+from napari_gsw.core.arrays import Mask, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
+from napari_gsw.core.image.unseen import bad_pixels, filled_outside, refuse
+from napari_gsw.core.inputs import plain_array
+
+# Differences of larger values might not be finite.
+MOST_VALUE = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,7 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> P
     >>> picture(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
     (4, 5, 3)
     """
-    array = np.asarray(image)
+    array = plain_array("the image", image)
     letters = check_image(array, axes)
     values, rgb = samples(array, letters)
     if span is None:
@@ -77,15 +82,41 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> P
 
 def check_image(array: NDArray[Any], axes: str = "auto") -> str:
     """The letters of an image's axes; an :class:`InputError` for an array that is none."""
+    letters = letters_of(array, axes)
+    if array.dtype.kind == "f":
+        refuse(int(array.size - np.isfinite(array).sum()))
+        if array.dtype.itemsize > 4 and max(-array.min(), array.max()) > MOST_VALUE:
+            raise InputError(f"the image must have values in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
+    return letters
+
+
+def letters_of(array: NDArray[Any], axes: str = "auto") -> str:
+    """The letters of an image's axes, whatever its values are."""
     if array.dtype.kind not in "buif":
         raise InputError(f"the image must hold numbers, not {array.dtype}")
     if array.size == 0:
         raise InputError(f"the image is empty (shape {array.shape})")
-    letters = guess_axes(array) if axes == "auto" else _check_axes(axes, array)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        bad = int(array.size - np.isfinite(array).sum())
-        raise InputError(f"the image has {bad} pixels that are NaN or infinite; replace them by finite values")
-    return letters
+    return guess_axes(array) if axes == "auto" else _check_axes(axes, array)
+
+
+def finite_outside(image: ArrayLike, axes: str, seen: Callable[[tuple[int, ...]], Mask | None]) -> NDArray[Any]:
+    """The image with the pixels that nobody looks at finite too; an :class:`InputError` if others are not.
+
+    Parameters
+    ----------
+    seen : from the shape of the space, (\\*shape,) the pixels that count; None for all.
+    """
+    array = plain_array("the image", image)
+    letters = letters_of(array, axes)
+    values = channels_last(array, letters)
+    if bad_pixels(values) is None:
+        return array
+    where = seen(values.shape[:-1])
+    if where is None:
+        return array  # whoever looks at it refuses it
+    copy = np.array(array)
+    channels_last(copy, letters)[:] = filled_outside(values, where)
+    return copy
 
 
 def samples(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:

@@ -21,6 +21,7 @@ from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
 from napari_gsw.core.image.object_signal import SignalLevels, as_picture, signal
 from napari_gsw.core.image.picture import Picture, Span, picture, samples
+from napari_gsw.core.image.unseen import bad_pixels, filled_outside
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.core.sites.per_site import means_over
@@ -69,7 +70,14 @@ class BlockContext:
             part["ZYX"[-len(part) :].index(a)] if a in "ZYX" else slice(None) if a in "CS" else 0 for a in self.letters
         ]
         kept = "".join(a for a in self.letters if a in "ZYXCS")
-        return samples(lazy.read(self.image, tuple(index)), kept)[0]  # type: ignore[arg-type]
+        values = samples(lazy.read(self.image, tuple(index)), kept)[0]  # type: ignore[arg-type]
+        if bad_pixels(values) is None or (self.sites is None and self.mask is None):
+            return values
+        seen = np.ones(values.shape[:-1], bool)
+        for array in (self.sites, self.mask):
+            if array is not None:
+                seen &= lazy.read(array, part) != 0
+        return filled_outside(values, seen)
 
     def picture_of(self, values: NDArray[Any]) -> Picture:
         """Values (\\*part, C) as the model sees them."""

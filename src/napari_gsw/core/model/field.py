@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.inputs import float_array, plain_array
 
 # A field beyond this would drown the last digits of everything else.
 MOST_PULL = 1e6
@@ -38,7 +39,7 @@ def field_of(pull: ArrayLike, anchor: ArrayLike, n: int) -> Field:
     ----------
     pull : (n, names) finite. anchor : (names,) different sites.
     """
-    h, sites = np.ascontiguousarray(pull, dtype=np.float64), np.asarray(anchor)
+    h, sites = np.ascontiguousarray(float_array("field", pull)), plain_array("the anchors of a field", anchor)
     if sites.ndim != 1 or h.shape != (n, sites.size):
         raise InputError(f"a field must have a row for each of {n} sites and a column a name, not shape {h.shape}")
     if not np.isfinite(h).all() or np.abs(h).max(initial=0.0) > MOST_PULL:

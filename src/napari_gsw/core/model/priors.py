@@ -39,11 +39,14 @@ from scipy.special import gammaln, logsumexp
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.rising_factorial import LARGE, log_rising
+from napari_gsw.core.inputs import float_array, whole_number
 from napari_gsw.core.model.partition_kernels import log_convolution
 from napari_gsw.core.settings import LEAST, MOST, Settings, declarations
 
 # A limit on the number of clusters that is none; as a floating-point number it is far from infinity.
 MOST_K = 10**100
+# Logarithms of a user's own prior beyond this would drown the last digits of everything else.
+MOST_LOG = 1e12
 
 
 class PriorTables(NamedTuple):
@@ -66,7 +69,7 @@ class PartitionPrior(ABC):
         By a formula where there is one, otherwise from :func:`cluster_distribution`, whose cost grows with the
         square of n times the number of clusters.
         """
-        probability = cluster_distribution(self, n)
+        probability = cluster_distribution(self, whole_number("n", n))
         return float(np.arange(len(probability)) @ probability)
 
     def truncated(self, min_size: int = 1, max_size: int | None = None) -> Truncated:
@@ -95,6 +98,7 @@ class Potts(PartitionPrior):
         return PriorTables(_log_falling(self.K, n), np.zeros(n + 1))
 
     def expected_clusters(self, n: int) -> float:
+        n = whole_number("n", n)
         return float(-self.K * math.expm1(n * math.log1p(-1 / self.K))) if self.K > 1 else float(n > 0)
 
 
@@ -113,6 +117,7 @@ class FiniteDirichlet(PartitionPrior):
         return PriorTables(_log_falling(self.K, n), log_rising(self.alpha, np.arange(n + 1)))
 
     def expected_clusters(self, n: int) -> float:
+        n = whole_number("n", n)
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
         if self.K == 1:
             return float(n > 0)
@@ -138,7 +143,7 @@ class DirichletProcess(PartitionPrior):
         return PriorTables(np.arange(n + 1) * np.float64(math.log(self.alpha)), np.asarray(log_w))
 
     def expected_clusters(self, n: int) -> float:
-        return float(np.sum(self.alpha / (self.alpha + np.arange(n))))
+        return float(np.sum(self.alpha / (self.alpha + np.arange(whole_number("n", n)))))
 
 
 @dataclass(frozen=True)
@@ -191,7 +196,7 @@ class PitmanYor(PartitionPrior):
         return PriorTables(log_v, log_w)
 
     def expected_clusters(self, n: int) -> float:
-        alpha, theta = self.alpha, self.theta
+        alpha, theta, n = self.alpha, self.theta, whole_number("n", n)
         if theta == 0:
             return DirichletProcess(alpha).expected_clusters(n)
         if n == 0:
@@ -213,11 +218,13 @@ class TablePrior(PartitionPrior):
 
     def __post_init__(self) -> None:
         for name in ("log_v", "log_w"):
-            table = np.array(getattr(self, name), dtype=np.float64)
+            table = float_array(name, getattr(self, name)).copy()
             if table.ndim != 1 or len(table) < 2:
                 raise InputError(f"{name} must be one row of at least 2 numbers, not an array of shape {table.shape}")
             if np.isnan(table[1:]).any() or np.isposinf(table[1:]).any():
                 raise InputError(f"{name} must hold finite numbers or minus infinity, not NaN or plus infinity")
+            if np.abs(table[1:][np.isfinite(table[1:])]).max(initial=0.0) > MOST_LOG:
+                raise InputError(f"{name} must hold numbers in [{-MOST_LOG:g}, {MOST_LOG:g}] or minus infinity")
             table.setflags(write=False)
             object.__setattr__(self, name, table)
 
@@ -242,6 +249,8 @@ class Truncated(PartitionPrior):
     max_size: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.prior, PartitionPrior):
+            raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
         object.__setattr__(self, "min_size", _checked_whole("min_size", self.min_size, 0))
         if self.max_size is not None:
             largest = _checked_whole("max_size", self.max_size, max(self.min_size, 1))
@@ -344,9 +353,10 @@ def _checked_whole(name: str, value: int, low: int = 1) -> int:
     """A whole number from `low` on, as an int."""
     if not (_is_number(value) and low <= value < math.inf and int(value) == value):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
-    if value > MOST_K:
+    number = int(value)  # what follows is exact: a short float may not know the limit
+    if number > MOST_K:
         raise InputError(f"{name} must be a whole number in [{low}, {MOST_K:g}]")
-    return int(value)
+    return number
 
 
 def _is_number(value: Any) -> bool:

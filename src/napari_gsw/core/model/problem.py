@@ -16,13 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
+from napari_gsw.core.inputs import float_array, plain_array, whole_number
 from napari_gsw.core.model.field import Field, field_of, log_field
+from napari_gsw.core.model.fingerprint import data_digest, problem_digest
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
 from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
 from napari_gsw.core.sites.per_site import site_labels, site_majority
+
+# Sites are numbered in 32 bits.
+MOST_SITES = 2**31 - 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +65,8 @@ class Problem:
     field: Field | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError("a problem needs at least one site")
+        object.__setattr__(self, "n", whole_number("n", self.n, 1, MOST_SITES))
+        object.__setattr__(self, "likelihoods", _check_blocks(self.likelihoods, self.n))
         object.__setattr__(self, "edges", check_edges(self.edges, self.n))
         object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
         if not isinstance(self.prior, PartitionPrior):
@@ -90,14 +95,15 @@ class Problem:
         prior : the partition prior; None is the paper's, ``DirichletProcess(alpha=3)``.
         phi, evidence : of all blocks, or one for each. ``evidence=None`` takes the counts as they are.
         """
-        blocks = list(counts) if isinstance(counts, (list, tuple)) and np.ndim(counts[0]) == 2 else [counts]
+        several = isinstance(counts, (list, tuple)) and len(counts) > 0 and _ndim(counts[0]) == 2
+        blocks = list(counts) if several else [counts]  # type: ignore[arg-type]
         phis = list(phi) if isinstance(phi, Sequence) else [phi] * len(blocks)
         draws = list(evidence) if isinstance(evidence, Sequence) else [evidence] * len(blocks)
         if not len(phis) == len(draws) == len(blocks):
             raise InputError(f"phi and evidence must have one entry for each of {len(blocks)} blocks of counts")
         for c in blocks:
-            if np.ndim(c) != 2:
-                raise InputError(f"counts must have shape (sites, words), not {np.shape(c)}")
+            if _ndim(c) != 2:
+                raise InputError(f"counts must have shape (sites, words), not {np.shape(plain_array('counts', c))}")
         data = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
         return cls(data[0].n, data, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
 
@@ -116,13 +122,23 @@ class Problem:
         """The graph as the sampler reads it."""
         return adjacency(self.n, self.edges, self.beta)
 
+    @cached_property
+    def _data_digest(self) -> bytes:
+        """What its data and its graph are known by."""
+        return data_digest(self.evidence, self.adjacency)
+
+    @cached_property
+    def fingerprint(self) -> NDArray[np.uint8]:
+        """(16,) what it is known by: another problem, even of the same size, has another one. Computed once."""
+        return problem_digest(self._data_digest, self.tables, self.field)
+
     def with_field(self, field: Field | None, prior: PartitionPrior | None = None) -> Problem:
         """The same data and graph under another field, and under another prior if one is given."""
         return self.lend(replace(self, field=field, prior=self.prior if prior is None else prior))
 
     def lend(self, other: Problem) -> Problem:
         """Another problem of the same data and graph, with the arrays of theirs that have been packed already."""
-        for name in ("evidence", "adjacency"):
+        for name in ("evidence", "adjacency", "_data_digest"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
@@ -136,7 +152,9 @@ class Problem:
         """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""
         if self.sites is None:
             raise InputError("this problem was not made from an image, so there is nothing to paint")
-        row = np.asarray(values)
+        row = plain_array("values", values)
+        if row.shape != (self.n,):
+            raise InputError(f"values must be one for each of {self.n} sites, not an array of shape {row.shape}")
         lookup = np.concatenate((np.array([background], dtype=row.dtype), row))
         if isinstance(self.sites, Mosaic):
             lazily: NDArray[np.generic] = painted(self.sites, lookup)
@@ -173,6 +191,7 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
     ----------
     labels : (n,) whole numbers; sites with equal numbers share a cluster.
     """
+    check_problem(problem)
     z = check_labels(labels, problem.n)
     sizes = np.unique(z, return_counts=True)[1]
     log_v, log_w = problem.tables
@@ -182,17 +201,43 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
     return value if problem.field is None else value + log_field(problem.field, z)
 
 
+def check_problem(problem: Problem) -> None:
+    """Refuse what is no problem: a caller who mixes up the arguments is to know which one it is."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem must be a Problem, as prepare makes one, not {type(problem).__name__}")
+
+
 def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:
     """(n,) int64 labels, one whole number for each site; `name` is what the sentence that refuses others calls them."""
-    z = np.asarray(labels)
+    z = plain_array(name, labels)
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
     return z.astype(np.int64)
 
 
+def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...]:
+    """Blocks of n sites each, of the kinds that the sampler knows."""
+    if not isinstance(blocks, (list, tuple)):
+        raise InputError(f"likelihoods must be a list of blocks of features, not {type(blocks).__name__}")
+    for block in blocks:
+        if not isinstance(block, (DirichletMultinomial, Gaussian)):
+            kinds = "DirichletMultinomial or Gaussian"
+            raise InputError(f"likelihoods must be blocks of {kinds}, not {type(block).__name__}")
+        if block.n != n:
+            raise InputError(f"likelihoods must have one row for each of {n} sites in every block, not {block.n}")
+    if sum(isinstance(block, Gaussian) for block in blocks) > 1:
+        raise InputError("a problem takes one block of continuous channels; put all channels into it")
+    return tuple(blocks)
+
+
+def _ndim(values: Any) -> int:
+    """Axes of an array, dense or sparse, or of what makes one."""
+    return int(values.ndim) if hasattr(values, "ndim") else plain_array("counts", values).ndim
+
+
 def _check_beta(beta: ArrayLike, m: int) -> Floats:
     """(m,) float64 coupling of each edge, from one number or one for each."""
-    values = np.asarray(beta, dtype=np.float64)
+    values = float_array("beta", beta)
     if values.ndim and values.shape != (m,):
         raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")
     if not np.isfinite(values).all():

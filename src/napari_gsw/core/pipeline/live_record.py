@@ -25,7 +25,7 @@ from napari_gsw.core.pipeline.edit_clamps import PixelChange
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.kept_paint import PaintChange
 from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.saved_run import SavedRun, check_array, check_problem, in_memory
+from napari_gsw.core.pipeline.saved_run import SavedRun, check_array, check_saved_problem, in_memory
 from napari_gsw.core.pipeline.watched_chain import Beginning, first_numbers, screen_weight
 from napari_gsw.core.posterior.held_pixels import HeldPixels
 from napari_gsw.core.posterior.uncertainty import site_pixels
@@ -190,7 +190,7 @@ def check_live(record: LiveRecord, saved: SavedRun) -> None:
         _check_change(change, n, int(np.prod(shape)))
     if not isinstance(record.begun, Beginning):
         raise InputError("how it began is damaged")
-    check_problem(record.begun.problem)
+    check_saved_problem(record.begun.problem)
     if not all(isinstance(one, Deed) for one in record.deeds):
         raise InputError("how it began and what was done is damaged")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Sites
+from napari_gsw.core.arrays import Mask, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
@@ -28,8 +28,9 @@ from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
 from napari_gsw.core.image.object_signal import signal_picture
-from napari_gsw.core.image.picture import Picture, picture
+from napari_gsw.core.image.picture import Picture, finite_outside, picture
 from napari_gsw.core.image.several import are_several, one_each, pictures_of
+from napari_gsw.core.inputs import float_array, plain_array
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.block_assembly import assemble
 from napari_gsw.core.model.problem import Problem
@@ -56,8 +57,10 @@ def settings_or_data(
     beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
 ) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
     """Two arguments that are settings when they are a number or a word, and data otherwise."""
-    if beta is not None and np.ndim(beta) == 0:
-        beta, changes = None, changes | {"beta": beta}
+    if beta is not None:
+        values = plain_array("beta", beta)
+        if values.ndim == 0:
+            beta, changes = None, changes | {"beta": values[()]}
     if isinstance(codebook, str):
         codebook, changes = None, changes | {"codebook": codebook}
     return beta, codebook, changes
@@ -107,6 +110,7 @@ def prepare(
         raise InputError("linked is for a list of several images of one shape")
     if is_lazy(image):
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
+    image = _finite(image, chosen.axes, sites, mask)
     objects = chosen.signal == "objects"
     pixels = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
     report(Stage("superpixels"), None)
@@ -118,6 +122,17 @@ def prepare(
     features = ImageFeatures(pixels, own_sites, chosen, codebook)
     light = pixels.channels[..., 0] if objects else None
     return _problem(features, graph, chosen, beta, sites=own_sites, signal=light)
+
+
+def _finite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLike | None) -> NDArray[Any]:
+    """The image, of which pixels outside the mask or the given sites may have been NaN or infinite."""
+
+    def seen(shape: tuple[int, ...]) -> Mask | None:
+        inside = check_mask(mask, shape)
+        own = None if sites is None else given_sites(sites, shape, mask) > 0
+        return inside if own is None else own
+
+    return finite_outside(image, axes, seen)
 
 
 def _divided(sites: Sites, pixels: Picture, settings: Settings, seeds: ArrayLike | None) -> Sites:
@@ -138,6 +153,7 @@ def _prepare_several(
 ) -> SharedProblem:
     """As :func:`prepare`, of several images that share their clusters; `each` has their sites, masks and seeds."""
     sites, masks, seeds = each
+    images = [_finite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
     objects = settings.signal == "objects"
     pictures = pictures_of(images, settings.axes, objects)
     report(Stage("superpixels"), None)
@@ -160,7 +176,7 @@ def _prepare_several(
         n=graph.n,
         likelihoods=blocks,
         edges=graph.edges,
-        beta=np.asarray(beta, dtype=np.float64) if values is None else values,
+        beta=float_array("beta", beta) if values is None else values,
         prior=priors.from_settings(settings),
         graph=graph,
         settings=settings,
@@ -221,7 +237,7 @@ def _problem(
         n=graph.n,
         likelihoods=likelihoods(features, graph),
         edges=graph.edges,
-        beta=couplings(graph, settings, features) if beta is None else np.asarray(beta, dtype=np.float64),
+        beta=couplings(graph, settings, features) if beta is None else float_array("beta", beta),
         prior=priors.from_settings(settings),
         graph=graph,
         settings=settings,

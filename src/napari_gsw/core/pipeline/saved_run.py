@@ -64,7 +64,7 @@ class SavedRun:
     live: Any = None
 
     def __post_init__(self) -> None:
-        check_problem(self.problem)
+        check_saved_problem(self.problem)
         if not isinstance(self.settings, Settings):
             raise InputError("a saved run needs its settings")
         if not self.states or len(self.states) != len(self.traces):
@@ -87,7 +87,7 @@ def check_array(what: str, array: Any, kinds: str, shape: Sequence[int | None], 
         raise InputError(f"{what} must be finite, not NaN or infinite")
 
 
-def check_problem(problem: Any) -> None:
+def check_saved_problem(problem: Any) -> None:
     """What the constructor of a problem leaves to those who make one from an image."""
     if not isinstance(problem, Problem):
         raise InputError("a saved run needs what is sampled")

@@ -12,8 +12,9 @@ from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.several import are_several
+from napari_gsw.core.inputs import random_seed, whole_number
 from napari_gsw.core.jit import is_compiled
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
 from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words
@@ -24,7 +25,6 @@ from napari_gsw.core.posterior.shared_result import SharedResult
 from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.ensemble import Ensemble
-from napari_gsw.core.sampler.options import whole_number
 from napari_gsw.core.sampler.sample import resume_chain, run
 from napari_gsw.core.settings import Settings
 
@@ -86,8 +86,8 @@ def segment(
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
     """
+    seed = random_seed(seed)
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
-    seed = random_seed() if seed is None else seed
     if settings is None and are_several(image):
         changes = shared_changes(preset or DEFAULT_PRESET) | changes
     chosen = resolve(settings, preset, changes)
@@ -142,16 +142,13 @@ def resume(
     return going.result()
 
 
-def random_seed() -> int:
-    """A seed that nobody has chosen: 32 bits, which every format holds."""
-    return int(np.random.SeedSequence().generate_state(1)[0])
-
-
 def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:
     """Draw from the Potts-partition prior of a problem, whatever its data: the trace of the chain without a likelihood.
 
     With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
     """
+    check_problem(problem)
+    sweeps, burn_in = whole_number("sweeps", sweeps), whole_number("burn_in", burn_in)
     lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
     trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return trace_of(trace, burn_in + sweeps)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.inputs import real_number
 from napari_gsw.core.posterior import consensus_kernels as kernels
 
 Loss = Literal["vi", "binder"]
@@ -176,8 +177,7 @@ def credible_ball(
     """
     rows = _partitions(draws)
     points = _points(weight, rows.shape[1], loss)
-    if not 0 < level <= 1:
-        raise InputError(f"level must be a share of the draws such as 0.95, not {level}")
+    level = real_number("level, a share of the draws such as 0.95,", level, 0, 1, open_low=True)
     away = _distances(_partition(centre, rows.shape[1]), rows, loss, points)
     needed = math.ceil(level * len(away) - 1e-9)  # 0.07 * 100 is a little more than 7
     radius = float(np.sort(away)[max(needed, 1) - 1])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.inputs import float_array, real_number
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.records import Bonds
 from napari_gsw.core.settings import Settings
+
+# An edge of this strength is bonded whenever it can be; more would only drown the last digits of what is weighed.
+MOST_STRENGTH = 1e6
 
 
 def fixed(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:
@@ -18,14 +24,27 @@ def fixed(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:
 
     Edges with a negative coupling are never bonded. `cap` limits beta_ij * delta_ij.
     """
-    delta = np.asarray(lam, dtype=np.float64)
+    delta = float_array("lam", lam)
     m = len(problem.edges)
     if delta.ndim and delta.shape != (m,):
         raise InputError(f"lam must be one number or one for each of {m} edges, not shape {delta.shape}")
     if not np.isfinite(delta).all() or (delta < 0).any():
         raise InputError("lam must be a number >= 0 on every edge")
-    strength = np.maximum(problem.beta, 0) * delta
+    with np.errstate(over="ignore"):
+        strength = np.minimum(np.maximum(problem.beta, 0) * delta, MOST_STRENGTH)
     return Bonds(np.ascontiguousarray(strength if cap is None else np.minimum(strength, cap)), 0.0, 0.0)
+
+
+def checked(problem: Problem, bonds: Bonds) -> Bonds:
+    """Bonds that somebody else has made, as the kernels want them; an InputError if they do not fit the problem."""
+    if not isinstance(bonds, Bonds):
+        raise InputError(f"bonds must be a record of napari_gsw.core.sampler.bonds, not {type(bonds).__name__}")
+    strength, m = float_array("bonds", bonds.strength), len(problem.edges)
+    if strength.shape != (m,) or not np.isfinite(strength).all() or (strength < 0).any():
+        raise InputError(f"bonds must have a strength >= 0 for each of {m} edges, not shape {strength.shape}")
+    high = real_number("the upper end of bonds", bonds.high, 0, math.nextafter(1, 0))
+    low = real_number("the lower end of bonds", bonds.low, 0, high)
+    return Bonds(np.minimum(np.ascontiguousarray(strength), MOST_STRENGTH), low, high)
 
 
 def data_driven(problem: Problem, lam: float, tau: float, distance: str, cap: float | None = None) -> Bonds:

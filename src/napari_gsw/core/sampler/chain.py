@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from napari_gsw.core.arrays import Arrays, Floats, Ints
+from napari_gsw.core.arrays import Arrays, Floats, Ints, Mask
 from napari_gsw.core.model.field import named_seeds, no_field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import chain_kernels
@@ -28,6 +28,7 @@ class Chain:
     seeds : (n,) clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
     walker : labels, clusters, scratch and running sums.
     rng : its own generator. draws : the partitions that it keeps.
+    stop : (1,) whoever sets it, from another thread, ends an advance after the sweep that is under way.
     """
 
     problem: Problem
@@ -36,6 +37,7 @@ class Chain:
     walker: Walker
     rng: np.random.Generator
     draws: Draws
+    stop: Mask = field(default_factory=lambda: np.zeros(1, bool))
 
     @property
     def labels(self) -> Ints:
@@ -65,15 +67,19 @@ class Chain:
         return Target(problem.evidence, problem.adjacency, problem.tables, named_seeds(field, self.seeds), field)
 
     def advance(self, trace: Floats) -> None:
-        """As many sweeps as `trace` (sweeps, 3) has rows, which become what is traced of them."""
+        """As many sweeps as `trace` (sweeps, 3) has rows, which become what is traced of them; fewer after a stop."""
         options, target = self.options, self.target
         splits = options.moves if options.moves.splits else None
+        schedule = options.schedule._replace(stop=self.stop)
         while len(trace):
-            size = self.draws.ahead(self.sweep, options.burn_in, len(trace))
+            before = self.sweep
+            size = self.draws.ahead(before, options.burn_in, len(trace))
             self.walker = chain_kernels.advance(
-                target, options.bonds, self.walker, self.draws.table, options.schedule, splits, self.rng, trace[:size]
+                target, options.bonds, self.walker, self.draws.table, schedule, splits, self.rng, trace[:size]
             )
-            trace = trace[size:]
+            trace = trace[self.sweep - before :]
+            if self.stop[0]:
+                break
 
     def arrays(self) -> Arrays:
         """What this kind of chain has to keep beside what every chain has."""
@@ -85,10 +91,14 @@ class Chain:
 
 
 def step(chain: Chain, sweeps: int) -> Floats:
-    """Advance a chain; returns (sweeps, 3) what is traced after each: see :class:`Snapshot`."""
+    """Advance a chain; returns (sweeps, 3) what is traced after each: see :class:`Snapshot`.
+
+    If someone stops the chain meanwhile, the rows are those of the sweeps that it has made.
+    """
     trace = np.empty((sweeps, TRACE))
+    before = chain.sweep
     chain.advance(trace)
-    return trace
+    return trace[: chain.sweep - before]
 
 
 def next_size(size: int, took: float, interval: float) -> int:

@@ -153,13 +153,14 @@ def advance(
     rng: np.random.Generator,
     trace: Floats,
 ) -> Walker:
-    """Run ``len(trace)`` sweeps in place.
+    """Run ``len(trace)`` sweeps in place, or as many as are done when someone says stop.
 
     Parameters
     ----------
     draws : has room for as many partitions as are due.
     splits : ``splits.splits`` moves that split or merge after each sweep; None for none, which compiles none.
     trace : (sweeps, 3); row t becomes log posterior, number of clusters and the entropy of their sizes after sweep t.
+        If ``schedule.stop`` is set meanwhile, from another thread, the rows after the present one stay as they are.
 
     Returns
     -------
@@ -179,4 +180,6 @@ def advance(
             walker.sums, left, right, walker.labels, walker.clusters.size, used, schedule.burn_in, trace[t]
         )  # fmt: skip
         keep_draw(draws, walker.labels, counted[SWEEPS] - schedule.burn_in)
+        if schedule.stop[0]:
+            break
     return walker

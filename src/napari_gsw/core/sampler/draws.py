@@ -13,6 +13,14 @@ LEAST_DRAWS = 8
 MOST_BYTES = 64_000_000
 
 
+def most_draws(n: int) -> int:
+    """Draws of n sites that are kept at most.
+
+    An even number: the draw that finds no room is then the one that thinning would drop.
+    """
+    return max(LEAST_DRAWS, min(MOST_DRAWS, MOST_BYTES // (4 * n) // 2 * 2))
+
+
 class Draws:
     """Every `gap`-th partition after the burn-in; when there is no room, every second one goes and the gap doubles.
 
@@ -27,8 +35,7 @@ class Draws:
     """
 
     def __init__(self, n: int, kept: Ints | None = None, gap: int = 1) -> None:
-        # An even number: the draw that finds no room is then the one that thinning would drop.
-        self._room = max(LEAST_DRAWS, min(MOST_DRAWS, MOST_BYTES // (4 * n) // 2 * 2))
+        self._room = most_draws(n)
         count = 0 if kept is None else len(kept)
         rows = np.empty((min(self._room, max(LEAST_DRAWS, count)), n), np.int32)
         if kept is not None:

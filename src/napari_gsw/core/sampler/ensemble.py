@@ -6,7 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Ensemble:
         size = min(self._size, most)
         began = time.perf_counter()
         if self.executor is None and len(self.chains) == 1:
-            snapshots = [off_main_thread(_advanced, self.chains[0], size)]
+            snapshots = [off_main_thread(self.chains[0].stop, _advanced, self.chains[0], size)]
         else:
             snapshots = self._side_by_side(self.executor or self._threads(), size)
         self.snapshots = tuple(snapshots)
@@ -75,13 +75,20 @@ class Ensemble:
         self.snapshots = tuple(snapshot(chain, np.empty((0, TRACE))) for chain in self.chains)
 
     def _side_by_side(self, threads: Executor, size: int) -> list[Snapshot]:
-        futures = [threads.submit(_advanced, chain, size) for chain in self.chains]
+        futures: list[Future[Snapshot]] = []
         try:
+            futures.extend(threads.submit(_advanced, chain, size) for chain in self.chains)
             return [future.result() for future in futures]
-        finally:  # no chain is left running when another fails or the user loses patience: two threads must never meet
+        except BaseException:
+            # No chain is left running when another fails or the user loses patience: two threads must never meet.
+            for chain in self.chains:
+                chain.stop[0] = True
             for future in futures:
                 future.cancel()
             wait(futures)
+            for chain in self.chains:
+                chain.stop[0] = len(futures) < len(self.chains)
+            raise
 
     def _threads(self) -> Executor:
         """Threads that end when the ensemble is let go. New ones at every step would cost a few per cent of it."""

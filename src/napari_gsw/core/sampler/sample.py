@@ -7,6 +7,7 @@ state=...)`` goes on from there bit for bit as if it had never stopped.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,22 +16,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.arrays import Arrays
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.inputs import float_array, random_seed, real_number, whole_number
+from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.chain import Chain, next_size, step
-from napari_gsw.core.sampler.options import SamplerOptions, whole_number
+from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.records import TRACE, Bonds
 from napari_gsw.core.sampler.schedule import Moves, annealed, split_moves
-from napari_gsw.core.sampler.snapshot import Snapshot, frozen, restored, snapshot
+from napari_gsw.core.sampler.snapshot import Snapshot, check_consistent, frozen, restored, snapshot
 from napari_gsw.core.sampler.start import start_chain, start_labels
+from napari_gsw.core.sampler.state_format import checked_state
 from napari_gsw.core.sampler.tempering import reunited, tempered
 from napari_gsw.core.threads import off_main_thread
+
+# More than anybody has time for; the trace of a run has a row for each.
+MOST_SWEEPS = 10**12
 
 
 def sample(
     problem: Problem,
     sweeps: int = 1000,
-    seed: int = 0,
+    seed: int | None = 0,
     lam: ArrayLike | None = None,
     init: ArrayLike | None = None,
     every: int = 1,
@@ -54,7 +61,7 @@ def sample(
     ----------
     problem : what to sample from.
     sweeps : number of sweeps from here on.
-    seed : the same problem, arguments and seed give the same labels, bit for bit, whatever `every` is.
+    seed : the same problem, arguments and seed give the same labels, bit for bit, whatever `every` is; None draws one.
     lam : delta_ij for all edges, or one for each (0: single-site Gibbs, 1: classical Swendsen-Wang). None bonds as the
         settings say with which the problem was prepared from an image, and by 10, the paper's choice, without an image.
     init : (n,) labels to start from; None starts as the settings say, and without an image from one cluster (or the
@@ -78,8 +85,14 @@ def sample(
         come from it, and so do bonds, `regroups`, `burn_in`, `splits` and `full_scans` where they are not given.
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
-    sweeps, every, seed = whole_number("sweeps", sweeps), whole_number("every", every, 1), whole_number("seed", seed)
-    if bonds is None and lam is not None:
+    check_problem(problem)
+    sweeps, seed = whole_number("sweeps", sweeps, most=MOST_SWEEPS), random_seed(seed)
+    every = min(whole_number("every", every, 1), max(sweeps, 1))
+    if interval is not None:
+        real_number("interval", interval, 0, math.inf)
+    if bonds is not None:
+        bonds = bonding.checked(problem, bonds)
+    elif lam is not None:
         bonds = bonding.fixed(problem, lam)
     changes = {"bonds": bonds, "regroups": regroups, "burn_in": burn_in}
     if state is not None:
@@ -87,14 +100,21 @@ def sample(
         chain.options = chain.options.replace(moves=changed_moves(chain.options.moves, splits, full_scans))
         return _drain(chain, sweeps, every, interval)
     options = SamplerOptions.of_problem(problem, sweeps).replace(
-        cooling=None if annealing is None else annealed(*annealing),
-        ladder=None if ladder is None else np.asarray(ladder, dtype=np.float64),
+        cooling=None if annealing is None else annealed(*two_of(annealing)),
+        ladder=None if ladder is None else float_array("ladder", ladder),
         **changes,
     )
     options = options.replace(moves=changed_moves(options.moves, splits, full_scans))
     if init is None and problem.settings is not None:
         init = start_labels(problem, problem.settings, seed, seeds)
     return _drain(begin_chain(problem, options, seed, init, seeds), sweeps, every, interval)
+
+
+def two_of(annealing: Any) -> tuple[Any, Any]:
+    """A temperature and a number of sweeps, or an InputError."""
+    if not isinstance(annealing, (list, tuple)) or len(annealing) != 2:
+        raise InputError(f"annealing must be a temperature and a number of sweeps, not {annealing!r}")
+    return annealing[0], annealing[1]
 
 
 def changed_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
@@ -117,8 +137,10 @@ def begin_chain(
 
 def resume_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
     """The chain whose state this is, tempered if it was; `changes` are options that are to be others."""
-    chain = restored(problem, state, **changes)
-    return reunited(chain, state) if "ladder" in state else chain
+    arrays = checked_state(problem, state)
+    chain = restored(problem, arrays, **changes)
+    check_consistent(chain)
+    return reunited(chain, arrays) if "ladder" in arrays else chain
 
 
 def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
@@ -128,7 +150,7 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
     while sweeps > 0:
         size = min(size, sweeps)
         began = time.perf_counter()
-        trace = off_main_thread(step, chain, size)
+        trace = off_main_thread(chain.stop, step, chain, size)
         took = time.perf_counter() - began
         sweeps -= size
         yield snapshot(chain, trace)
@@ -139,6 +161,7 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
     """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
     traces, last = [], None
+    sweeps = whole_number("sweeps", sweeps, most=MOST_SWEEPS)
     for last in sample(problem, sweeps, **{"every": max(sweeps, 1)} | more):
         traces.append(last.trace)
     assert last is not None

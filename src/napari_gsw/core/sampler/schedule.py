@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.errors import InputError
+from napari_gsw.core.arrays import Floats, Mask
+from napari_gsw.core.inputs import real_number, whole_number
 
 
 class Cooling(NamedTuple):
@@ -43,6 +43,7 @@ class Schedule(NamedTuple):
     near: float  # share of whole-cluster moves whose first two anchors are the ends of an edge
     regroups: int  # whole-cluster moves after each sweep
     burn_in: int  # sweeps that the running sums leave out
+    stop: Mask  # (1,) whoever sets it ends the loop after the sweep that is under way
 
 
 # The temperature of the posterior itself, and no moves of whole clusters.
@@ -50,6 +51,8 @@ TEMPERATE = Cooling(1.0, 1.0, 0)
 NO_MOVES = Moves(0, 0, 0.0, 0.0)
 # Of moves that split and merge: how often a split is gone over, the share of near anchors, and that of informed moves.
 SCANS, NEAR, INFORMED = 3, 0.5, 0.5
+# Temperatures are at most this, and at least one over it: what a score times one of them is stays far from infinity.
+HOTTEST = 1e12
 
 
 def annealed(temperature: float, sweeps: int) -> Cooling:
@@ -58,11 +61,8 @@ def annealed(temperature: float, sweeps: int) -> Cooling:
     >>> annealed(4.0, 100)
     Cooling(coldness=1.0, hot=4.0, sweeps=100)
     """
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise InputError(f"the temperature of annealing must be a number > 0, not {temperature!r}")
-    if isinstance(sweeps, bool) or int(sweeps) != sweeps or sweeps < 0:
-        raise InputError(f"the sweeps of annealing must be a whole number >= 0, not {sweeps!r}")
-    return Cooling(1.0, float(temperature), int(sweeps))
+    first = real_number("the temperature of annealing", temperature, 1 / HOTTEST, HOTTEST)
+    return Cooling(1.0, first, whole_number("the sweeps of annealing", sweeps))
 
 
 def split_moves(splits: int | Moves, full_scans: float | None = None) -> Moves:
@@ -70,17 +70,19 @@ def split_moves(splits: int | Moves, full_scans: float | None = None) -> Moves:
 
     `full_scans` is the share of sweeps that weigh every cluster; None leaves it as it is, 1 in a new record.
     """
-    moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED) if splits else NO_MOVES
-    for name, number in (("splits", moves.splits), ("scans", moves.scans)):
-        if isinstance(number, bool) or int(number) != number or number < 0:
-            raise InputError(f"{name} must be a whole number >= 0, not {number!r}")
-    for name, share in (("near", moves.near), ("informed", moves.informed)):
-        if not 0 <= share <= 1:
-            raise InputError(f"{name} must be a share in [0, 1], not {share!r}")
+    if isinstance(splits, Moves):
+        moves = splits
+    else:
+        count = whole_number("splits", splits)
+        moves = Moves(count, SCANS, NEAR, INFORMED) if count else NO_MOVES
     full = moves.full if full_scans is None else full_scans
-    if not 0 < full <= 1:
-        raise InputError(f"full_scans must be a share in (0, 1], not {full!r}")
-    return Moves(int(moves.splits), int(moves.scans), float(moves.near), float(moves.informed), float(full))
+    return Moves(
+        whole_number("splits", moves.splits),
+        whole_number("scans", moves.scans),
+        real_number("near", moves.near, 0, 1),
+        real_number("informed", moves.informed, 0, 1),
+        real_number("full_scans", full, 0, 1, open_low=True),
+    )
 
 
 def geometric_ladder(replicas: int, hottest: float) -> Floats:
@@ -89,6 +91,6 @@ def geometric_ladder(replicas: int, hottest: float) -> Floats:
     >>> geometric_ladder(3, 4.0).tolist()
     [1.0, 0.5, 0.25]
     """
-    if replicas < 1 or not (np.isfinite(hottest) and hottest >= 1):
-        raise InputError(f"a ladder needs a replica and a temperature >= 1, not {replicas!r} and {hottest!r}")
-    return np.asarray(hottest ** -np.linspace(0.0, 1.0, replicas) if replicas > 1 else np.ones(1))
+    count = whole_number("the replicas of a ladder", replicas, 1)
+    top = real_number("the hottest temperature of a ladder", hottest, 1, HOTTEST)
+    return np.asarray(top ** -np.linspace(0.0, 1.0, count) if count > 1 else np.ones(1))

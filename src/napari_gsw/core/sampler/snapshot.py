@@ -1,11 +1,12 @@
 """What is known of a chain at one moment: immutable, and complete enough to go on from.
 
 A chain's whole state is data: plain arrays by name, one name a quantity, with the version of the format among them.
+What each must be is the table of :mod:`napari_gsw.core.sampler.state_format`.
 
 ==========================================================  =====================================================
 name                                                        what it is
 ==========================================================  =====================================================
-version                                                     of this table
+version, fingerprint (16,)                                  of this table, and of the problem
 labels (n,), seeds (n,)                                     slot of each site, and clamps
 generator                                                   inner state of the random generator
 sweep, counted, best_sweep                                  sweeps done, counted in the sums, and of the best state
@@ -34,14 +35,18 @@ from numpy.typing import NDArray
 from napari_gsw.core.arrays import Arrays, Floats, Ints
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.partition_kernels import canonical
-from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.chain import Chain, assembled
+from napari_gsw.core.model.problem import Problem, log_posterior
+from napari_gsw.core.sampler.chain import Chain, assembled, counted_clusters
+from napari_gsw.core.sampler.clamps import are_held
 from napari_gsw.core.sampler.draws import Draws
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import USED, Bonds, RunningSums
+from napari_gsw.core.sampler.records import BEST, NOW, USED, Bonds, RunningSums
 from napari_gsw.core.sampler.schedule import Cooling, Moves
+from napari_gsw.core.sampler.state_format import VERSION
 
-VERSION = 2
+# How far running sums of floats may be from a new count, as a share of the sum of all, and log posteriors from theirs.
+DRIFT, LOG_DRIFT = 1e-6, 1e-4
+WRONG = "the state of the chain has a wrong"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +116,7 @@ def exported(chain: Chain) -> Arrays:
     coldness, hot, cooling_sweeps = options.cooling
     arrays = {
         "version": VERSION,
+        "fingerprint": chain.problem.fingerprint,
         "labels": chain.labels,
         "seeds": chain.seeds,
         "generator": generator_words(chain.rng),
@@ -167,28 +173,42 @@ def restored(problem: Problem, state: Arrays, **changes: Any) -> Chain:
 
     Parameters
     ----------
+    state : as :func:`~napari_gsw.core.sampler.state_format.checked_state` gives it: kernels trust these arrays.
     changes : options that are to be others than the chain had.
     """
-    check_version(state)
-    try:
-        sums, options = restored_sums(state), restored_options(state)
-        labels, seeds = state["labels"].astype(np.int32), state["seeds"].astype(np.int32)
-        moments, gauss, words = state["moments"], state["gauss"], state["generator"]
-        kept, gap = state["draws"], int(state["draw_gap"])
-    except KeyError as missing:
-        raise InputError(f"the state of the chain lacks {missing}") from None
-    own = (problem.n, len(problem.edges), problem.evidence.moments.shape[1])
-    theirs = (len(labels), len(sums.together), moments.shape[0])
-    if own != theirs or moments.shape[1] != gauss.size or gauss.size <= labels.max():
-        raise InputError(
-            f"the state belongs to another problem: it has {theirs[0]} sites, {theirs[1]} edges and {theirs[2]} "
-            f"moments, not {own[0]}, {own[1]} and {own[2]}"
-        )
-    chain = assembled(problem, options.replace(**changes), seeds, labels, sums, generator(words), gauss.size)
-    chain.walker.clusters.moments[:, : gauss.size] = moments
+    gauss, options = state["gauss"], restored_options(state).replace(**changes)
+    labels, seeds = state["labels"].astype(np.int32), state["seeds"].astype(np.int32)
+    rng = generator(state["generator"])
+    chain = assembled(problem, options, seeds, labels, restored_sums(state), rng, gauss.size)
+    chain.walker.clusters.moments[:, : gauss.size] = state["moments"]
     chain.walker.clusters.gauss[: gauss.size] = gauss
-    chain.draws = Draws(problem.n, kept, gap)
+    chain.draws = Draws(problem.n, state["draws"], int(state["draw_gap"]))
     return chain
+
+
+def check_consistent(chain: Chain) -> None:
+    """Refuse a chain whose arrays are each what they must be, but do not belong together.
+
+    Sums of floats have drifted from what a new count gives, by far less than is allowed here.
+    """
+    problem, sums, clusters = chain.problem, chain.sums, chain.walker.clusters
+    if not are_held(chain.labels, chain.seeds):
+        raise InputError(f"{WRONG} 'seeds': sites with the same seed must share a cluster, and with others must not")
+    used = int(chain.walker.work.slots[USED])
+    counted = counted_clusters(problem, chain.labels, used)
+    scale = np.abs(problem.evidence.moments).sum(axis=0)[:, np.newaxis]
+    if (np.abs(clusters.moments[:, :used] - counted.moments[:, :used]) > DRIFT * scale).any():
+        raise InputError(f"{WRONG} 'moments': they are not the sums over the clusters of its labels")
+    gauss, own = clusters.gauss[:used], counted.gauss[:used]
+    if (np.abs(gauss - own) > LOG_DRIFT * (1 + np.abs(own))).any():
+        raise InputError(f"{WRONG} 'gauss': it does not follow from the moments")
+    for name, labels, value in (
+        ("log_posterior", chain.labels, sums.value[NOW]),
+        ("best_log_posterior", sums.best, sums.value[BEST]),
+    ):
+        exact = log_posterior(problem, labels)
+        if not (np.isfinite(exact) and abs(value - exact) <= LOG_DRIFT * (1 + abs(exact))):
+            raise InputError(f"{WRONG} {name!r}: it is {value:g}, and that of its labels {exact:g}")
 
 
 def restored_options(state: Arrays) -> SamplerOptions:
@@ -206,16 +226,6 @@ def restored_options(state: Arrays) -> SamplerOptions:
             float(state["full_scans"]),
         ),
     )
-
-
-def check_version(state: Arrays) -> None:
-    """Refuse a state of another format."""
-    version = int(state["version"]) if "version" in state else 1
-    if version != VERSION:
-        raise InputError(
-            f"the state of the chain has format {version}, and this version of napari-gsw reads format {VERSION}; "
-            "run the chain again, or continue it with the version that wrote it"
-        )
 
 
 def generator(words: NDArray[Any]) -> np.random.Generator:

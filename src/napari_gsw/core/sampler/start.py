@@ -16,6 +16,7 @@ from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.chain import Chain, assembled, step
+from napari_gsw.core.sampler.clamps import are_held, check_seeds
 from napari_gsw.core.sampler.draws import Draws
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.records import COUNTED, RunningSums
@@ -75,8 +76,7 @@ def redirected(
     problem = chain.problem if problem is None else problem
     clamps = check_seeds(seeds, problem.n)
     first = canonical(np.unique(check_labels(labels, problem.n), return_inverse=True)[1].astype(np.int32))
-    pairs = np.unique(np.stack((clamps[clamps >= 0], first[clamps >= 0])), axis=1)
-    if any(len(np.unique(row)) < pairs.shape[1] for row in pairs):
+    if not are_held(first, clamps):
         raise InputError("sites with the same seed must share a cluster, and sites with different seeds must not")
     if not np.isfinite(log_prior(problem, first)):
         raise InputError("the prior forbids this number or these sizes of clusters (K, min_size, max_size)")
@@ -155,7 +155,9 @@ def first_labels(problem: Problem, init: ArrayLike | None, seeds: Ints) -> Ints:
     """(n,) labels that respect the seeds and the prior's limits: the user's own, or as few clusters as possible."""
     n = problem.n
     if init is not None:
-        own = reconciled(problem, check_labels(init, n, "init"), seeds)
+        # Numbered without gaps: seeds are given numbers beyond all labels, and there may be none beyond a huge one.
+        given = np.unique(check_labels(init, n, "init"), return_inverse=True)[1]
+        own = reconciled(problem, given, seeds)
         if own is not None:
             return own
         raise InputError("the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
@@ -249,13 +251,3 @@ def dealt(seeds: Ints, k: int, rng: np.random.Generator | None = None) -> Ints:
         size, labels[i] = heap[0]
         heapq.heapreplace(heap, (size + 1, int(labels[i])))
     return canonical(labels)
-
-
-def check_seeds(seeds: ArrayLike, n: int) -> Ints:
-    """(n,) int32 seeds, or an InputError that says what is wrong with them."""
-    values = check_labels(seeds, n, "seeds")
-    if values.min(initial=0) < -1 or values.max(initial=0) > np.iinfo(np.int32).max:
-        raise InputError(
-            f"seeds must be numbers in [0, 2147483647], or -1 for a free site, not {values.min()} to {values.max()}"
-        )
-    return values.astype(np.int32)

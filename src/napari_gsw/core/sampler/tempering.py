@@ -21,9 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Arrays, Floats, Longs
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.inputs import float_array
 from napari_gsw.core.sampler.chain import Chain
 from napari_gsw.core.sampler.records import BEST, BEST_SWEEP, NOW, TRACE, USED, Walker
-from napari_gsw.core.sampler.snapshot import exported, generator_words, restored
+from napari_gsw.core.sampler.schedule import HOTTEST
+from napari_gsw.core.sampler.snapshot import check_consistent, exported, generator_words, restored
+from napari_gsw.core.sampler.state_format import GENERATOR
 
 # A burn-in that never ends: nobody asks for the sums of the hotter replicas.
 NEVER = 2**62
@@ -71,6 +74,8 @@ class Tempered(Chain):
             self._exchange()
             each(Chain.advance, self.replicas, [trace[t : t + 1], *rows])
             self._share_best()
+            if self.stop[0]:
+                break
 
     def _exchange(self) -> None:
         replicas = self.replicas
@@ -103,9 +108,9 @@ class Tempered(Chain):
         return {
             "ladder": np.array([r.options.cooling.coldness for r in self.replicas]) / self.options.cooling.coldness,
             "exchanges": self.exchanges,
-            "hot_labels": np.array([hot.labels for hot in self.hotter]).reshape(-1, self.problem.n),
-            "hot_generator": np.array([generator_words(hot.rng) for hot in self.hotter]),
-            "hot_log_posterior": np.array([hot.sums.value[NOW] for hot in self.hotter]),
+            "hot_labels": np.array([hot.labels for hot in self.hotter], np.int32).reshape(-1, self.problem.n),
+            "hot_generator": np.array([generator_words(h.rng) for h in self.hotter], np.uint64).reshape(-1, GENERATOR),
+            "hot_log_posterior": np.array([hot.sums.value[NOW] for hot in self.hotter], np.float64),
             "hot_slots": np.array(slots, dtype=np.int64),
             "hot_moments": np.concatenate([own.moments[:, :0], *(c.moments[:, :used] for c, used in each)], axis=1),
             "hot_gauss": np.concatenate([own.gauss[:0], *(c.gauss[:used] for c, used in each)]),
@@ -127,10 +132,13 @@ def tempered(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> Te
     ladder : inverse temperatures of the replicas, from 1 downwards; :func:`geometric_ladder` makes one.
     seed : of the replicas' own generators.
     """
-    coldness = np.asarray(ladder, dtype=np.float64)
+    coldness = float_array("ladder", ladder)
     decreasing = coldness.ndim == 1 and coldness.size > 0 and coldness[0] == 1 and (np.diff(coldness) < 0).all()
-    if not decreasing or not (coldness > 0).all():
-        raise InputError(f"a ladder is a list of inverse temperatures that falls from 1 and stays > 0, not {ladder!r}")
+    if not decreasing or coldness[-1] < 1 / HOTTEST:
+        raise InputError(
+            "a ladder is a list of inverse temperatures that falls from 1 and stays > 0 (and not below "
+            f"{1 / HOTTEST:g}), not {ladder!r}"
+        )
     hotter = []
     for r in range(1, coldness.size):
         own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
@@ -139,7 +147,7 @@ def tempered(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> Te
 
 
 def reunited(chain: Chain, state: Arrays) -> Tempered:
-    """The tempered chain whose state was exported, `chain` being its first replica."""
+    """The tempered chain whose checked state this is, `chain` being its first replica."""
     hotter, end = [], 0
     for r, coldness in enumerate(state["ladder"][1:].tolist()):
         begin, end = end, end + int(state["hot_slots"][r])
@@ -151,7 +159,8 @@ def reunited(chain: Chain, state: Arrays) -> Tempered:
             "gauss": state["hot_gauss"][begin:end],
         }
         hotter.append(_replica(chain, coldness, own))
-    return _joined(chain, hotter, state["exchanges"].astype(np.int64), 1)
+        check_consistent(hotter[-1])
+    return _joined(chain, hotter, state["exchanges"], 1)
 
 
 def _replica(chain: Chain, coldness: float, own: Mapping[str, NDArray[Any]]) -> Chain:

@@ -141,7 +141,8 @@ def _assign(
     features = centres.shape[1]
     planes = np.zeros((features, BLOCK), np.float32)
     distance, best = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    index = np.empty(BLOCK, np.int32)
+    # Of a pixel outside the mask no rival may be near, and its index stays what it was: it must always be one.
+    index = np.zeros(BLOCK, np.int32)
     changed = 0
     for block in range(grid[0] * grid[1]):
         i, j = block // grid[1], block % grid[1]

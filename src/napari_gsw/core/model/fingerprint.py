@@ -1,0 +1,52 @@
+"""What a problem is known by: a few bytes that any change of its data, graph, prior or field changes.
+
+Floats are taken to seven digits. The last digits of a logarithm differ from machine to machine and from version to
+version of the libraries, and a problem is not another one for that. Of the tables of words, which may have millions of
+entries, the first and the last one of each word do: the rest follows from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.model.field import Field
+from napari_gsw.core.model.priors import PriorTables
+
+# Bytes of a fingerprint.
+LENGTH = 16
+
+
+def data_digest(evidence: Evidence, graph: Adjacency) -> bytes:
+    """Of the data and the graph, which stay when a field or a prior changes."""
+    first = evidence.table_start.astype(np.int64)
+    last = first + evidence.table_end.astype(np.int64) - 1
+    second = np.minimum(first + 1, last)
+    known = [array for name, array in evidence._asdict().items() if name != "table"]
+    return _digest(*known, evidence.table[second], evidence.table[last], graph.left, graph.right, graph.beta)
+
+
+def problem_digest(data: bytes, prior: PriorTables, field: Field | None) -> NDArray[np.uint8]:
+    """(LENGTH,) uint8 of the whole problem, from the digest of its data."""
+    digest = _digest(np.frombuffer(data, np.uint8), *prior, *(() if field is None else field))
+    return np.frombuffer(digest, np.uint8)
+
+
+def _digest(*arrays: Any) -> bytes:
+    """Of arrays and their shapes, the same on every machine."""
+    digest = hashlib.blake2b(digest_size=LENGTH)
+    for values in arrays:
+        array = np.asarray(values)
+        if array.dtype.kind == "f":
+            with np.errstate(over="ignore", under="ignore"):
+                array = array.astype("<f4")
+        else:
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        digest.update(f"{array.shape}{array.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
