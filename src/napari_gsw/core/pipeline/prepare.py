@@ -108,7 +108,8 @@ def prepare(
     if is_lazy(image):
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
     objects = chosen.signal == "objects"
-    pixels = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
+    convert = signal_picture if objects else picture
+    pixels = convert(image, chosen.axes, calm=chosen.calm)
     report(Stage("superpixels"), None)
     own_sites = superpixels(pixels, chosen, mask) if sites is None else given_sites(sites, pixels.shape, mask)
     own_sites = _divided(own_sites, pixels, chosen, seeds)
@@ -139,7 +140,7 @@ def _prepare_several(
     """As :func:`prepare`, of several images that share their clusters; `each` has their sites, masks and seeds."""
     sites, masks, seeds = each
     objects = settings.signal == "objects"
-    pictures = pictures_of(images, settings.axes, objects)
+    pictures = pictures_of(images, settings.axes, objects, settings.calm)
     report(Stage("superpixels"), None)
     uncut = _sites_of_all(pictures, settings, sites, masks)
     own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]
