@@ -55,7 +55,7 @@ def test_a_picture_by_hand():
     assert counts.f1(0.7) == pytest.approx(2 * 2 / 6)
     assert counts.panoptic_quality == pytest.approx((0.75 + 1) / (2 + 0.5 + 0.5))
     pairs = object_pairs(labels, truth)
-    assert sorted(zip(pairs.found_labels, pairs.true_labels, strict=True)) == [(5, 1), (6, 2)]
+    assert sorted(zip(pairs.own_labels, pairs.true_labels, strict=True)) == [(5, 1), (6, 2)]
     assert pairs.false_labels.tolist() == [7]
     assert pairs.missed_labels.tolist() == [3]
 

@@ -48,12 +48,12 @@ class ObjectPairs(NamedTuple):
 
     Attributes
     ----------
-    found_labels, true_labels : (pairs,) int64, numbers of the objects of a pair.
+    own_labels, true_labels : (pairs,) int64, numbers of the objects of a pair.
     overlap : (pairs,) float64, their intersection over union.
     false_labels, missed_labels : int64, numbers of the objects that have no partner.
     """
 
-    found_labels: NDArray[np.int64]
+    own_labels: NDArray[np.int64]
     true_labels: NDArray[np.int64]
     overlap: Floats
     false_labels: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""How noisy an image is, and how much it has to be blurred against that.
+"""How noisy an image is, and the same image without its noise.
 
 Noise is what differs from a pixel to the next and not more from there to the one after: in a surface, a texture or
 behind a lens neighbours are alike, and pixels differ the more the farther apart they are. So the variance of noise is
@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
-from napari_gsw.core.arrays import Floats
+from napari_gsw.core.arrays import Floats, Pixels
+from napari_gsw.core.image.noise_kernels import flattened
 
 # Differences that are looked at: the smaller ones, since large ones are edges, and of a part about so many.
 KEPT_SHARE = 0.8
 MOST_DIFFERENCES = 1 << 16
 # The mean of these smaller ones, of Gaussian differences in units of their standard deviation.
 KEPT_MEAN = 0.5586
-# A Gaussian of width w in a plane leaves 1 / (2 sqrt(pi) w) of the noise.
-PLANE = 2 * np.sqrt(np.pi)
-# Widths in pixels: less is not worth it, and more would blur what is to be seen.
-LEAST_WIDTH, MOST_WIDTH = 0.4, 2.5
+# Weight of the total variation, in units of the noise, and rounds in which it is made small.
+WEIGHT, ROUNDS = 1.2, 40
+LITTLE = 0.01
 
 
 def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
@@ -39,17 +38,20 @@ def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
     return np.sqrt(np.maximum(2 * near - far, 0))
 
 
-def calming_width(noise: float, tolerated: float) -> float:
-    """Width in pixels of the Gaussian that brings noise down to what is tolerated; 0 for none."""
-    if noise <= 0 or tolerated <= 0:
-        return 0.0
-    width = noise / (PLANE * tolerated)
-    return 0.0 if width < LEAST_WIDTH else min(width, MOST_WIDTH)
+def calmed(values: NDArray[Any], noise: Floats) -> Pixels:
+    """(\\*shape, C) float32 values of which noise has been taken off, and edges have not.
 
-
-def calmed(values: NDArray[Any], width: float) -> Floats:
-    """(\\*shape, C) float64 values after a Gaussian blur of some width in pixels of space."""
-    return np.asarray(ndimage.gaussian_filter(values.astype(np.float64), (*[width] * (values.ndim - 1), 0)))
+    Parameters
+    ----------
+    values : (\\*shape, C) of any numeric type.
+    noise : (C,) its standard deviation; one of 0 stands for a hundredth of what the channel varies by.
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+    scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), np.finfo(np.float32).tiny)
+    unit = ((values - centre) / scale).astype(np.float32)
+    space = np.ascontiguousarray(unit).reshape((1,) * (4 - unit.ndim) + unit.shape)
+    return np.asarray(flattened(space, WEIGHT, ROUNDS).reshape(unit.shape) * scale + centre, dtype=np.float32)
 
 
 def _squared_scales(parts: Sequence[NDArray[Any]], lag: int) -> Floats:

@@ -17,14 +17,14 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from napari_gsw.core.arrays import Floats
-from napari_gsw.core.image.noise import calming_width, noise_of
+from napari_gsw.core.image.noise import calmed, noise_of
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
 
 # Widths in pixels of Gaussians: against noise; of the difference that deepens valleys; and of what is around a place.
 NOISE, FINE, COARSE = 0.5, 1.0, 4.0
 SURROUNDINGS = 16.0
-# Noise that does no harm, in units of a typical object's brightness.
-TOLERATED_NOISE = 0.08
+# Noise that is taken off, in units of a typical object's brightness.
+LEAST_NOISE = 0.1
 # Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
 COMMON_GAIN = 0.5
 # The signal of a typical object, and the range of all.
@@ -43,7 +43,7 @@ class SignalLevels(NamedTuple):
     background : of the light in which objects are bright.
     brightness : of a typical object above the background.
     unit : of a typical object when each place has its own gain.
-    blur : width in pixels of the Gaussian against noise.
+    noise : (C,) standard deviation of the noise that is taken off; None for none.
     """
 
     dark: bool
@@ -52,7 +52,7 @@ class SignalLevels(NamedTuple):
     background: float
     brightness: float
     unit: float
-    blur: float = NOISE
+    noise: Floats | None = None
 
 
 def signal_picture(image: ArrayLike, axes: str = "auto", calm: bool = False) -> Picture:
@@ -71,35 +71,36 @@ def as_picture(light: Floats) -> Picture:
 def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False) -> SignalLevels | None:
     """The levels of an image, from parts (\\*shape, C) that stand for the whole; None if nothing differs.
 
-    The minority of Otsu's two classes are the objects. With `calm`, an image in which noise is not small beside them is
-    blurred as much as that takes.
+    The minority of Otsu's two classes are the objects. With `calm`, noise is taken off that is not small beside them.
     """
     many = [part.astype(np.float64) for part in parts]
-    levels = _levels(many, rgb, NOISE)
+    levels = _levels(many, rgb)
     if levels is None or not calm:
         return levels
-    noise = float(noise_of([_light(part, levels)[..., np.newaxis] for part in many])[0])
-    blur = calming_width(noise / max(levels.brightness, 1e-12), TOLERATED_NOISE)
-    return levels if blur <= NOISE else _levels(many, rgb, blur)
+    noise = noise_of(many)
+    if noise.max() < LEAST_NOISE * levels.brightness:
+        return levels
+    quiet = _levels([calmed(part, noise).astype(np.float64) for part in many], rgb)
+    return None if quiet is None else quiet._replace(noise=noise)
 
 
-def _levels(parts: Sequence[Floats], rgb: bool, blur: float) -> SignalLevels | None:
-    """The levels of an image that is blurred."""
+def _levels(parts: Sequence[Floats], rgb: bool) -> SignalLevels | None:
+    """As :func:`signal_levels`, of an image as it is."""
     lights = [part.mean(axis=-1) for part in parts]
-    every = _all([ndimage.gaussian_filter(light, blur) for light in lights] if blur > NOISE else lights)
+    every = _all(lights)
     if every.max() == every.min():
         return None
     dark = bool((every > threshold_otsu(every)).mean() > 0.5)
     red = dark and rgb and parts[0].shape[-1] == 3
     lights = [part[..., 0] for part in parts] if red else lights
     top = max(float(light.max()) for light in lights) if dark else 0.0
-    smooth = [ndimage.gaussian_filter(top - light if dark else light, blur) for light in lights]
+    smooth = [ndimage.gaussian_filter(top - light if dark else light, NOISE) for light in lights]
     every = _all(smooth)
     if every.max() == every.min():
         return None
     background = float(np.median(every[every <= threshold_otsu(every)]))
     brightness = _typical(np.maximum(every - background, 0))
-    levels = SignalLevels(dark, red, top, background, brightness, 1.0, blur)
+    levels = SignalLevels(dark, red, top, background, brightness, 1.0)
     shine = [np.maximum(_above(light, levels), 0) for light in smooth]
     return levels._replace(unit=max(_typical(_all(shine)), 1e-12))
 
@@ -114,18 +115,15 @@ def signal(values: Floats, levels: SignalLevels | None) -> Floats:
     """
     if levels is None:
         return np.zeros(values.shape[:-1])
-    light = _light(values, levels)
-    smooth = ndimage.gaussian_filter(levels.top - light if levels.dark else light, levels.blur)
+    if levels.noise is not None:
+        values = calmed(values, levels.noise).astype(np.float64)
+    light = values[..., 0] if levels.red else values.mean(axis=-1)
+    smooth = ndimage.gaussian_filter(levels.top - light if levels.dark else light, NOISE)
     above = _above(smooth, levels) / levels.unit
     above = above + ndimage.gaussian_filter(above, FINE) - ndimage.gaussian_filter(above, COARSE)
     bend = 0.5 if levels.dark else 1.0
     bent: Floats = np.clip(OBJECT * np.arcsinh(bend * above) / bend, LOWEST, HIGHEST)
     return bent
-
-
-def _light(values: Floats, levels: SignalLevels) -> Floats:
-    """(\\*shape,) the light in which objects are looked at, of (\\*shape, C)."""
-    return np.asarray(values[..., 0] if levels.red else values.mean(axis=-1))
 
 
 def _above(smooth: Floats, levels: SignalLevels) -> Floats:

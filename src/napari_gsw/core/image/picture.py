@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
-from napari_gsw.core.image.noise import calmed, calming_width, noise_of
+from napari_gsw.core.image.noise import calmed, noise_of
 
-# Noise that does no harm, and the contrast from which on colours are as they are: shares of the span.
-TOLERATED_NOISE = 0.02
+# Noise that is taken off, and the contrast from which on colours are as they are: shares of the span.
+LEAST_NOISE = 0.02
 LEAST_CONTRAST = 0.25
 # Samples of a part that its contrast is measured by, about.
 SOME_SAMPLES = 1 << 19
@@ -57,12 +57,12 @@ class Span(NamedTuple):
     Attributes
     ----------
     low, high : (C,) the values that become black and white, of each channel; of RGB samples (1,) if they are the same.
-    blur : width in pixels of the Gaussian against noise; 0 for none.
+    noise : (C,) standard deviation of the noise that is taken off; None for none.
     """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    blur: float = 0.0
+    noise: NDArray[np.float64] | None = None
 
 
 def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm: bool = False) -> Picture:
@@ -87,8 +87,8 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm
     values, rgb = samples(array, letters)
     if span is None:
         span = span_of([values], rgb, calm)
-    if span.blur > 0:
-        values = calmed(values, span.blur)
+    if span.noise is not None:
+        values = calmed(values, span.noise)
     return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
 
 
@@ -156,21 +156,24 @@ def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False)
 
     RGB of 8 bits has that of its type, others at most their own range. Any other channel goes from its 0.1 to its 99.9
     percentile, so that a few hot pixels do not decide. With `calm`, noise that would be seen in the channels is to be
-    blurred away, and RGB of little contrast, as it is then, is stretched to `LEAST_CONTRAST`.
+    taken off, and RGB of little contrast, as it is then, is stretched to `LEAST_CONTRAST`.
     """
     span = _plain_span(parts, rgb)
     if not calm:
         return span
+    span = _contrasting(span, parts) if rgb else span
+    noise = noise_of(parts)
     width = np.where(span.high > span.low, span.high - span.low, np.inf)
-    blur = calming_width(float((noise_of(parts) / width).max()), TOLERATED_NOISE)
-    quiet = [calmed(part, blur) for part in parts] if blur else parts
-    return (_contrasting(span, quiet) if rgb else _plain_span(quiet, rgb))._replace(blur=blur)
+    if (noise / width).max() < LEAST_NOISE:
+        return span
+    quiet = [calmed(part, noise) for part in parts]
+    return (_contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb))._replace(noise=noise)
 
 
 def _contrasting(span: Span, parts: Sequence[NDArray[np.generic]]) -> Span:
-    """A narrower span where RGB samples use less than `LEAST_CONTRAST` of it; the hue of all of it stays about the same.
+    """A narrower span where RGB samples use less than `LEAST_CONTRAST` of it.
 
-    All samples are stretched by the same factor, each about its own middle.
+    All samples are stretched by the same factor, each about its own middle: the hue stays about the same.
     """
     width = float(span.high[0] - span.low[0])
     rows = np.concatenate([part.reshape(-1, 3)[:: 1 + part.size // SOME_SAMPLES] for part in parts])

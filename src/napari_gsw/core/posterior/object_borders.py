@@ -43,7 +43,13 @@ class Slopes(NamedTuple):
         return float(total / max(pixels, 1.0))
 
 
-def slopes(objects: Ints, inside: Mask, light: NDArray[np.float32]) -> Slopes:
+def slopes(
+    objects: Ints,
+    inside: Mask,
+    light: NDArray[np.float32],
+    core: tuple[slice, ...] | None = None,
+    pieces: Ints | None = None,
+) -> Slopes:
     """Slopes of a signal along the borders of objects, and elsewhere.
 
     Parameters
@@ -51,15 +57,19 @@ def slopes(objects: Ints, inside: Mask, light: NDArray[np.float32]) -> Slopes:
     objects : (\\*shape,) objects 1, 2, ..., 0 for the background.
     inside : (\\*shape,) where there are sites.
     light : (\\*shape,) the signal.
+    core : the part in which slopes are summed, where the rest belongs to others; None for all.
+    pieces : (\\*core,) the numbers by which they are summed there; None for those of the objects.
     """
+    part = (...,) if core is None else core
+    numbers = objects[part] if pieces is None else pieces
     steep = ndimage.gaussian_gradient_magnitude(light.astype(np.float64), WIDTH)
     back = inside & (objects == 0)
     border = (objects > 0) & ndimage.binary_dilation(back)
     away = inside & ~ndimage.binary_dilation(border, iterations=REACH)
-    k = int(objects.max()) + 1
-    numbers = objects[border]
-    each = np.stack((np.bincount(numbers, steep[border], k), np.bincount(numbers, minlength=k)), axis=1)
-    return Slopes(each.astype(np.float64), _sum(steep, away), _sum(steep, inside))
+    k = int(numbers.max()) + 1
+    here, steep = numbers[border[part]], steep[part]
+    each = np.stack((np.bincount(here, steep[border[part]], k), np.bincount(here, minlength=k)), axis=1)
+    return Slopes(each.astype(np.float64), _sum(steep, away[part]), _sum(steep, inside[part]))
 
 
 def standing_out(measured: Slopes, least: float) -> Mask:

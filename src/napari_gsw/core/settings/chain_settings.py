@@ -193,6 +193,15 @@ class ResultSettings(Options):
         when=("view", ("objects",)),
         title="Part at necks",
     )
+    steepness: float = setting(
+        0.0,
+        "result",
+        "Objects stand out: along their borders the signal falls this many times as steeply as elsewhere, or they are "
+        "background; 0 keeps all.",
+        low=0.0,
+        when=("view", ("objects",)),
+        title="Steep borders",
+    )
     min_region: int = setting(
         0,
         "result",

@@ -19,8 +19,8 @@ class ImageSettings(Options):
     denoise: str = setting(
         "no",
         "image",
-        "Whether noise is blurred away, as much as there is of it, and colours of little contrast are stretched (auto); "
-        "a photograph that is neither noisy nor pale stays as it is.",
+        "Whether noise is blurred away, as far as there is any, and colours of little contrast are stretched (auto); a "
+        "photograph that is neither noisy nor pale stays as it is.",
         choices=("no", "auto"),
         title="Against noise",
     )
