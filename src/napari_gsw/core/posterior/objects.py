@@ -71,7 +71,7 @@ def steep_parts(
     parts: Ints, inside: Mask, light: NDArray[np.float32], steepness: float, clamps: Ints | None = None
 ) -> Ints:
     """(\\*shape,) the parts that stand out, and those that hold a clamp (\\*shape,); the others become 0."""
-    kept = standing_out(slopes(parts, inside, light), steepness)
+    kept = standing_out(slopes(parts, inside, light), steepness, parts.ndim)
     if clamps is not None:
         kept[parts[clamps > 0]] = True
     kept[0] = False
