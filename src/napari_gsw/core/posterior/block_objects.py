@@ -46,7 +46,7 @@ def object_mosaic(
     smallest: int,
     neck: float,
     seeds: Ints | None = None,
-    steepness: float = 0.0,
+    distinction: float = 0.0,
 ) -> Mosaic:
     """As :func:`napari_gsw.core.posterior.objects.object_labels`, of a problem whose image was read in blocks."""
     context: BlockContext = problem.block_context
@@ -62,22 +62,22 @@ def object_mosaic(
     pixels = np.concatenate([block.mass for block in blocks])
     measured = [one.slopes for one in described if one.slopes is not None]
     axes = len(context.grid.shape)
-    flat = flat_objects(object_of, measured, steepness, axes) if steepness > 0 and measured else None
+    flat = flat_objects(object_of, measured, distinction, axes) if distinction > 0 and measured else None
     number = object_numbers(object_of, pixels, np.concatenate([one.clamps for one in described]), smallest, flat)
     first = offsets(blocks)
     tables = [np.concatenate(([0], number[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
     return Mosaic(context.grid, [block.pieces for block in blocks], tables)
 
 
-def flat_objects(object_of: Ints, measured: Sequence[Slopes], steepness: float, axes: int) -> Mask:
+def flat_objects(object_of: Ints, measured: Sequence[Slopes], distinction: float, axes: int) -> Mask:
     """(objects,) which objects do not stand out, from the slopes of the pieces of all blocks."""
     k = int(object_of.max(initial=-1)) + 1
-    border, light = np.zeros((k + 1, 2)), np.zeros((k + 1, 2))
+    border, light = np.zeros((k + 1, 2)), np.zeros((k + 1, 3))
     np.add.at(border, object_of + 1, np.concatenate([one.border[1:] for one in measured]))
     np.add.at(light, object_of + 1, np.concatenate([one.light[1:] for one in measured]))
     light[0] = np.sum([one.light[0] for one in measured], axis=0)
     rest = (np.sum([getattr(one, name) for one in measured], axis=0) for name in ("elsewhere", "anywhere"))
-    return ~standing_out(Slopes(border, light, *rest), steepness, axes)[1:]
+    return ~standing_out(Slopes(border, light, *rest), distinction, axes)[1:]
 
 
 def object_numbers(

@@ -33,7 +33,7 @@ def object_labels(
     neck: float = 0.0,
     seeds: Ints | None = None,
     background: int | None = None,
-    steepness: float = 0.0,
+    distinction: float = 0.0,
 ) -> Ints:
     """(\\*shape,) label image: 0 for the background, objects 1, 2, ... in the order of their first pixel.
 
@@ -46,7 +46,7 @@ def object_labels(
     seeds : (n,) numbers > 0 of sites that a person has clamped. What holds them has their number, however small it is;
         clamped sites of the background are shown too. The other objects take the numbers that are left.
     background : the cluster that is the background; None takes the one with most pixels of this image.
-    steepness : objects whose border is not so many times as steep as the rest are background; 0 keeps all.
+    distinction : objects that are not so distinct, all together, are background; 0 keeps all.
     """
     names, numbers = np.unique(clusters, return_inverse=True)
     clamps = clamped_pixels(problem.site_image, seeds)
@@ -57,8 +57,8 @@ def object_labels(
     parts = without_small(label(inside & (image != common), connectivity=1), smallest, clamps)
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck)
-    if steepness > 0 and problem.signal is not None:
-        parts = steep_parts(parts, inside, problem.signal, steepness, clamps)
+    if distinction > 0 and problem.signal is not None:
+        parts = distinct_parts(parts, inside, problem.signal, distinction, clamps)
     if clamps is None:
         return by_first_pixel(parts)
     own = clamped_numbers(parts, image, problem.site_image, clamps)
@@ -67,11 +67,11 @@ def object_labels(
     return np.where(own > 0, own, table[free])
 
 
-def steep_parts(
-    parts: Ints, inside: Mask, light: NDArray[np.float32], steepness: float, clamps: Ints | None = None
+def distinct_parts(
+    parts: Ints, inside: Mask, light: NDArray[np.float32], distinction: float, clamps: Ints | None = None
 ) -> Ints:
     """(\\*shape,) the parts that stand out, and those that hold a clamp (\\*shape,); the others become 0."""
-    kept = standing_out(slopes(parts, inside, light), steepness, parts.ndim)
+    kept = standing_out(slopes(parts, inside, light), distinction, parts.ndim)
     if clamps is not None:
         kept[parts[clamps > 0]] = True
     kept[0] = False

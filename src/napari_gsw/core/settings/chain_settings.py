@@ -193,14 +193,14 @@ class ResultSettings(Options):
         when=("view", ("objects",)),
         title="Part at necks",
     )
-    steepness: float = setting(
+    distinction: float = setting(
         0.0,
         "result",
-        "Objects stand out: along their borders the signal falls this many times as steeply as elsewhere, or they are "
-        "background; 0 keeps all.",
+        "How distinct objects are at least, by the steepness of their borders and their contrast; what is less distinct "
+        "is background (noise 3 to 6, nuclei more than 8), and so is what is out of focus; 0 keeps all.",
         low=0.0,
         when=("view", ("objects",)),
-        title="Steep borders",
+        title="Distinct objects",
     )
     min_region: int = setting(
         0,
