@@ -176,7 +176,7 @@ def empty_pictures(size: int = 256) -> dict[str, NDArray[Any]]:
         fields[f"soft-noise-{width}"] = 25 * smooth / smooth.std()
     counts = rng.poisson(np.full(rows.shape, 4.0))
     fields["photons"] = 12.0 * (counts - counts.mean())
-    fields["salt"] = 100.0 * (rng.random(rows.shape) < 0.01)
+    fields["even-noise"] = 80.0 * (rng.random(rows.shape) - 0.5)
     for contrast, noise in ((100, 0), (100, 10), (40, 25)):
         fields[f"ramp-{contrast}-{noise}"] = contrast * (0.8 * columns + 0.6 * rows) + noise * rng.normal(
             size=rows.shape

@@ -27,8 +27,9 @@ LEAST_ELSEWHERE = 0.02
 # The border of one object is at least so many times as steep as what is elsewhere.
 EACH = 1.5
 # A border is in focus if it is not wider than so many pixels, or, of a large object, than this share of its radius and
-# so many pixels at most.
+# so many pixels at most. All borders together have a narrower limit.
 SHARP, SOFT, SOFTEST = 6.0, 0.25, 8.0
+ALL_SHARP, ALL_SOFT = 5.5, 0.08
 # The height of a step over its slope, in units of the width of the Gaussian that has blurred it.
 STEP = np.sqrt(2 * np.pi)
 
@@ -110,12 +111,18 @@ def standing_out(measured: Slopes, least: float, axes: int) -> Mask:
     axes : of the image's space.
     """
     touching = measured.border[:, 1] > 0
+    nothing = np.zeros(len(touching), bool)
     if measured.distinction < least:
-        return np.zeros(len(touching), bool)
+        return nothing
     slope, pixels = _mean(measured.border), measured.light[:, 2]
     mean = _mean(measured.light[:, ::2])
+    height = np.abs(mean - mean[0]) / STEP
     radius = np.sqrt(pixels / np.pi) if axes == 2 else np.cbrt(pixels * 0.75 / np.pi)
-    wide = np.abs(mean - mean[0]) > STEP * slope * np.clip(SOFT * radius, SHARP, SOFTEST)
+    length = measured.border[:, 1]
+    width_of_all = (height @ length) / max(slope @ length, 1e-12)
+    if width_of_all > max(ALL_SHARP, ALL_SOFT * (radius @ length) / max(length.sum(), 1)):
+        return nothing
+    wide = height > slope * np.clip(SOFT * radius, SHARP, SOFTEST)
     return ~touching | ((slope >= EACH * measured.typical) & ~wide)
 
 
