@@ -66,7 +66,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         view="objects",
         min_region=16,
         neck=0.85,
-        distinction=7.0,
+        distinction=6.3,
     ),
     "paper": dict(site_count=1000, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }

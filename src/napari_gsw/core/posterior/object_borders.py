@@ -29,7 +29,7 @@ EACH = 1.5
 # A border is in focus if it is not wider than so many pixels, or, of a large object, than this share of its radius and
 # so many pixels at most. All borders together have a narrower limit.
 SHARP, SOFT, SOFTEST = 6.0, 0.25, 8.0
-ALL_SHARP, ALL_SOFT = 5.5, 0.08
+ALL_SHARP, ALL_SOFT = 4.5, 0.08
 # The height of a step over its slope, in units of the width of the Gaussian that has blurred it.
 STEP = np.sqrt(2 * np.pi)
 
