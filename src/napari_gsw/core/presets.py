@@ -24,6 +24,7 @@ _PHOTOGRAPH: Mapping[str, Any] = dict(
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(
         **_PHOTOGRAPH,
+        word_scale=12.0,
         coupling="contrast",
         beta=4.0,
         contrast_scale=4.0,

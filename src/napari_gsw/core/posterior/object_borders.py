@@ -128,9 +128,7 @@ def standing_out(measured: Slopes, least: float, axes: int) -> Mask:
 
 def _sums(numbers: Ints, count: int, *values: Floats) -> Floats:
     """(count, values + 1) sums of the values of each number, and how many they are."""
-    return np.stack(
-        [*(np.bincount(numbers, v, count) for v in values), np.bincount(numbers, minlength=count)], axis=1
-    )
+    return np.stack([*(np.bincount(numbers, v, count) for v in values), np.bincount(numbers, minlength=count)], axis=1)
 
 
 def _mean(sums: Floats) -> Floats:
