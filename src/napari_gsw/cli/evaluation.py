@@ -19,7 +19,8 @@ def add_to(commands: Any) -> None:
     """Add the command and its options to the parsers of all commands."""
     command = commands.add_parser(
         "evaluate",
-        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR | --easy) -o OUT [options]",
+        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR | --easy) -o OUT "
+        "[options]",
         help="score a method on a data set with human segmentations",
         description="Segment every image of a data set and score it against people: writes images.csv and "
         "evaluation.json into the folder OUT. A stopped run goes on where it was when it is started again.",

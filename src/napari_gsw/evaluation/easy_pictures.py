@@ -39,7 +39,7 @@ def _square(rows: Floats, columns: Floats) -> Ints:
 def _disks(rows: Floats, columns: Floats) -> Ints:
     """(n, n) two disks that do not touch."""
     places = ((0.3, 0.32, 0.17), (0.67, 0.65, 0.2))
-    return np.any([np.hypot(rows - y, columns - x) < r for y, x, r in places], axis=0).astype(np.int32)
+    return np.asarray(np.any([np.hypot(rows - y, columns - x) < r for y, x, r in places], axis=0), dtype=np.int32)
 
 
 def _stripes(rows: Floats, columns: Floats) -> Ints:

@@ -77,7 +77,12 @@ class ObjectCounts(NamedTuple):
 
     def plus(self, other: ObjectCounts) -> ObjectCounts:
         """The counts of both."""
-        return ObjectCounts(*(a + b for a, b in zip(self, other, strict=True)))
+        return ObjectCounts(
+            self.matches + other.matches,
+            self.objects + other.objects,
+            self.true_objects + other.true_objects,
+            self.overlap + other.overlap,
+        )
 
     def precision(self, threshold: float) -> float:
         """Matches over matches, false and missed objects: the average precision of labels without scores."""

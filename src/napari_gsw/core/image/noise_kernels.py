@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import numpy as np
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.jit import inner, jit
+
+# np.float32 to numba, a plain number to the type checker
+as_float32 = cast(Callable[[Any], float], np.float32)
 
 
 @jit
@@ -30,14 +36,14 @@ def flattened(values: Floats32, weight: float, rounds: int) -> Floats32:
     dual = np.zeros((depth, height, width, axes, channels), np.float32)
     ahead = np.zeros((depth, height, width, axes, channels), np.float32)
     out = values.copy()
-    step = np.float32(1 / (4 * axes * weight))
+    step = as_float32(1 / (4 * axes * weight))
     pace = 1.0
     for _ in range(rounds):
         next_pace = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
-        _project(out, dual, ahead, step, np.float32((pace - 1) / next_pace))
-        _restore(values, ahead, np.float32(weight), out)
+        _project(out, dual, ahead, step, as_float32((pace - 1) / next_pace))
+        _restore(values, ahead, as_float32(weight), out)
         pace = next_pace
-    _restore(values, dual, np.float32(weight), out)
+    _restore(values, dual, as_float32(weight), out)
     return out
 
 

@@ -59,11 +59,11 @@ class Slopes(NamedTuple):
     @property
     def distinction(self) -> float:
         """How distinct all objects together are: steepness of their borders times separation of their signal."""
-        steepness = _mean(self.border.sum(axis=0)) / max(np.sqrt(_mean(self.anywhere)), 1e-12)
+        steepness = float(_mean(self.border.sum(axis=0))) / max(float(np.sqrt(_mean(self.anywhere))), 1e-12)
         classes = np.stack((self.light[0], self.light[1:].sum(axis=0)))
         mean = _mean(classes[:, ::2])
         within = (classes[:, 1] - classes[:, 2] * mean**2).sum() / max(classes[:, 2].sum(), 1)
-        return float(steepness * np.abs(mean[1] - mean[0]) / max(np.sqrt(max(within, 0.0)), 1e-12))
+        return steepness * float(np.abs(mean[1] - mean[0])) / max(float(np.sqrt(max(within, 0.0))), 1e-12)
 
 
 def slopes(
@@ -123,7 +123,7 @@ def standing_out(measured: Slopes, least: float, axes: int) -> Mask:
     if width_of_all > max(ALL_SHARP, ALL_SOFT * (radius @ length) / max(length.sum(), 1)):
         return nothing
     wide = height > slope * np.clip(SOFT * radius, SHARP, SOFTEST)
-    return ~touching | ((slope >= EACH * measured.typical) & ~wide)
+    return np.asarray(~touching | ((slope >= EACH * measured.typical) & ~wide))
 
 
 def _sums(numbers: Ints, count: int, *values: Floats) -> Floats:

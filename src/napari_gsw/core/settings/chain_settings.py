@@ -196,8 +196,8 @@ class ResultSettings(Options):
     distinction: float = setting(
         0.0,
         "result",
-        "How distinct objects are at least, by the steepness of their borders and their contrast; what is less distinct "
-        "is background (noise 3 to 6, nuclei more than 8), and so is what is out of focus; 0 keeps all.",
+        "How distinct objects are at least, by the steepness of their borders and their contrast (noise 3 to 6, nuclei "
+        "7 and more); what is less distinct or out of focus is background; 0 keeps all.",
         low=0.0,
         when=("view", ("objects",)),
         title="Distinct objects",
