@@ -8,6 +8,7 @@ from scipy import ndimage
 from skimage.measure import label
 
 import napari_gsw as gsw
+from napari_gsw.core.posterior.block_objects import flat_objects
 from napari_gsw.core.posterior.object_borders import Slopes, slopes, standing_out
 from napari_gsw.core.posterior.objects import distinct_parts
 
@@ -69,15 +70,21 @@ def test_sums_of_parts_are_those_of_all():
         assert np.sum(values, axis=0) == pytest.approx(getattr(total, name))
 
 
-def test_an_image_in_blocks_has_the_same_objects_and_none_in_noise():
+def test_noise_that_is_read_in_blocks_has_no_objects_either():
     import dask.array as da
 
-    _, light = cells()
     noise = np.random.default_rng(5).normal(100, 20, (192, 192)).astype(np.float32)
-    blocks = dict(preset="microscopy", sweeps=20, block_pixels=2**12)
-    there = gsw.segment(da.from_array(100 + np.pad(light, 32), chunks=(64, 64)), **blocks)
-    assert there.n_regions == 9
-    empty = gsw.segment(da.from_array(noise, chunks=(64, 64)), **blocks)
-    assert empty.n_regions <= 1
-    kept = gsw.segment(da.from_array(noise, chunks=(64, 64)), **blocks, distinction=0)
-    assert kept.n_regions > 5
+    lazy = da.from_array(noise, chunks=(64, 64))
+    assert gsw.segment(lazy, preset="microscopy", sweeps=20, block_pixels=2**12).n_regions <= 1
+
+
+def test_pieces_of_an_object_in_several_blocks_are_judged_together():
+    _, light = cells()
+    objects = np.where(np.arange(128) < 64, 1, 2)[:, np.newaxis] * (cells()[0] > 0)
+    halves = [(slice(0, 64), slice(None)), (slice(64, None), slice(None))]
+    measured = []
+    for part in halves:
+        pieces = (objects[part] > 0).astype(np.int32)
+        measured.append(slopes(objects.astype(np.int32), EVERYWHERE, light, core=part, pieces=pieces))
+    assert flat_objects(np.array([0, 0]), measured, 6.3, 2).tolist() == [False]
+    assert flat_objects(np.array([0, 1]), measured, 1e6, 2).tolist() == [True, True]
