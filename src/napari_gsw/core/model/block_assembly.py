@@ -163,9 +163,9 @@ def with_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockCon
     parts = [context.pixels(part) for part in where]
     rgb = "S" in context.letters and parts[0].shape[-1] == 3
     if settings.signal == "objects":
-        context = replace(context, levels=signal_levels(parts, rgb, settings.calm))
+        context = replace(context, levels=signal_levels(parts, rgb))
     else:
-        context = replace(context, span=span_of(parts, rgb, settings.calm))
+        context = replace(context, span=span_of(parts, rgb))
     pictures = [context.picture_of(part) for part in parts]
     inside = [
         np.ones(p.shape, bool) if context.mask is None else lazy.read(context.mask, w) != 0

@@ -19,8 +19,8 @@ class ImageSettings(Options):
     denoise: str = setting(
         "no",
         "image",
-        "Whether noise is blurred away, as far as there is any, and colours of little contrast are stretched (auto); a "
-        "photograph that is neither noisy nor pale stays as it is.",
+        "Whether noise is taken off, where there is much, and colours of little contrast are stretched (auto). A "
+        "photograph that is neither noisy nor pale stays as it is, and so does an image that is read in blocks.",
         choices=("no", "auto"),
         title="Against noise",
     )
