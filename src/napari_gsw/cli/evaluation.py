@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,15 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.jobs.interruption import exit_code
 
 if TYPE_CHECKING:
-    from napari_gsw.evaluation.data_sets import Example
+    from napari_gsw.evaluation.data_sets import Example, Scorable
 
 
 def add_to(commands: Any) -> None:
     """Add the command and its options to the parsers of all commands."""
     command = commands.add_parser(
         "evaluate",
-        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR) -o OUT [options]",
+        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR | --easy) -o OUT "
+        "[options]",
         help="score a method on a data set with human segmentations",
         description="Segment every image of a data set and score it against people: writes images.csv and "
         "evaluation.json into the folder OUT. A stopped run goes on where it was when it is started again.",
@@ -45,6 +47,11 @@ def add_to(commands: Any) -> None:
         "--scribbles",
         metavar="DIR",
         help="what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png",
+    )
+    group.add_argument(
+        "--easy",
+        action="store_true",
+        help="plain shapes in noise that any method must get right, drawn by the program: those that the preset is for",
     )
     command.add_argument(
         "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
@@ -74,15 +81,20 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     return PARTLY if evaluation.failed else 0
 
 
-def _examples(arguments: argparse.Namespace) -> list[Example]:
+def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
     """Examples of the one data set that is named."""
     from napari_gsw.evaluation import data_sets
+    from napari_gsw.evaluation.easy_pictures import claimed, easy_pictures
 
     names = [name for name in ("bsds", "labelme", "folder", "scribbles") if getattr(arguments, name) is not None]
-    if len(names) != 1:
-        raise InputError("name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR or --scribbles DIR")
+    if len(names) + arguments.easy != 1:
+        raise InputError(
+            "name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR, --scribbles DIR or --easy"
+        )
     if arguments.split is not None and names != ["bsds"]:
         raise InputError("--split belongs to --bsds")
+    if arguments.easy:
+        return claimed(arguments.preset, easy_pictures())
     if names == ["bsds"]:
         return bsds_examples(arguments.bsds, arguments.split)
     if names == ["labelme"]:

@@ -170,6 +170,7 @@ def summary(outcome: Outcome, labels_path: Path) -> str:
     parts = "" if result.summary.settings.view == "clusters" else f", {_many(result.n_regions, _part(result))}"
     best = result.snapshot.best
     verdict = f"; {result.diagnosis.sentence}" if len(result.traces) > 1 else ""
+    verdict += f"; {result.remark}" if result.remark else ""
     return (
         f"{_many(result.n_clusters, 'cluster')}{parts} of {result.problem.n} sites after {result.snapshot.sweep} "
         f"sweeps; best log posterior {best.log_posterior:,.2f} at sweep {best.sweep}{verdict}; written to {labels_path}"

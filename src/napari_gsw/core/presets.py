@@ -10,6 +10,7 @@ from napari_gsw.core.settings import Settings
 
 # What the two presets for photographs have in common.
 _PHOTOGRAPH: Mapping[str, Any] = dict(
+    denoise="auto",
     site_size=150,
     texture_words=32,
     graph_passes=8,
@@ -23,6 +24,7 @@ _PHOTOGRAPH: Mapping[str, Any] = dict(
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(
         **_PHOTOGRAPH,
+        word_scale=12.0,
         coupling="contrast",
         beta=4.0,
         contrast_scale=4.0,
@@ -43,6 +45,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         sweeps=200,
     ),
     "microscopy": dict(
+        denoise="auto",
         signal="objects",
         superpixels="watershed",
         site_size=30,
@@ -64,6 +67,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         view="objects",
         min_region=16,
         neck=0.85,
+        distinction=6.3,
     ),
     "paper": dict(site_count=1000, colours="hsv", evidence=8.0, alpha=3.0, beta=0.02, lam=10.0, sweeps=1000),
 }

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,34 @@ class Scene(NamedTuple):
     seeds: LabelImage | None = None
 
 
+class Scorable(Protocol):
+    """What can be read and scored: an image of a data set, or one that is drawn on the spot."""
+
+    @property
+    def name(self) -> str:
+        """No two of a data set share it."""
+        ...
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether the truth is of objects on a background, 0."""
+        ...
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that are read."""
+        ...
+
+    @property
+    def painted(self) -> bool:
+        """Whether a person has said by scribbles what is wanted."""
+        ...
+
+    def read(self) -> Scene:
+        """The image and its truth."""
+        ...
+
+
 @dataclass(frozen=True)
 class Example:
     """One image of a data set and where its truth is, or should be.
@@ -72,6 +100,21 @@ class Example:
     truth: Path
     kind: str
     seeds: Path | None = None
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether the truth is of objects on a background, 0."""
+        return self.kind == "folder"
+
+    @property
+    def painted(self) -> bool:
+        """Whether a person has said by scribbles what is wanted."""
+        return self.seeds is not None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that are read."""
+        return (self.image, self.truth, *([] if self.seeds is None else [self.seeds]))
 
     def read(self) -> Scene:
         """Open the files; whatever is wrong with them is an InputError that names the file."""
@@ -156,9 +199,9 @@ def scribbles(folder: str | os.PathLike[str]) -> list[Example]:
     return examples
 
 
-def files_of(examples: Sequence[Example]) -> dict[str, tuple[Path, ...]]:
+def files_of(examples: Sequence[Scorable]) -> dict[str, tuple[Path, ...]]:
     """The files of each example, by its name."""
-    return {e.name: (e.image, e.truth, *([] if e.seeds is None else [e.seeds])) for e in examples}
+    return {e.name: e.files for e in examples}
 
 
 def _entries(folder: Path, name: str, layout: str) -> list[Path]:

@@ -3,7 +3,7 @@
 examples --> job (read, segment, score) --> a row an image --> images.csv, and mean and median in evaluation.json
 
 What is measured follows from the data set: of a partition its agreement with people's, of labels that scribbles asked
-for how many pixels have them.
+for how many pixels have them, and of objects on a background how many there are too, image by image and all together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.data_sets import Example, Scene, files_of
+from napari_gsw.evaluation.data_sets import Scene, Scorable, files_of
+from napari_gsw.evaluation.instance_scores import (
+    INSTANCE_MEASURES,
+    counts_as_row,
+    instance_measures,
+    object_counts,
+    pooled_counts,
+    with_background,
+)
 from napari_gsw.evaluation.label_scores import mean_dice
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
 from napari_gsw.files.folders import ensure_folder
@@ -48,6 +56,12 @@ MEASURES: Mapping[str, Heading] = {
     "n_regions": ("regions", 1),
     "seconds": ("seconds", 2),
 }
+# The same of an image of objects on a background.
+OBJECT_MEASURES: Mapping[str, Heading] = {
+    **{name: heading for name, heading in MEASURES.items() if name != "seconds"},
+    **INSTANCE_MEASURES,
+    "seconds": MEASURES["seconds"],
+}
 # The same of an image with scribbles.
 SCRIBBLE_MEASURES: Mapping[str, Heading] = {
     "dice": ("Dice", 4),
@@ -67,7 +81,7 @@ class ScoringTask:
     overwrite : whether files there that are not ours may be written over.
     """
 
-    example: Example
+    example: Scorable
     choice: Choice
     seed: int
     labels: Path | None = None
@@ -97,6 +111,12 @@ class Evaluation:
             return {}
         return {name: float(statistic([row[name] for row in self.rows.values()])) for name in self.headings}
 
+    def pooled(self) -> dict[str, float]:
+        """The measures of objects over those of all images at once; empty if objects were not measured."""
+        if not self.rows or not set(INSTANCE_MEASURES) <= set(self.headings):
+            return {}
+        return instance_measures(pooled_counts(self.rows.values()))
+
     def to_dict(self) -> dict[str, Any]:
         """The content of ``evaluation.json``."""
         return {
@@ -106,20 +126,22 @@ class Evaluation:
             "settings": dict(self.settings),
             "mean": self.summary(np.mean),
             "median": self.summary(np.median),
+            **({"pooled": pooled} if (pooled := self.pooled()) else {}),
         }
 
     def table(self) -> str:
-        """Mean and median of every measure, for a terminal."""
-        lines = [f"{'':>24}{'mean':>10}{'median':>10}"]
-        mean, median = self.summary(np.mean), self.summary(np.median)
+        """Mean and median of every measure, and of objects the figure over all of them, for a terminal."""
+        mean, median, pooled = self.summary(np.mean), self.summary(np.median), self.pooled()
+        lines = [f"{'':>24}{'mean':>10}{'median':>10}{'pooled' if pooled else '':>10}".rstrip()]
         for name, (heading, digits) in self.headings.items():
             if mean:
-                lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}")
+                over_all = f"{pooled[name]:>10.{digits}f}" if name in pooled else ""
+                lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}{over_all}")
         return "\n".join(lines)
 
 
 def evaluate(
-    examples: Sequence[Example], choice: Choice, job_options: JobOptions, seed: int = 0, save_labels: bool = False
+    examples: Sequence[Scorable], choice: Choice, job_options: JobOptions, seed: int = 0, save_labels: bool = False
 ) -> Evaluation:
     """Segment and score every example and write ``images.csv`` and ``evaluation.json``.
 
@@ -150,14 +172,16 @@ def evaluate(
     return evaluation
 
 
-def headings_for(examples: Sequence[Example], choice: Choice) -> Mapping[str, Heading]:
+def headings_for(examples: Sequence[Scorable], choice: Choice) -> Mapping[str, Heading]:
     """The measures of a data set with their headings; a method that cannot be measured on it is refused."""
-    painted = any(example.seeds is not None for example in examples)
+    painted = any(example.painted for example in examples)
     if painted and choice.method not in SEEDED:
         raise InputError(f"{choice.method} cannot use scribbles; those that can are {', '.join(SEEDED)}")
     if METHODS[choice.method].needs_seeds and not painted:
         raise InputError(f"{choice.method} needs scribbles, and this data set has none; take --scribbles DIR")
-    return SCRIBBLE_MEASURES if painted else MEASURES
+    if painted:
+        return SCRIBBLE_MEASURES
+    return OBJECT_MEASURES if all(example.has_objects for example in examples) else MEASURES
 
 
 def scored(task: ScoringTask) -> Row:
@@ -170,6 +194,8 @@ def scored(task: ScoringTask) -> Row:
     if task.labels is not None:
         write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
     row = measures(outcome.labels, scene) if scene.seeds is None else scribble_measures(outcome.labels, scene)
+    if task.example.has_objects:
+        row |= object_measures(outcome.labels, scene)
     return {**row, "seconds": seconds}
 
 
@@ -207,6 +233,19 @@ def measures(labels: NDArray[Any], scene: Scene, typical: int | None = None) -> 
         "best_overlap": float(np.mean([best_overlap(labels, human) for human in scene.humans])),
         "n_regions": float(len(np.unique(labels))),
     }
+
+
+def object_measures(labels: NDArray[Any], scene: Scene) -> dict[str, float]:
+    """How well the objects of a scene came out one by one, with the counts behind that.
+
+    Parameters
+    ----------
+    labels : label image of the scene's spatial shape; without a 0, its largest region is the background.
+    scene : the image and its objects, those of the first human; 0 is background, if there is any.
+    """
+    truth = scene.humans[0]
+    counts = object_counts(with_background(labels) if (truth == 0).any() else labels, truth)
+    return counts_as_row(counts) | instance_measures(counts)
 
 
 def typical_human(humans: Sequence[NDArray[Any]]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from napari_gsw.evaluation.data_sets import Example, labelled_folder, scribbles
 from napari_gsw.evaluation.robot import Robot
 from napari_gsw.files.folders import ensure_folder
 from napari_gsw.sample_data import photographs, random_mosaic
+
+T = TypeVar("T")
 
 BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"
 
@@ -45,7 +48,7 @@ class ExperimentPlan:
         return quick_images if self.quick and self.limit is None else self.limit
 
 
-def spread(examples: Sequence[Example], limit: int | None) -> list[Example]:
+def spread(examples: Sequence[T], limit: int | None) -> list[T]:
     """At most `limit` examples, as evenly spread as can be: data sets are often sorted by kind."""
     count = len(examples) if limit is None else min(limit, len(examples))
     return [examples[i * len(examples) // count] for i in range(count)]

@@ -92,6 +92,14 @@ class Codebook:
         order = np.lexsort(centres.T[::-1])
         return cls(np.ascontiguousarray(centres[order]), space)
 
+    def thinned(self, gap: float) -> Codebook:
+        """The same words without those that are nearer than a gap to one that comes before."""
+        kept: list[int] = []
+        for k, centre in enumerate(self.centres):
+            if not kept or np.linalg.norm(self.centres[kept] - centre, axis=1).min() >= gap:
+                kept.append(k)
+        return Codebook(np.ascontiguousarray(self.centres[kept]), self.space)
+
     def words(self, values: Pixels) -> NDArray[np.int32]:
         """The word of each pixel: (..., channels) -> (...)."""
         values = plain_array("values", values)

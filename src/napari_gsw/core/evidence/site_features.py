@@ -14,7 +14,7 @@ from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.network import NetworkMaps, network_named
 from napari_gsw.core.evidence.network_kernels import sums_along
-from napari_gsw.core.evidence.words import colour_words, histogram, lab_colours, luminance_words, texture_words
+from napari_gsw.core.evidence.words import colour_histogram, histogram, lab_colours, luminance_words, texture_words
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.per_site import means_over
@@ -129,7 +129,7 @@ class ImageFeatures:
     def colour(self) -> sparse.csr_array:
         if self.settings.likelihood == "luminance":
             return histogram(luminance_words(self.picture, self.settings.bins), self.sites)
-        return histogram(colour_words(self.picture, self.sites, self.settings, self.codebook), self.sites)
+        return colour_histogram(self.picture, self.sites, self.settings, self.codebook)
 
     @cached_property
     def texture(self) -> sparse.csr_array:

@@ -26,6 +26,8 @@ from napari_gsw.core.settings import Settings
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
 # Weight of value beside saturation where colours are told apart by hue.
 VALUE_WEIGHT = 0.5
+# A pixel whose word is softened counts so much, to be shared out in whole numbers; and so many words lie on a scale.
+SOFT_COUNTS, WORDS_A_SCALE = 16, 4
 # Counts are made in a table of sites and words unless that has more entries than this for each pixel.
 DENSE = 4
 
@@ -51,10 +53,29 @@ def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
     return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
 
 
-def colour_words(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> NDArray[np.int32]:
-    """(\\*shape,) colour word of each pixel; a codebook of the user's own decides in which colours."""
+def colour_histogram(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> sparse.csr_array:
+    """(n, words) int64 colour words of each site; a codebook of the user's own decides in which colours."""
     book = colour_codebook([picture], [sites > 0], settings, codebook)
-    return book.words(colours(picture, book.space))
+    return softened(histogram(book.words(colours(picture, book.space)), sites), book, settings.word_scale)
+
+
+def softened(counts: sparse.csr_array, book: Codebook, scale: float) -> sparse.csr_array:
+    """Histograms (n, words) in which each pixel counts for all words that are near its own, if these are of channels.
+
+    The words of photographs lie so far apart that two of them are different colours. Those of one image may be shades
+    of a grey, and a ramp would have other words at either end as if it were two surfaces.
+
+    Parameters
+    ----------
+    scale : width of the Gaussian by which a word counts, in units of Lab; 0 leaves the counts as they are.
+    """
+    if scale == 0 or book.space != "channels":
+        return counts
+    centres = book.centres[: counts.shape[1]].astype(np.float64)
+    square = np.square(centres[:, np.newaxis] - centres).sum(axis=-1)
+    near = np.exp(-square / (2 * scale**2))
+    soft = SOFT_COUNTS * (counts @ (near / near.sum(axis=1, keepdims=True)))
+    return sparse.csr_array(np.rint(soft).astype(np.int64))
 
 
 def colour_codebook(
@@ -75,6 +96,8 @@ def colour_codebook(
         else:
             values = [colours(part, space)[where] for part, where in zip(pictures, inside, strict=True)]
             codebook = Codebook.learn(_one_array(values), settings.words, space)
+            if space == "channels":
+                codebook = codebook.thinned(settings.word_scale / WORDS_A_SCALE)
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
     return codebook

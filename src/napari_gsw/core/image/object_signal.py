@@ -17,11 +17,19 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from napari_gsw.core.arrays import Floats
+from napari_gsw.core.image.noise import calmed, noise_of
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
 
 # Widths in pixels of Gaussians: against noise; of the difference that deepens valleys; and of what is around a place.
 NOISE, FINE, COARSE = 0.5, 1.0, 4.0
 SURROUNDINGS = 16.0
+# Noise that is taken off, in units of a typical object's brightness.
+LEAST_NOISE = 0.1
+# Most stains absorb red light.
+RED: Floats = np.array([1.0, 0.0, 0.0])
+# The mean of the channels is looked at if it has this share of the most variance that a sum of them can have; and about
+# how many samples of a part say so.
+LEAST_SHARE, SOME_SAMPLES = 0.25, 1 << 19
 # Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
 COMMON_GAIN = 0.5
 # The signal of a typical object, and the range of all.
@@ -35,27 +43,29 @@ class SignalLevels(NamedTuple):
     Attributes
     ----------
     dark : whether objects are darker than the background.
-    red : whether they are looked at in the first of three samples alone.
+    weights : (C,) of the channels in the light in which objects are looked at; None for their mean.
     top : the largest value, from which dark ones are measured.
     background : of the light in which objects are bright.
     brightness : of a typical object above the background.
     unit : of a typical object when each place has its own gain.
+    noise : (C,) standard deviation of the noise that is taken off; None for none.
     """
 
     dark: bool
-    red: bool
+    weights: Floats | None
     top: float
     background: float
     brightness: float
     unit: float
+    noise: Floats | None = None
 
 
-def signal_picture(image: ArrayLike, axes: str = "auto") -> Picture:
-    """The image as one channel: background about 0, objects about 50."""
+def signal_picture(image: ArrayLike, axes: str = "auto", calm: bool = False) -> Picture:
+    """The image as one channel: background about 0, objects about 50; `calm` looks for noise, too."""
     picture(image, axes)  # checks it
     array = np.asarray(image)
     values, rgb = samples(array, guess_axes(array) if axes == "auto" else axes.upper())
-    return as_picture(signal(values.astype(np.float64), signal_levels([values], rgb)))
+    return as_picture(signal(values.astype(np.float64), signal_levels([values], rgb, calm)))
 
 
 def as_picture(light: Floats) -> Picture:
@@ -63,19 +73,33 @@ def as_picture(light: Floats) -> Picture:
     return Picture(light.astype(np.float32)[..., np.newaxis], False)
 
 
-def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool) -> SignalLevels | None:
+def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False) -> SignalLevels | None:
     """The levels of an image, from parts (\\*shape, C) that stand for the whole; None if nothing differs.
 
-    The minority of Otsu's two classes are the objects.
+    The minority of Otsu's two classes are the objects. With `calm`, noise is taken off that is not small beside them.
     """
     many = [part.astype(np.float64) for part in parts]
-    lights = [part.mean(axis=-1) for part in many]
+    levels = _levels(many, rgb)
+    if levels is None or not calm:
+        return levels
+    noise = noise_of(many)
+    if noise.max() < LEAST_NOISE * levels.brightness:
+        return levels
+    quiet = _levels([calmed(part, noise).astype(np.float64) for part in many], rgb)
+    return None if quiet is None else quiet._replace(noise=noise)
+
+
+def _levels(parts: Sequence[Floats], rgb: bool) -> SignalLevels | None:
+    """As :func:`signal_levels`, of an image as it is."""
+    weights = _telling_light(parts)
+    lights = [_light(part, weights) for part in parts]
     every = _all(lights)
     if every.max() == every.min():
         return None
     dark = bool((every > threshold_otsu(every.ravel())).mean() > 0.5)
-    red = dark and rgb and parts[0].shape[-1] == 3
-    lights = [part[..., 0] for part in many] if red else lights
+    if dark and rgb and weights is None:
+        weights = RED
+        lights = [_light(part, weights) for part in parts]
     top = max(float(light.max()) for light in lights) if dark else 0.0
     smooth = [ndimage.gaussian_filter(top - light if dark else light, NOISE) for light in lights]
     every = _all(smooth)
@@ -83,7 +107,7 @@ def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool) -> SignalLeve
         return None
     background = float(np.median(every[every <= threshold_otsu(every.ravel())]))
     brightness = _typical(np.maximum(every - background, 0))
-    levels = SignalLevels(dark, red, top, background, brightness, 1.0)
+    levels = SignalLevels(dark, weights, top, background, brightness, 1.0)
     shine = [np.maximum(_above(light, levels), 0) for light in smooth]
     return levels._replace(unit=max(_typical(_all(shine)), 1e-12))
 
@@ -98,13 +122,39 @@ def signal(values: Floats, levels: SignalLevels | None) -> Floats:
     """
     if levels is None:
         return np.zeros(values.shape[:-1])
-    light = values[..., 0] if levels.red else values.mean(axis=-1)
+    if levels.noise is not None:
+        values = calmed(values, levels.noise).astype(np.float64)
+    light = _light(values, levels.weights)
     smooth = ndimage.gaussian_filter(levels.top - light if levels.dark else light, NOISE)
     above = _above(smooth, levels) / levels.unit
     above = above + ndimage.gaussian_filter(above, FINE) - ndimage.gaussian_filter(above, COARSE)
     bend = 0.5 if levels.dark else 1.0
     bent: Floats = np.clip(OBJECT * np.arcsinh(bend * above) / bend, LOWEST, HIGHEST)
     return bent
+
+
+def _light(values: Floats, weights: Floats | None) -> Floats:
+    """(\\*shape,) weighted sum of the channels of (\\*shape, C), or their mean."""
+    if weights is None:
+        return np.asarray(values.mean(axis=-1))
+    return np.asarray(values @ weights)
+
+
+def _telling_light(parts: Sequence[Floats]) -> Floats | None:
+    """(C,) weights of the channels where their mean hardly varies beside another sum of them; None for the mean.
+
+    What is red on green of the same lightness does not stand out in the mean.
+    """
+    channels = parts[0].shape[-1]
+    if channels == 1:
+        return None
+    rows = np.concatenate([part.reshape(-1, channels)[:: 1 + part.size // SOME_SAMPLES] for part in parts])
+    spread = np.atleast_2d(np.cov(rows.T))
+    values, axes = np.linalg.eigh(spread)
+    if spread.mean() * channels >= LEAST_SHARE * values[-1]:
+        return None
+    first = axes[:, -1]
+    return np.asarray(first * (1.0 if first.sum() >= 0 else -1.0))
 
 
 def _above(smooth: Floats, levels: SignalLevels) -> Floats:

@@ -17,11 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Mask, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
+from napari_gsw.core.image.noise import calmed, noise_of
 from napari_gsw.core.image.unseen import bad_pixels, filled_outside, refuse
 from napari_gsw.core.inputs import plain_array
 
 # Differences of larger values might not be finite.
 MOST_VALUE = 1e100
+# Noise that is taken off, and the contrast from which on colours are as they are: shares of the span.
+LEAST_NOISE = 0.02
+LEAST_CONTRAST = 0.25
+# Samples of a part that its contrast is measured by, about.
+SOME_SAMPLES = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +56,20 @@ class Picture:
 
 
 class Span(NamedTuple):
-    """The values that become black and white, of each channel; of RGB samples one for all."""
+    """What an image is converted by: the same all over it.
+
+    Attributes
+    ----------
+    low, high : (C,) the values that become black and white, of each channel; of RGB samples (1,) if they are the same.
+    noise : (C,) standard deviation of the noise that is taken off; None for none.
+    """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    noise: NDArray[np.float64] | None = None
 
 
-def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> Picture:
+def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm: bool = False) -> Picture:
     """Check an image and convert it.
 
     Parameters
@@ -64,6 +77,7 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> P
     image : array, 2D or 3D with or without channels, of any integer, boolean or float type and range.
     axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
     span : of the whole image, where `image` is a part of it; None looks for it.
+    calm : whether to look for noise and weak contrast too, and to convert the image such that neither matters.
 
     Examples
     --------
@@ -76,7 +90,9 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None) -> P
     letters = check_image(array, axes)
     values, rgb = samples(array, letters)
     if span is None:
-        span = span_of([values], rgb)
+        span = span_of([values], rgb, calm)
+    if span.noise is not None:
+        values = calmed(values, span.noise)
     return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
 
 
@@ -165,12 +181,43 @@ def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
     return letters
 
 
-def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Span:
+def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False) -> Span:
     """The span of an image, from parts (..., C) that stand for the whole.
 
     RGB of 8 bits has that of its type, others at most their own range. Any other channel goes from its 0.1 to its 99.9
-    percentile, so that a few hot pixels do not decide.
+    percentile, so that a few hot pixels do not decide. With `calm`, noise that would be seen in the channels is to be
+    taken off, and RGB of little contrast, as it is then, is stretched to `LEAST_CONTRAST`.
     """
+    span = _plain_span(parts, rgb)
+    if not calm:
+        return span
+    span = _contrasting(span, parts) if rgb else span
+    noise = noise_of(parts)
+    width = np.where(span.high > span.low, span.high - span.low, np.inf)
+    if (noise / width).max() < LEAST_NOISE:
+        return span
+    quiet = [calmed(part, noise) for part in parts]
+    return (_contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb))._replace(noise=noise)
+
+
+def _contrasting(span: Span, parts: Sequence[NDArray[np.generic]]) -> Span:
+    """A narrower span where RGB samples use less than `LEAST_CONTRAST` of it.
+
+    All samples are stretched by the same factor, each about its own middle: the hue stays about the same.
+    """
+    width = float(span.high[0] - span.low[0])
+    rows = np.concatenate([part.reshape(-1, 3)[:: 1 + part.size // SOME_SAMPLES] for part in parts])
+    bottom, top = np.percentile(rows.astype(np.float64), (0.1, 99.9), axis=0)
+    used = float((top - bottom).max()) / width
+    if used >= LEAST_CONTRAST or used == 0:
+        return span
+    middle, narrow = (bottom + top) / 2, width * used / LEAST_CONTRAST
+    place = np.clip((middle - span.low) / width, LEAST_CONTRAST / 2, 1 - LEAST_CONTRAST / 2)
+    return Span(middle - narrow * place, middle + narrow * (1 - place))
+
+
+def _plain_span(parts: Sequence[NDArray[np.generic]], rgb: bool) -> Span:
+    """As :func:`span_of`, of an image as it is."""
     if rgb:
         if all(part.dtype == np.uint8 for part in parts):
             return Span(np.zeros(1), np.full(1, 255.0))
@@ -189,8 +236,12 @@ def unit_rgb(rgb: NDArray[np.generic], span: Span | None = None) -> Pixels:
     """Samples of any type and range from 0 to 1."""
     if rgb.dtype == np.uint8:
         return rgb.astype(np.float32) / np.float32(255)
-    (low,), (high,) = span or span_of([rgb], True)
-    return np.asarray(np.clip((rgb.astype(np.float64) - low) / (high - low), 0, 1), dtype=np.float32)
+    return _unit(rgb, span or span_of([rgb], True))
+
+
+def _unit(rgb: NDArray[np.generic], span: Span) -> Pixels:
+    """Samples from 0 to 1, as a span says."""
+    return np.asarray(np.clip((rgb.astype(np.float64) - span.low) / (span.high - span.low), 0, 1), dtype=np.float32)
 
 
 def linear_light(unit: Pixels) -> Pixels:
@@ -215,9 +266,10 @@ def _lab(rgb: NDArray[np.generic], span: Span) -> Pixels:
     """CIE Lab of sRGB samples of any type and range."""
     rows = rgb.reshape(-1, 3)
     out = np.empty(rows.shape, np.float32)
+    as_bytes = rgb.dtype == np.uint8 and span.low.tolist() == [0.0] and span.high.tolist() == [255.0]
     for first in range(0, len(rows), SOME):
         part = rows[first : first + SOME]
-        light = LIGHT_OF_BYTES[part] if part.dtype == np.uint8 else linear_light(unit_rgb(part, span))
+        light = LIGHT_OF_BYTES[part] if as_bytes else linear_light(_unit(part, span))
         lab_of(light, TO_XYZ, CUBE_ROOTS, out[first : first + SOME])
     return out.reshape(rgb.shape)
 
@@ -225,7 +277,7 @@ def _lab(rgb: NDArray[np.generic], span: Span) -> Pixels:
 def _stretched(array: NDArray[np.generic], span: Span) -> Pixels:
     """Each channel from its span to 0..100."""
     channels = np.empty(array.shape, np.float32)
-    for c, (low, high) in enumerate(zip(*span, strict=True)):
+    for c, (low, high) in enumerate(zip(span.low, span.high, strict=True)):
         values = array[..., c].astype(np.float64)
         channels[..., c] = np.clip((values - low) / (high - low), 0, 1) * 100 if high > low else 0
     return channels

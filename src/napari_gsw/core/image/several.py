@@ -43,7 +43,9 @@ def one_each(values: Any, count: int, name: str) -> list[Any]:
     return list(values)
 
 
-def pictures_of(images: Sequence[NDArray[Any]], axes: str = "auto", objects: bool = False) -> list[Picture]:
+def pictures_of(
+    images: Sequence[NDArray[Any]], axes: str = "auto", objects: bool = False, calm: bool = False
+) -> list[Picture]:
     """The images in common units: one span of each channel for all, or one set of levels of the signal of objects.
 
     Parameters
@@ -52,6 +54,7 @@ def pictures_of(images: Sequence[NDArray[Any]], axes: str = "auto", objects: boo
         dimensions and of the same channels; their sizes may differ.
     axes : of all of them.
     objects : whether to look at how far pixels stand out from the background.
+    calm : whether to look for noise and weak contrast too.
     """
     seen = [samples(image, check_image(image, axes)) for image in images]
     values, rgb = [one for one, _ in seen], seen[0][1]
@@ -59,9 +62,9 @@ def pictures_of(images: Sequence[NDArray[Any]], axes: str = "auto", objects: boo
     _must_agree("number of dimensions", [one.ndim - 1 for one in values])
     _must_agree("channels", ["RGB" if is_rgb else one.shape[-1] for one, is_rgb in seen])
     if objects:
-        levels = signal_levels(values, rgb)
+        levels = signal_levels(values, rgb, calm)
         return [as_picture(signal(one.astype(np.float64), levels)) for one in values]
-    span = span_of(values, rgb)
+    span = span_of(values, rgb, calm)
     return [picture(image, axes, span) for image in images]
 
 

@@ -25,7 +25,7 @@ from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.network import network_named
 from napari_gsw.core.evidence.site_features import telling
-from napari_gsw.core.evidence.words import colour_codebook, texture, texture_codebook
+from napari_gsw.core.evidence.words import colour_codebook, softened, texture, texture_codebook
 from napari_gsw.core.graph.region_graph import RegionGraph, merged_graph, with_second_order
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, tiles
@@ -224,6 +224,8 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     for name in context.counts:
         words[name] = sparse.csr_array(together @ sparse.vstack([b.words.pop(name) for b in blocks], format="csr"))
         words[name].sort_indices()
+    if "colour" in words:
+        words["colour"] = softened(words["colour"], context.books["colour"], context.settings.word_scale)
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
     length = np.concatenate([b.length for b in blocks] + [touching.length])
     steps = np.concatenate([b.steps for b in blocks] + [touching.steps])

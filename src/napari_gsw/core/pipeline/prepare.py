@@ -112,7 +112,8 @@ def prepare(
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
     image = _finite(image, chosen.axes, sites, mask)
     objects = chosen.signal == "objects"
-    pixels = signal_picture(image, chosen.axes) if objects else picture(image, chosen.axes)
+    convert = signal_picture if objects else picture
+    pixels = convert(image, chosen.axes, calm=chosen.calm)
     report(Stage("superpixels"), None)
     own_sites = superpixels(pixels, chosen, mask) if sites is None else given_sites(sites, pixels.shape, mask)
     own_sites = _divided(own_sites, pixels, chosen, seeds)
@@ -155,7 +156,7 @@ def _prepare_several(
     sites, masks, seeds = each
     images = [_finite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
     objects = settings.signal == "objects"
-    pictures = pictures_of(images, settings.axes, objects)
+    pictures = pictures_of(images, settings.axes, objects, settings.calm)
     report(Stage("superpixels"), None)
     uncut = _sites_of_all(pictures, settings, sites, masks)
     own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]

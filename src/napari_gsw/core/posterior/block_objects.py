@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from skimage.measure import label
 
-from napari_gsw.core.arrays import Ints
+from napari_gsw.core.arrays import Ints, Mask
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Index, crop
 from napari_gsw.core.image.picture import Picture
@@ -16,6 +17,7 @@ from napari_gsw.core.model.block import Block, BlockContext, pieces_of, sides_of
 from napari_gsw.core.model.block_assembly import SIGNAL_HALO
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.stitching import offsets, stitched
+from napari_gsw.core.posterior.object_borders import Slopes, slopes, standing_out
 from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers
 from napari_gsw.core.posterior.objects import ClusterLook, cluster_looks, outlined, parted
 from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
@@ -25,14 +27,26 @@ REACH = 96
 
 
 class BlockObjects(NamedTuple):
-    """The objects of a block, and (pieces,) the number to which each of its pieces is clamped, 0 for none."""
+    """The objects of a block.
+
+    Attributes
+    ----------
+    clamps : (pieces,) the number to which each of its pieces is clamped, 0 for none.
+    slopes : along the borders of its pieces, and elsewhere; None where there is no signal.
+    """
 
     block: Block
     clamps: Ints
+    slopes: Slopes | None
 
 
 def object_mosaic(
-    problem: Problem, clusters: NDArray[np.integer], smallest: int, neck: float, seeds: Ints | None = None
+    problem: Problem,
+    clusters: NDArray[np.integer],
+    smallest: int,
+    neck: float,
+    seeds: Ints | None = None,
+    distinction: float = 0.0,
 ) -> Mosaic:
     """As :func:`napari_gsw.core.posterior.objects.object_labels`, of a problem whose image was read in blocks."""
     context: BlockContext = problem.block_context
@@ -46,14 +60,30 @@ def object_mosaic(
     blocks = [one.block for one in described]
     object_of = stitched(context, blocks)[0]
     pixels = np.concatenate([block.mass for block in blocks])
-    number = object_numbers(object_of, pixels, np.concatenate([one.clamps for one in described]), smallest)
+    measured = [one.slopes for one in described if one.slopes is not None]
+    axes = len(context.grid.shape)
+    flat = flat_objects(object_of, measured, distinction, axes) if distinction > 0 and measured else None
+    number = object_numbers(object_of, pixels, np.concatenate([one.clamps for one in described]), smallest, flat)
     first = offsets(blocks)
     tables = [np.concatenate(([0], number[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
     return Mosaic(context.grid, [block.pieces for block in blocks], tables)
 
 
-def object_numbers(object_of: Ints, pixels: NDArray[np.integer], clamps: Ints, smallest: int) -> Ints:
-    """(pieces,) number of each piece's object, 0 for those that are too small.
+def flat_objects(object_of: Ints, measured: Sequence[Slopes], distinction: float, axes: int) -> Mask:
+    """(objects,) which objects do not stand out, from the slopes of the pieces of all blocks."""
+    k = int(object_of.max(initial=-1)) + 1
+    border, light = np.zeros((k + 1, 2)), np.zeros((k + 1, 3))
+    np.add.at(border, object_of + 1, np.concatenate([one.border[1:] for one in measured]))
+    np.add.at(light, object_of + 1, np.concatenate([one.light[1:] for one in measured]))
+    light[0] = np.sum([one.light[0] for one in measured], axis=0)
+    rest = (np.sum([getattr(one, name) for one in measured], axis=0) for name in ("elsewhere", "anywhere"))
+    return ~standing_out(Slopes(border, light, *rest), distinction, axes)[1:]
+
+
+def object_numbers(
+    object_of: Ints, pixels: NDArray[np.integer], clamps: Ints, smallest: int, flat: Mask | None = None
+) -> Ints:
+    """(pieces,) number of each piece's object, 0 for those that are too small or too flat.
 
     Pieces that were stitched are one object, with the number of their clamp. Where stitching has joined two clamps each
     piece keeps its own, and the others take that of most pixels.
@@ -61,6 +91,7 @@ def object_numbers(object_of: Ints, pixels: NDArray[np.integer], clamps: Ints, s
     Parameters
     ----------
     object_of : (pieces,) objects 0, 1, ... pixels : (pieces,). clamps : (pieces,) numbers, 0 for none.
+    flat : (objects,) which of them do not stand out; None for none of them.
     """
     k = int(object_of.max(initial=-1)) + 1
     own = np.zeros(k, np.int32)
@@ -70,6 +101,8 @@ def object_numbers(object_of: Ints, pixels: NDArray[np.integer], clamps: Ints, s
     order = np.argsort(mass, kind="stable")  # that of most pixels is written last
     own[pairs[0, order]] = pairs[1, order]
     kept = (np.bincount(object_of, pixels, k) >= smallest) & (own == 0)
+    if flat is not None:
+        kept &= ~flat
     # Numbers without gaps for those that are large enough.
     own[kept] = free_numbers(int(kept.sum()), clamps[held])
     return np.where(held, clamps, own[object_of])
@@ -117,7 +150,9 @@ def _objects(
         words={},
         sides=sides_of(context, index, objects, pieces, empty, around, inside),
     )
-    return BlockObjects(block, clamp_of[uncut[1:]])
+    core = crop(around, inside)
+    measured = None if light is None else slopes(objects, image >= 0, light, core, pieces)
+    return BlockObjects(block, clamp_of[uncut[1:]], measured)
 
 
 def _by_clamp(objects: Ints, own: Ints) -> tuple[Ints, Ints]:

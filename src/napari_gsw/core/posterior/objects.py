@@ -16,9 +16,10 @@ from skimage.measure import label
 from skimage.morphology import local_maxima, reconstruction
 from skimage.segmentation import watershed
 
-from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.image.object_signal import OBJECT
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.posterior.object_borders import slopes, standing_out
 from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers, without_small
 
 DEPTH_BLUR, LIGHT_BLUR, LIGHT_WEIGHT = 0.5, 2.0, 0.5
@@ -32,6 +33,7 @@ def object_labels(
     neck: float = 0.0,
     seeds: Ints | None = None,
     background: int | None = None,
+    distinction: float = 0.0,
 ) -> Ints:
     """(\\*shape,) label image: 0 for the background, objects 1, 2, ... in the order of their first pixel.
 
@@ -44,6 +46,7 @@ def object_labels(
     seeds : (n,) numbers > 0 of sites that a person has clamped. What holds them has their number, however small it is;
         clamped sites of the background are shown too. The other objects take the numbers that are left.
     background : the cluster that is the background; None takes the one with most pixels of this image.
+    distinction : objects that are not so distinct, all together, are background; 0 keeps all.
     """
     names, numbers = np.unique(clusters, return_inverse=True)
     clamps = clamped_pixels(problem.site_image, seeds)
@@ -54,12 +57,25 @@ def object_labels(
     parts = without_small(label(inside & (image != common), connectivity=1), smallest, clamps)
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck)
+    if distinction > 0 and problem.signal is not None:
+        parts = distinct_parts(parts, inside, problem.signal, distinction, clamps)
     if clamps is None:
         return by_first_pixel(parts)
     own = clamped_numbers(parts, image, problem.site_image, clamps)
     free = by_first_pixel(np.where(own > 0, 0, parts))
     table = np.concatenate(([0], free_numbers(int(free.max()), own[own > 0]))).astype(np.int32)
     return np.where(own > 0, own, table[free])
+
+
+def distinct_parts(
+    parts: Ints, inside: Mask, light: NDArray[np.float32], distinction: float, clamps: Ints | None = None
+) -> Ints:
+    """(\\*shape,) the parts that stand out, and those that hold a clamp (\\*shape,); the others become 0."""
+    kept = standing_out(slopes(parts, inside, light), distinction, parts.ndim)
+    if clamps is not None:
+        kept[parts[clamps > 0]] = True
+    kept[0] = False
+    return np.where(kept[parts], parts, 0)
 
 
 def by_first_pixel(parts: Ints) -> Ints:

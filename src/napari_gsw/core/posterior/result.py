@@ -92,6 +92,11 @@ class Findings:
         return self.summary.settings.view == "objects"
 
     @property
+    def remark(self) -> str:
+        """What there is to say beside the labels: that there is no object, if objects were looked for; or nothing."""
+        return "no object stands out from the background" if self.objects and self.n_regions == 0 else ""
+
+    @property
     def draws(self) -> NDArray[np.int32]:
         """(d, n) partitions seen after the burn-in, of all chains."""
         return self.summary.draws

@@ -176,10 +176,11 @@ class Summary:
         if self.settings.view != "objects" or self.problem.closed:
             return None
         looks = self.settings.min_region, self.settings.neck, self.named_seeds
+        distinction = self.settings.distinction
         if self.problem.block_context is not None:
-            return object_mosaic(self.problem, self.partition, *looks)
+            return object_mosaic(self.problem, self.partition, *looks, distinction=distinction)
         common = None if self.within is None else largest_cluster(self.problem, self.partition)
-        return object_labels(self.problem, self.partition, *looks, background=common)
+        return object_labels(self.problem, self.partition, *looks, background=common, distinction=distinction)
 
     @cached_property
     def _edited(self) -> Ints | None:

@@ -193,6 +193,15 @@ class ResultSettings(Options):
         when=("view", ("objects",)),
         title="Part at necks",
     )
+    distinction: float = setting(
+        0.0,
+        "result",
+        "How distinct objects are at least, by the steepness of their borders and their contrast (noise 3 to 6, nuclei "
+        "7 and more); what is less distinct or out of focus is background; 0 keeps all.",
+        low=0.0,
+        when=("view", ("objects",)),
+        title="Distinct objects",
+    )
     min_region: int = setting(
         0,
         "result",

@@ -16,6 +16,14 @@ class ImageSettings(Options):
         "image",
         "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
     )
+    denoise: str = setting(
+        "no",
+        "image",
+        "Whether noise is taken off, where there is much, and colours of little contrast are stretched (auto). A "
+        "photograph that is neither noisy nor pale stays as it is, and so does an image that is read in blocks.",
+        choices=("no", "auto"),
+        title="Against noise",
+    )
     block_pixels: int = setting(
         2**21,
         "image",
@@ -23,6 +31,11 @@ class ImageSettings(Options):
         low=2**12,
         title="Pixels of a block",
     )
+
+    @property
+    def calm(self) -> bool:
+        """Whether noise and weak contrast are looked for."""
+        return self.denoise == "auto"
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,15 @@ class FeatureSettings(Options):
         "saved codebook, or auto (shipped for RGB, else image).",
         when=("likelihood", ("words",)),
     )
+    word_scale: float = setting(
+        0.0,
+        "features",
+        "Difference of colour (in units of Lab) within which words that are learnt from the channels of an image count "
+        "as alike, so that a ramp is one surface; 0 for none. The words of RGB images lie far apart anyway.",
+        low=0.0,
+        when=("likelihood", ("words",)),
+        title="Alike within",
+    )
     bins: int = setting(
         8,
         "features",

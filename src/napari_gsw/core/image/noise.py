@@ -1,0 +1,72 @@
+"""How noisy an image is, and the same image without its noise.
+
+Noise is what differs from a pixel to the next and not more from there to the one after: in a surface, a texture or
+behind a lens neighbours are alike, and pixels differ the more the farther apart they are. So the variance of noise is
+what is left of the mean squared difference of pixels when their distance goes to 0 (the nugget of a variogram). A
+photograph has hardly any, however rich it is in texture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.arrays import Floats, Pixels
+from napari_gsw.core.image.noise_kernels import flattened
+
+# Differences that are looked at: the smaller ones, since large ones are edges, and of a part about so many.
+KEPT_SHARE = 0.8
+MOST_DIFFERENCES = 1 << 16
+# The mean of these smaller ones, of Gaussian differences in units of their standard deviation.
+KEPT_MEAN = 0.5586
+# Weight of the total variation, in units of the noise, and rounds in which it is made small.
+WEIGHT, ROUNDS = 1.2, 40
+LITTLE = 0.01
+
+
+def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
+    """(C,) standard deviation of the noise of an image, in units of its values.
+
+    Parameters
+    ----------
+    parts : (\\*shape, C) that stand for the image, of any numeric type.
+    """
+    near, far = (_squared_scales(parts, lag) for lag in (1, 2))
+    return np.sqrt(np.maximum(2 * near - far, 0))
+
+
+def calmed(values: NDArray[Any], noise: Floats) -> Pixels:
+    """(\\*shape, C) float32 values of which noise has been taken off, and edges have not.
+
+    Parameters
+    ----------
+    values : (\\*shape, C) of any numeric type.
+    noise : (C,) its standard deviation; one of 0 stands for a hundredth of what the channel varies by.
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+    scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), np.finfo(np.float32).tiny)
+    unit = ((values - centre) / scale).astype(np.float32)
+    space = np.ascontiguousarray(unit).reshape((1,) * (4 - unit.ndim) + unit.shape)
+    return np.asarray(flattened(space, WEIGHT, ROUNDS).reshape(unit.shape) * scale + centre, dtype=np.float32)
+
+
+def _squared_scales(parts: Sequence[NDArray[Any]], lag: int) -> Floats:
+    """(C,) half the mean square of differences between pixels that are `lag` apart, as if they were Gaussian.
+
+    Only along the last two axes of space: the planes of a volume may be far apart. 0 where no part is wide enough.
+    """
+    channels = parts[0].shape[-1]
+    squares = []
+    for axis in (-2, -3):
+        lines = [np.moveaxis(p, axis, 0).reshape(p.shape[axis], -1, channels) for p in parts]
+        every = [line[:, :: 1 + line.size // (channels * MOST_DIFFERENCES)].astype(np.float64) for line in lines]
+        steps = np.concatenate([np.abs(line[lag:] - line[:-lag]).reshape(-1, channels) for line in every])
+        if len(steps):
+            kept = max(1, int(KEPT_SHARE * len(steps)))
+            scale = np.partition(steps, kept - 1, axis=0)[:kept].mean(axis=0) / KEPT_MEAN
+            squares.append(scale**2 / 2)
+    return np.mean(squares, axis=0) if squares else np.zeros(channels)

@@ -1,0 +1,88 @@
+"""How noisy an image is, and the same image without its noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from napari_gsw.core.image.noise import calmed, noise_of
+from napari_gsw.core.image.noise_kernels import flattened
+from napari_gsw.core.image.picture import picture, span_of
+from napari_gsw.sample_data import astronaut
+
+
+def step(noise, shape=(60, 80), seed=0):
+    """A step of 100 in the middle of the columns."""
+    clean = np.where(np.arange(shape[-1]) < shape[-1] // 2, 70.0, 170.0) * np.ones(shape)
+    return clean + noise * np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize("noise", [1.0, 5.0, 40.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16, np.int16])
+def test_white_noise_is_measured(noise, dtype):
+    assert noise_of([step(noise, (150, 150))[..., None].astype(dtype)])[0] == pytest.approx(noise, rel=0.1, abs=0.1)
+
+
+def test_each_channel_has_its_own_noise():
+    image = np.stack((step(2.0), step(20.0, seed=1)), axis=-1)
+    assert noise_of([image]) == pytest.approx([2.0, 20.0], rel=0.1)
+
+
+def test_texture_ramps_and_photographs_are_not_noise():
+    rng = np.random.default_rng(0)
+    texture = 300 * ndimage.gaussian_filter(rng.normal(size=(100, 100)), 2.0)
+    assert noise_of([texture[..., None]])[0] < 0.1 * texture.std()
+    assert noise_of([np.add.outer(np.arange(50.0), np.arange(40.0))[..., None]])[0] == 0
+    assert noise_of([np.zeros((1, 1, 1))])[0] == noise_of([np.zeros((5, 5, 1))])[0] == 0
+
+
+def test_planes_of_a_volume_may_be_far_apart():
+    volume = step(10.0, (8, 60, 60)) + 500 * (np.arange(8) % 2)[:, None, None]
+    assert noise_of([volume[..., None]])[0] == pytest.approx(10.0, rel=0.1)
+
+
+def test_noise_goes_and_edges_stay():
+    image = step(25.0)[..., None]
+    calm = calmed(image, noise_of([image]))
+    assert calm[:, 5:30].std() < 0.15 * 25
+    # The step is as sharp as it was: nearly all of it lies between two columns.
+    assert (calm[:, 41] - calm[:, 38]).mean() > 85
+    assert calm[:, :35].mean() == pytest.approx(image[:, :35].mean(), abs=5)
+
+
+def test_a_volume_is_calmed_in_all_axes():
+    volume = step(25.0, (6, 20, 24))[..., None]
+    assert calmed(volume, np.array([25.0])).shape == volume.shape
+    assert calmed(volume, np.array([25.0]))[:, :, :10].std() < 0.15 * 25
+
+
+def energy(image, values, weight):
+    slopes = [np.diff(image, axis=a, append=np.take(image, [-1], axis=a)) for a in (0, 1)]
+    length = np.sqrt(sum((s**2).sum(axis=-1) for s in slopes))
+    return float(((image - values) ** 2).sum() / 2 + weight * length.sum())
+
+
+def test_the_loop_finds_what_has_the_least_energy():
+    from skimage.restoration import denoise_tv_chambolle
+
+    values = step(25.0, (30, 40))[..., None].astype(np.float32) / 25
+    ours = flattened(values[np.newaxis], 0.5, 200)[0]
+    theirs = denoise_tv_chambolle(values.astype(float), weight=0.5, max_num_iter=5000, eps=1e-9, channel_axis=-1)
+    assert energy(ours, values, 0.5) <= 1.002 * energy(theirs, values, 0.5)
+
+
+def test_a_photograph_stays_as_it_is_bit_for_bit():
+    image = astronaut()[0][:200, :200]
+    assert np.array_equal(picture(image, calm=True).channels, picture(image).channels)
+
+
+def test_pale_colours_are_stretched_and_keep_their_hue():
+    pale = np.full((20, 20, 3), (200, 60, 60), np.uint8)
+    pale[:, 10:] += 4
+    plain, calm = picture(pale).channels, picture(pale, calm=True).channels
+    contrast = [np.linalg.norm(p[0, 15] - p[0, 5]) for p in (plain, calm)]
+    assert contrast[1] > 5 * contrast[0]
+    assert np.abs(calm.mean(axis=(0, 1)) - plain.mean(axis=(0, 1))).max() < 3
+    span = span_of([np.full((5, 5, 3), 7, np.uint8)], True, calm=True)
+    assert (span.low[0], span.high[0]) == (0, 255)  # what is constant has nothing to be stretched

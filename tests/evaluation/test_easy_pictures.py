@@ -1,0 +1,90 @@
+"""Easy pictures in small: each preset finds what is plain to see, and nothing where nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.cli import main
+from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation.easy_pictures import EasyPicture, claimed, easy_pictures, empty_pictures
+from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.sample_data import mosaic
+
+SQUARE, DISKS, STRIPES, RAMP = (EasyPicture(shape, size=96) for shape in ("square", "disks", "stripes", "ramp"))
+
+
+def score(easy, preset):
+    scene = easy.read()
+    return adjusted_rand(gsw.segment(scene.image, preset=preset, axes=scene.axes).labels, scene.humans[0])
+
+
+@pytest.mark.parametrize(
+    "easy",
+    [
+        EasyPicture("square", size=256),
+        replace(SQUARE, colour=True, contrast=5, noise=0),
+        replace(DISKS, colour=True, contrast=5, noise=2),
+        replace(STRIPES, contrast=200, noise=60, dtype="uint16"),
+        replace(RAMP, contrast=20, noise=0, dtype="float32"),
+        replace(DISKS, size=64),
+    ],
+    ids=lambda easy: easy.name,
+)
+def test_general_finds_the_truth(easy):
+    assert score(easy, "general") >= 0.98
+
+
+@pytest.mark.parametrize(
+    "easy", [replace(SQUARE, contrast=100, noise=45), replace(DISKS, colour=True), RAMP], ids=lambda easy: easy.name
+)
+def test_microscopy_finds_the_objects(easy):
+    assert score(easy, "microscopy") >= 0.98
+
+
+@pytest.mark.parametrize("easy", [replace(STRIPES, colour=True, contrast=100, noise=45)], ids=lambda easy: easy.name)
+def test_photo_finds_the_truth(easy):
+    assert score(easy, "photo") >= 0.98
+
+
+def test_general_finds_the_patches_of_the_mosaic():
+    image, truth = mosaic()
+    assert adjusted_rand(gsw.segment(image).labels, truth) >= 0.98
+
+
+@pytest.mark.parametrize("name", empty_pictures(8))
+def test_where_nothing_is_nothing_comes_out(name):
+    result = gsw.segment(empty_pictures(160)[name], preset="microscopy")
+    assert result.n_regions <= 1
+    assert result.remark == ("" if result.n_regions else "no object stands out from the background")
+
+
+def test_the_suite_is_what_it_says():
+    pictures = easy_pictures()
+    assert len({easy.name for easy in pictures}) == len(pictures) > 100
+    assert all(easy.ratio > 2 for easy in pictures)
+    assert {easy.dtype for easy in pictures} == {"uint8", "uint16", "float32"}
+    assert {64, 2000} <= {easy.size for easy in pictures}
+    assert len(claimed("general", pictures)) == len(pictures) > len(claimed("photo", pictures)) > 0
+    with pytest.raises(InputError, match="paper"):
+        claimed("paper", pictures)
+    assert len(empty_pictures(16)) == 20
+
+
+def test_the_noise_and_the_contrast_are_those_of_the_name():
+    scene = EasyPicture("disks", size=200, contrast=80, noise=10, dtype="float32").read()
+    inside, outside = (255 * scene.image[(scene.humans[0] > 0) == k] for k in (True, False))
+    assert inside.mean() - outside.mean() == pytest.approx(80, abs=1)
+    assert outside.std() == pytest.approx(10, rel=0.05)
+    assert len(np.unique(scene.humans[0])) == 3
+    assert len(np.unique(EasyPicture("stripes").read().humans[0])) == 4
+
+
+def test_evaluate_draws_them(tmp_path):
+    words = ["evaluate", "-q", "--jobs", "1", "--easy", "--preset", "microscopy", "--limit", "2", "-o", str(tmp_path)]
+    assert main(words) == 0
+    assert (tmp_path / "images.csv").read_text().count("\n") == 3
+    assert main([*words, "--folder", str(tmp_path)]) == 2
