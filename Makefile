@@ -7,7 +7,7 @@ FUZZ_EXAMPLES ?= 10000
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
+.PHONY: lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -20,11 +20,13 @@ help:
 	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (ten minutes, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
+	@echo 'make torture a monkey at two windows for five minutes (TORTURE_ARGS=--minutes 10 --seed 3)'
+	@echo 'make lock    write constraints.txt anew, from the newest versions that fit together'
 	@echo 'make docs    write docs/settings.md and the drawing of the rooms again from the code'
 	@echo 'make clean   remove the virtual environment and what was built'
 
 # The stamp is newer than what it depends on, so that a second run installs nothing.
-$(VENV)/.ready: pyproject.toml tools/setup.sh
+$(VENV)/.ready: pyproject.toml tools/setup.sh constraints.txt
 	@PYTHON=$(PYTHON) VENV=$(VENV) QT=$(QT) sh tools/setup.sh python
 	@touch $@
 
@@ -75,6 +77,13 @@ mutants: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(RUN)/python tools/settings_page.py > docs/settings.md
 	$(RUN)/python tools/architecture_page.py
+
+lock: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/lock.sh
+
+torture: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/setup.sh screen
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/torture.py $(TORTURE_ARGS)
 
 clean:
 	rm -rf .venv .venv-pyside6 demo-output dist build .mypy_cache .ruff_cache .pytest_cache

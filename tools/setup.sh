@@ -44,8 +44,11 @@ setup_python() {
     echo "Installing napari-gsw and its development tools"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.5"
     # Compiled now, by all cores: the tests start many processes, and some machines forbid Python to do it as it imports.
+    # LOCKED=no takes the newest versions that there are; RESOLUTION=lowest-direct the oldest that are allowed.
+    [ "${LOCKED:-yes}" = no ] && locks="" || locks="--constraint constraints.txt"
+    # shellcheck disable=SC2086
     UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" \
-        --editable ".[${QT:-pyqt6},batch,peers,interactive]" --group dev
+        --resolution "${RESOLUTION:-highest}" $locks --editable ".[${QT:-pyqt6},batch,peers,interactive,networks]" --group dev
 }
 
 setup_screen() {
