@@ -226,9 +226,9 @@ MUTANTS = (
     ),
     Mutant(
         "a lock does not weigh more than paint when colours are matched",
-        "core/pipeline/live_chain.py",
-        "return np.where(self.locks, LOCK_WEIGHT, self.pixels)",
-        "return self.pixels",
+        "core/pipeline/watched_chain.py",
+        "return np.where(locks, LOCK_WEIGHT, pixels)",
+        "return pixels",
         ("tests/core/pipeline/test_live_chain.py", "-k", "lock_keeps_its_number"),
     ),
     Mutant(

@@ -9,7 +9,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.pipeline.live_chain import LEAST_RUN, LiveChain
-from napari_gsw.core.pipeline.provenance import provenance
+from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
 from pictures import cells
 
@@ -42,7 +42,7 @@ def burn_in(live):
 
 
 def record(live):
-    return json.loads(json.dumps(provenance(IMAGE, live.summary, live.seed, {}, live.steps)))
+    return json.loads(json.dumps(provenance(looks_of(IMAGE), live.summary, live.seed, {}, live.steps)))
 
 
 @pytest.mark.parametrize(("sweeps", "at"), [(100, 98), (100, 60), (8, 7)])

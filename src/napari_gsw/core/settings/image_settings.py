@@ -18,7 +18,7 @@ class ImageSettings(Options):
     )
     denoise: str = setting(
         "no",
-        "image",
+        "superpixels",
         "Whether noise is taken off, where there is much, and colours of little contrast are stretched (auto). A "
         "photograph that is neither noisy nor pale stays as it is, and so does an image that is read in blocks.",
         choices=("no", "auto"),

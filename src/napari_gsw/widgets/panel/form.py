@@ -111,7 +111,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
 
     def settings(self, **more: Any) -> Settings:
         """The settings as they stand; an InputError says which of them do not go together."""
-        return Settings(**{name: control.value() for name, control in self.controls.items()}, **more)
+        values = {name: control.value() for name, control in self.controls.items()}
+        return preset(self.preset, **values, **more)  # which also sets what has no control
 
     def choose_preset(self, name: str) -> None:
         """Set every control as a preset says."""
