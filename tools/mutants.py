@@ -213,7 +213,7 @@ MUTANTS = (
     Mutant(
         "the chain's float sums are counted again when it is restored",
         "core/sampler/snapshot.py",
-        "    chain.walker.clusters.moments[:, : gauss.size] = moments\n",
+        '    chain.walker.clusters.moments[:, : gauss.size] = state["moments"]\n',
         "",
         ("tests/core/sampler/test_chain.py", "-k", "restored and (gaussian or mixed)"),
     ),
