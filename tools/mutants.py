@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "a negative coupling makes a negative bond",
         "core/sampler/bonds.py",
-        "strength = np.maximum(problem.beta, 0) * delta",
-        "strength = problem.beta * delta",
+        "np.maximum(problem.beta, 0) * delta",
+        "problem.beta * delta",
         (LAW, "-k", "negative"),
     ),
     Mutant(
