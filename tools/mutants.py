@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "a negative coupling makes a negative bond",
         "core/sampler/bonds.py",
-        "strength = np.maximum(problem.beta, 0) * delta",
-        "strength = problem.beta * delta",
+        "np.maximum(problem.beta, 0) * delta",
+        "problem.beta * delta",
         (LAW, "-k", "negative"),
     ),
     Mutant(
@@ -213,7 +213,7 @@ MUTANTS = (
     Mutant(
         "the chain's float sums are counted again when it is restored",
         "core/sampler/snapshot.py",
-        "    chain.walker.clusters.moments[:, : gauss.size] = moments\n",
+        '    chain.walker.clusters.moments[:, : gauss.size] = state["moments"]\n',
         "",
         ("tests/core/sampler/test_chain.py", "-k", "restored and (gaussian or mixed)"),
     ),
