@@ -9,7 +9,7 @@ import numpy as np
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.image.lazy import read
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sites.mosaic import site_value_counts
+from napari_gsw.core.sites.mosaic import SiteImage, site_value_counts
 
 # A label is one object in a draw if one cluster holds this share of its pixels.
 ONE = 0.9
@@ -30,10 +30,12 @@ class Overlap(NamedTuple):
     of_site: Longs
 
 
-def overlap(problem: Problem, labels: Any, index: Longs) -> Overlap:
-    """Overlap of the sites with a label image (\\*shape,), in memory or lazy, whose labels are `index` (k,)."""
-    assert problem.sites is not None
-    site, label, count = site_value_counts(problem.sites, problem.n, lambda where: read(labels, where))
+def overlap(problem: Problem, sites: SiteImage, labels: Any, index: Longs) -> Overlap:
+    """Overlap of the sites with a label image (\\*shape,), in memory or lazy, whose labels are `index` (k,).
+
+    `sites` are those of the label image: all of the problem's, or those of one of its planes.
+    """
+    site, label, count = site_value_counts(sites, problem.n, lambda where: read(labels, where))
     row = np.searchsorted(index, label)
     inside = np.bincount(site, count, problem.n)
     outside = np.full(problem.n, 0.0) if problem.graph is None else problem.graph.pixels - inside

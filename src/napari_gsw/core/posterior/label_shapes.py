@@ -56,7 +56,7 @@ def outlines(rows: NDArray[np.int32], pixels: Longs, scale: Floats) -> tuple[Flo
     Returns
     -------
     perimeter : (k,) in units; None of volumes, and where pixels are not square.
-    solidity : (k,) share of the convex hull that is filled; NaN where a volume is flat, or too large to ask for its hull.
+    solidity : (k,) share of the convex hull that is filled; NaN where a volume is flat or too large for that.
     """
     square = rows.ndim == 2 and np.isclose(scale[0], scale[1])
     perimeter, solidity = np.zeros(len(pixels)), np.full(len(pixels), np.nan)

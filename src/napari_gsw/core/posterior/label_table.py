@@ -23,6 +23,7 @@ from napari_gsw.core.posterior.label_shapes import axis_lengths, eccentricity, m
 from napari_gsw.core.posterior.label_sums import LabelSums, Reader, label_sums, numbered_rows, tiles_of_labels
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.sites.mosaic import SiteImage
 
 POWERS = {1: "", 2: "²", 3: "³"}
 COLOURS = ("red", "green", "blue")
@@ -34,6 +35,7 @@ def measured(
     axes: str = "auto",
     summary: Summary | None = None,
     *,
+    sites: SiteImage | None = None,
     clusters: Longs | None = None,
     scale: Sequence[float] | None = None,
     unit: str = "",
@@ -46,6 +48,7 @@ def measured(
     labels : (\\*shape,) whole numbers >= 0 in two or three axes, in memory or lazy.
     image, axes : the pixels behind them, in memory or lazy, and a letter for each of the axes; None for no values.
     summary : the posterior that the labels come from; None leaves out how sure they are.
+    sites : (\\*shape,) those under the labels, where these are only one plane of the summary's problem.
     clusters : (n,) cluster of each site on the screen, if these are not the numbers of the summary.
     scale : distance from one pixel to the next along each axis of the labels, in `unit`; by default 1.
     unit : symbol, such as ``µm``, that the headers of lengths, areas and volumes show.
@@ -79,7 +82,8 @@ def measured(
         table |= _values(sums, shift, middles, channel_names(channels, rgb, names))
     table |= _shapes(sums, rows, steps, unit)
     if summary is not None and summary.problem.sites is not None:
-        table |= _certainty(labels, summary, clusters, table["index"])
+        under = summary.problem.sites if sites is None else sites
+        table |= _certainty(labels, summary, under, clusters, table["index"])
     table["neighbours"] = _neighbours(sums)
     return table
 
@@ -182,10 +186,10 @@ def _shapes(sums: LabelSums, rows: NDArray[np.int32] | None, steps: Floats, unit
     return table
 
 
-def _certainty(labels: Any, summary: Summary, clusters: Longs | None, index: Longs) -> Columns:
+def _certainty(labels: Any, summary: Summary, sites: SiteImage, clusters: Longs | None, index: Longs) -> Columns:
     """Sites, cluster, and how sure the posterior is."""
     problem, k = summary.problem, len(index)
-    common = overlap(problem, labels, index)
+    common = overlap(problem, sites, labels, index)
     numbers = summary.clusters if clusters is None else clusters
     held = (common.of_site >= 0) & (summary.seeds >= 0)
     return {

@@ -1,0 +1,115 @@
+"""What is on the screen is what is measured: tables in the layers and in the export, of planes, volumes and time."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+import tifffile
+
+from gui_actions import click, wait_done, wait_for
+from napari_gsw.sample_data import mosaic, mosaic_3d
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def run(panel, qtbot, preset, **settings):
+    click(qtbot, panel.presets.button(preset))
+    for name, value in {"sweeps": 12, **settings}.items():
+        panel.form.controls[name].set_value(value)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+
+
+def export(panel, qtbot, folder):
+    panel.export.export(folder)
+    wait_for(qtbot, lambda: (folder / "provenance.json").exists())
+
+
+def counted(labels):
+    numbers, pixels = np.unique(labels[labels > 0], return_counts=True)
+    return dict(zip(numbers.tolist(), pixels.tolist(), strict=True))
+
+
+PICTURES = {
+    "plane": (mosaic()[0][:60, :70], {"scale": (0.5, 0.5), "units": ("um", "um")}, ()),
+    "volume": (mosaic_3d()[0][:6, :24, :24], {"scale": (2, 0.5, 0.5), "units": ("um",) * 3}, ()),
+    "time": (np.stack([mosaic()[0][:40, k : k + 40, 0] for k in (0, 30)]), {"axis_labels": ("t", "y", "x")}, ("t",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("preset", "picture"), [("general", "plane"), ("microscopy", "volume"), ("microscopy", "time"), ("paper", "time")]
+)
+def test_every_label_on_the_screen_and_in_the_file_has_its_row(panel, qtbot, tmp_path, preset, picture):
+    data, look, loop = PICTURES[picture]
+    panel.viewer.add_image(data, name="m", **look)
+    run(panel, qtbot, preset)
+    shown = panel.viewer.layers["m [GSW]" if preset == "paper" else "m [regions]"]
+    wait_for(
+        qtbot,
+        lambda: "one_object" in shown.features.columns and len(panel.export.measuring.tables) == (2 if loop else 1),
+    )
+    export(panel, qtbot, tmp_path)
+    written, rows = tifffile.imread(tmp_path / "labels.tif"), rows_of(tmp_path / "regions.csv")
+    size = "volume (µm³)" if picture == "volume" else "area (µm²)" if picture == "plane" else "area"
+    for place in range(len(data)) if loop else [...]:
+        here = [row for row in rows if not loop or int(row["t"]) == place]
+        assert {int(row["index"]): int(row["pixels"]) for row in here} == counted(written[place])
+        assert all(
+            float(row[size]) == pytest.approx(int(row["pixels"]) * {"plane": 0.25, "volume": 0.5, "time": 1}[picture])
+            for row in here
+        )
+        table = shown.features if not loop else shown.features[shown.features["t"] == place]
+        assert dict(zip(table["index"], table["pixels"], strict=True)) == counted(shown.data[place])
+        assert len(table) == len(here)
+
+
+def test_napari_tells_of_the_slice_that_is_shown(panel, qtbot):
+    data, look, _ = PICTURES["time"]
+    panel.viewer.add_image(data, name="m", **look)
+    run(panel, qtbot, "general", min_region=0)
+    layer = panel.viewer.layers["m [regions]"]
+    wait_for(qtbot, lambda: "t" in layer.features.columns and layer.features["t"].nunique() == 2)
+    for time in (0, 1):
+        panel.viewer.dims.set_point(0, time)
+        wait_for(qtbot, lambda time=time: layer.features["t"].iloc[-1] == time)
+        number = int(layer.data[time, 20, 20])
+        assert f"t: {time}" in str(layer.get_status((time, 20, 20), world=True))
+        assert f"pixels: {(layer.data[time] == number).sum()}" in str(layer.get_status((time, 20, 20), world=True))
+
+
+def test_several_images_have_a_table_each(panel, qtbot, tmp_path):
+    pytest.importorskip("tifffile")
+    for k, name in enumerate("ab"):
+        panel.viewer.add_image(mosaic()[0][: 40 + 8 * k, 30 * k : 40 + 30 * k], name=name)
+    panel.chooser.choose_together([panel.viewer.layers["b"]])
+    run(panel, qtbot, "general", view="regions", min_region=0)
+    wait_for(qtbot, lambda: all("one_object" in panel.viewer.layers[f"{n} [regions]"].features.columns for n in "ab"))
+    export(panel, qtbot, tmp_path)
+    for k in (1, 2):
+        rows = rows_of(tmp_path / f"00{k}.regions.csv")
+        assert {int(row["index"]): int(row["pixels"]) for row in rows} == counted(
+            tifffile.imread(tmp_path / f"00{k}.labels.tif")
+        )
+
+
+def test_an_edit_and_a_reset_are_followed(panel, qtbot):
+    panel.viewer.add_image(PICTURES["plane"][0], name="m")
+    run(panel, qtbot, "general", min_region=0)
+    layer = panel.viewer.layers["m [regions]"]
+    wait_for(qtbot, lambda: "one_object" in layer.features.columns)
+    panel.session.canvas.change_view(detail=1.0)
+    wait_for(
+        qtbot, lambda: dict(zip(layer.features["index"], layer.features["pixels"], strict=True)) == counted(layer.data)
+    )
+    click(qtbot, panel.reset_button)
+    wait_for(qtbot, lambda: not len(layer.features))
