@@ -47,7 +47,13 @@ PICTURES = {
 
 
 @pytest.mark.parametrize(
-    ("preset", "picture"), [("general", "plane"), ("microscopy", "volume"), ("microscopy", "time"), ("paper", "time")]
+    ("preset", "picture"),
+    [
+        ("general", "plane"),
+        ("microscopy", "time"),
+        pytest.param("microscopy", "volume", marks=pytest.mark.slow),
+        pytest.param("paper", "time", marks=pytest.mark.slow),
+    ],
 )
 def test_every_label_on_the_screen_and_in_the_file_has_its_row(panel, qtbot, tmp_path, preset, picture):
     data, look, loop = PICTURES[picture]
@@ -64,10 +70,8 @@ def test_every_label_on_the_screen_and_in_the_file_has_its_row(panel, qtbot, tmp
     for place in range(len(data)) if loop else [...]:
         here = [row for row in rows if not loop or int(row["t"]) == place]
         assert {int(row["index"]): int(row["pixels"]) for row in here} == counted(written[place])
-        assert all(
-            float(row[size]) == pytest.approx(int(row["pixels"]) * {"plane": 0.25, "volume": 0.5, "time": 1}[picture])
-            for row in here
-        )
+        pixel = {"plane": 0.25, "volume": 0.5, "time": 1}[picture]
+        assert all(float(row[size]) == pytest.approx(int(row["pixels"]) * pixel) for row in here)
         table = shown.features if not loop else shown.features[shown.features["t"] == place]
         assert dict(zip(table["index"], table["pixels"], strict=True)) == counted(shown.data[place])
         assert len(table) == len(here)
@@ -87,11 +91,13 @@ def test_napari_tells_of_the_slice_that_is_shown(panel, qtbot):
         assert f"pixels: {(layer.data[time] == number).sum()}" in str(layer.get_status((time, 20, 20), world=True))
 
 
+@pytest.mark.slow
 def test_several_images_have_a_table_each(panel, qtbot, tmp_path):
-    pytest.importorskip("tifffile")
     for k, name in enumerate("ab"):
         panel.viewer.add_image(mosaic()[0][: 40 + 8 * k, 30 * k : 40 + 30 * k], name=name)
-    panel.chooser.choose_together([panel.viewer.layers["b"]])
+    panel.choose_image(panel.viewer.layers["a"])
+    for action in panel.chooser.together.menu().actions():
+        action.setChecked(action.text() == "b")
     run(panel, qtbot, "general", view="regions", min_region=0)
     wait_for(qtbot, lambda: all("one_object" in panel.viewer.layers[f"{n} [regions]"].features.columns for n in "ab"))
     export(panel, qtbot, tmp_path)

@@ -62,7 +62,10 @@ class ExportSection(Section):
         self.all_button.setToolTip("Labels, overlay, trace, uncertainty, table of regions and provenance, in a folder")
         self.trace_button = QPushButton("Trace ...")
         self.trace_button.setToolTip("The trace as a table (.csv) or as a picture (.png)")
+        self.table_button = QPushButton("Table")
+        self.table_button.setToolTip("Open the table of regions: a row for each label, tied to the picture")
         self.all_button.clicked.connect(self._ask_folder)
+        self.table_button.clicked.connect(self.open_table)
         self.trace_button.clicked.connect(self._ask_trace)
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
@@ -71,6 +74,7 @@ class ExportSection(Section):
         row.setSpacing(4)
         row.addWidget(self.all_button)
         row.addWidget(self.trace_button)
+        row.addWidget(self.table_button)
         self.content.addLayout(form)
         self.content.addLayout(row)
         self.written_line = self.add_line("")
@@ -92,6 +96,10 @@ class ExportSection(Section):
         self.written_line.setText(f"Written to {where}")
         self.written_line.setVisible(True)
         show_info(f"GSW segmentation: written to {where}")
+
+    def open_table(self) -> None:
+        """Show the table in a dock of its own."""
+        self.session.viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
 
     # ---- everything
 
