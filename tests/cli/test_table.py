@@ -30,7 +30,7 @@ def check(labels, rows):
     ("depth", "words"),
     [
         (2, ("--sweeps", "8", "--min-region", "0")),
-        (3, ("--preset", "microscopy", "--sweeps", "8")),
+        pytest.param(3, ("--preset", "microscopy", "--sweeps", "8"), marks=pytest.mark.slow),
         (2, ("--method", "felzenszwalb")),
     ],
 )
