@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 
 import numpy as np
 import pandas as pd
@@ -112,12 +113,13 @@ def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
         point = table.plot.mapFromScene(box.mapViewToScene(pg_point(x, y)))
         return QPoint(round(point.x()), round(point.y()))
 
-    corners = [(225, 36), (244, 36), (244, 41), (225, 41), (225, 37)]
+    # A little beyond what is visible on two sides.
+    corners = np.array([(205, 33), (245, 33), (245, 42), (205, 42), (205, 34)])
     viewport, left = table.plot.viewport(), Qt.MouseButton.LeftButton
     qtbot.mousePress(viewport, left, pos=place(*corners[0]))
-    for corner in corners[1:]:
+    for before, corner in itertools.pairwise(corners):
         for step in (0.5, 1.0):
-            qtbot.mouseMove(viewport, place(*(step * np.array(corner) + (1 - step) * np.array(corners[0]))))
+            qtbot.mouseMove(viewport, place(*(step * corner + (1 - step) * before)))
             qtbot.wait(20)
     qtbot.mouseRelease(viewport, left, pos=place(*corners[-1]))
     qtbot.waitUntil(lambda: table.chosen.tolist() == wanted.tolist())

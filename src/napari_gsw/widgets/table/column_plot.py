@@ -17,7 +17,7 @@ DOT, CHOSEN_DOT = "#4c9be8", "#f28e2b"
 
 
 class LassoBox(pg.ViewBox):  # type: ignore[misc]
-    """A plot in which dragging with the left button draws a line around points; the wheel zooms, the right one pans.
+    """A plot in which dragging with the left button draws a line around points; the wheel zooms.
 
     Signals
     -------

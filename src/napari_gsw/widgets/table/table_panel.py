@@ -14,7 +14,7 @@ import numpy as np
 from napari.layers import Labels
 from numpy.typing import NDArray
 from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize, Qt, QTimer
-from qtpy.QtGui import QGuiApplication, QKeySequence
+from qtpy.QtGui import QGuiApplication, QKeySequence, QResizeEvent
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -142,6 +142,12 @@ class TablePanel(Docked):
 
     def sizeHint(self) -> QSize:
         return QSize(720, 260)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The plot is beside the table in a wide dock, and below it in a narrow one."""
+        super().resizeEvent(event)
+        wide = event.size().width() > event.size().height()
+        self.splitter.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
 
     # ---- what is shown
 
