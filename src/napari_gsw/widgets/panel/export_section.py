@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QPushButton
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QMainWindow, QPushButton
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.live_chain import LiveChain
@@ -98,8 +98,11 @@ class ExportSection(Section):
         show_info(f"GSW segmentation: written to {where}")
 
     def open_table(self) -> None:
-        """Show the table in a dock of its own."""
-        self.session.viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
+        """Show the table in a dock of its own, below the picture: beside it would be too narrow."""
+        dock, _ = self.session.viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
+        window = dock.parent()
+        if isinstance(window, QMainWindow) and not dock.isFloating():
+            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
 
     # ---- everything
 

@@ -27,12 +27,13 @@ from qtpy.QtWidgets import (
     QTableView,
     QVBoxLayout,
     QWidget,
-)  # fmt: skip
+)
+from superqt import QElidingLabel
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.files.tables import columns_text
-from napari_gsw.widgets.kit.buttons import push_button, text_line
+from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.layers.kinds import bare, kind_of
@@ -122,7 +123,7 @@ class TablePanel(Docked):
         self.splitter.addWidget(lower)
         self.splitter.setStretchFactor(0, 3)
         self.splitter.setStretchFactor(1, 2)
-        self.status = text_line("table status")
+        self.status = QElidingLabel()  # one line, whatever it says
         self.copy_button = push_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
         self.save_button = push_button("Save CSV ...", "Write the rows that are shown as a table", self._ask_file)
         self.clear_button = push_button("Choose none", "Choose no row", lambda: self.choose(np.zeros(0, np.int64)))
@@ -130,7 +131,7 @@ class TablePanel(Docked):
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.copy)
         bottom = QHBoxLayout()
-        bottom.addWidget(self.status, 1)
+        bottom.addStretch()
         for button in (self.clear_button, self.copy_button, self.save_button):
             bottom.addWidget(button)
         frame = QVBoxLayout(self)
@@ -138,6 +139,7 @@ class TablePanel(Docked):
         frame.setSpacing(4)
         frame.addLayout(top)
         frame.addWidget(self.splitter, 1)
+        frame.addWidget(self.status)
         frame.addLayout(bottom)
 
     def sizeHint(self) -> QSize:
