@@ -23,6 +23,7 @@ from qtpy.QtWidgets import (
     QLabel,
     QLineEdit,
     QShortcut,
+    QSizePolicy,
     QSplitter,
     QTableView,
     QVBoxLayout,
@@ -131,7 +132,8 @@ class TablePanel(Docked):
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.copy)
         bottom = QHBoxLayout()
-        bottom.addStretch()
+        self.status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        bottom.addWidget(self.status, 1)
         for button in (self.clear_button, self.copy_button, self.save_button):
             bottom.addWidget(button)
         frame = QVBoxLayout(self)
@@ -139,7 +141,6 @@ class TablePanel(Docked):
         frame.setSpacing(4)
         frame.addLayout(top)
         frame.addWidget(self.splitter, 1)
-        frame.addWidget(self.status)
         frame.addLayout(bottom)
 
     def sizeHint(self) -> QSize:
