@@ -46,7 +46,7 @@ unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 --durations=10 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
 
 slow: $(VENV)/.ready
-	$(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
 
 # Twice: as it is, and with the bounds of every array checked, in kernels that are compiled for that alone.
 fuzz: $(VENV)/.ready

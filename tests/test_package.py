@@ -48,10 +48,15 @@ def test_the_manifest_is_valid():
 
 def test_the_manifest_offers_everything():
     made = yaml.safe_load((ROOT / "src" / "napari_gsw" / "napari.yaml").read_text())["contributions"]
-    assert [w["display_name"] for w in made["widgets"]] == ["GSW segmentation", "Superpixels", "Compare segmentations"]
+    assert [w["display_name"] for w in made["widgets"]] == [
+        "GSW segmentation",
+        "Superpixels",
+        "Compare segmentations",
+        "Table of regions",
+    ]
     menus = {menu: [item["command"] for item in items] for menu, items in made["menus"].items()}
     assert menus["napari/layers/segment"] == ["napari-gsw.superpixels", "napari-gsw.segmentation"]
-    assert menus["napari/layers/measure"] == ["napari-gsw.comparison"]
+    assert menus["napari/layers/measure"] == ["napari-gsw.table", "napari-gsw.comparison"]
     assert len(made["sample_data"]) == 4
     (writer,) = made["writers"]
     assert writer["layer_types"] == ["labels"]

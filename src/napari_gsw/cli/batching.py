@@ -118,7 +118,7 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
         arguments.seed,
         Selection(arguments.recursive, arguments.pattern, arguments.limit),
         arguments.format,
-        Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty),
+        Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table),
         teachers,
     )
     options = BatchOptions(

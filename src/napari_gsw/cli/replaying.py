@@ -57,7 +57,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     saved = session.run
     image = _own_image(session, arguments.session) if arguments.image is None else _opened(arguments.image)
     folder, name = targets(arguments, is_lazy(image))
-    extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
+    extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
     check_results(folder, planned_files(name, extras, True, is_lazy(image)), arguments.overwrite)
     with writable_folder(folder), SweepBar(saved.target, arguments.quiet) as progress:
         result = replay(saved, image, report=progress.report)
@@ -76,7 +76,7 @@ def _replay_folder(arguments: argparse.Namespace) -> int:
     words = ["batch", arguments.image, "-o", arguments.output, "--settings", arguments.session]
     words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
     words += ["--format", arguments.format] if arguments.format else []
-    switches = ("save_plot", "uncertainty", "save_sites", "overwrite", "quiet")
+    switches = ("save_plot", "uncertainty", "table", "save_sites", "overwrite", "quiet")
     words += [f"--{name.replace('_', '-')}" for name in switches if getattr(arguments, name)]
     batch = parser().parse_args(words)
     return int(batch.run(batch))

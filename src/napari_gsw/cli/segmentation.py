@@ -77,6 +77,11 @@ def add_extras(command: argparse.ArgumentParser) -> None:
         help="also write entropy.tif, boundary.tif, contour.tif, people.tif, the range of plausible segmentations and "
         "posterior.json with the agreement of the chains",
     )
+    command.add_argument(
+        "--table",
+        action="store_true",
+        help="also write regions.csv: size, place, values, shape and certainty, a row for each label",
+    )
     command.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
 
 
@@ -99,7 +104,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
         if (path := getattr(arguments, name)) is not None
     }
     folder, name = targets(arguments, lazily)
-    extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty)
+    extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
     # All that can be in the way is seen before the chain begins.
     names = planned_files(name, extras, METHODS[choice.method].samples, lazily)
     check_results(folder, names, arguments.overwrite)

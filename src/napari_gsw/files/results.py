@@ -13,19 +13,23 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.posterior.label_table import measured
 from napari_gsw.core.posterior.result import Outcome, Result, Trace
 from napari_gsw.files import plots
 from napari_gsw.files.label_formats import check_target, companion, writer
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.ownership import PROVENANCE, check_alone, check_free
 from napari_gsw.files.posterior import LAZY_POSTERIOR_FILES, POSTERIOR_FILES, write_posterior
+from napari_gsw.files.tables import put_columns
 from napari_gsw.files.zarr_files import write_zarr, zarr_package
 
 # Everything that may stand beside the labels, some of it on demand.
 COMPANIONS = (
-    "sites.tif", "sites.zarr", "provenance.json", "trace.csv", "overlay.png", "trace.png", "uncertainty.png",
+    "sites.tif", "sites.zarr", "provenance.json", "trace.csv", "regions.csv",
+    "overlay.png", "trace.png", "uncertainty.png",
     *dict.fromkeys((*POSTERIOR_FILES, *LAZY_POSTERIOR_FILES)),
 )  # fmt: skip
+TABLE = "regions.csv"
 UINT16_MOST = np.iinfo(np.uint16).max
 
 
@@ -38,11 +42,13 @@ class Extras:
     sites : the superpixels.
     plot : pictures: an overlay, the trace, the uncertainty.
     uncertainty : images of uncertainty, the range of plausible segmentations, the agreement of the chains.
+    table : the table of labels, a row each.
     """
 
     sites: bool = False
     plot: bool = False
     uncertainty: bool = False
+    table: bool = False
 
 
 def planned_files(labels_name: str, extras: Extras, samples: bool, lazily: bool = False) -> list[str]:
@@ -57,6 +63,8 @@ def planned_files(labels_name: str, extras: Extras, samples: bool, lazily: bool 
     names = [PROVENANCE]
     if samples:
         names.append("trace.csv")
+    if extras.table:
+        names.append(TABLE)
     if samples and extras.sites:
         names.append("sites.zarr" if lazily else "sites.tif")
     if extras.plot:
@@ -108,12 +116,22 @@ def write_outcome(
         remarks += write_chain(outcome.result, folder, labels_name, extras.sites)
         if extras.uncertainty:
             write_posterior(image, outcome.result, folder, labels_name)
+    if extras.table:
+        remarks += write_table(image, axes, outcome, folder / companion(labels_name, TABLE))
     if extras.plot:
         plots.save_overlay(image, outcome.labels, folder / companion(labels_name, "overlay.png"), axes)
         if outcome.result is not None:
             plots.save_trace(outcome.result.traces, folder / companion(labels_name, "trace.png"))
             plots.save_uncertainty(outcome.result, folder / companion(labels_name, "uncertainty.png"))
     return remarks
+
+
+def write_table(image: Any, axes: str, outcome: Outcome, path: Path) -> list[str]:
+    """The table of an outcome's labels; returns remarks."""
+    summary = None if outcome.result is None else outcome.result.summary
+    put_columns(measured(outcome.labels, image, axes, summary), path)
+    lazily = "the image is read in blocks: medians, perimeter and solidity are left out of the table"
+    return [lazily] if is_lazy(outcome.labels) else []
 
 
 def write_labels_and_provenance(

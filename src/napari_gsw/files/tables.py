@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.files.ledger import replacing
 
 
@@ -19,6 +20,30 @@ def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) ->
     table.writerow(head)
     table.writerows(rows)
     write_text(path, printable(text.getvalue()))
+
+
+def put_columns(columns: Columns, path: Path) -> None:
+    """A table of columns (k,) by name as CSV, straight into a folder that is scratch; what is not known is empty."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(columns_text(columns, ","))
+
+
+def columns_text(columns: Columns, delimiter: str) -> str:
+    """A table of columns (k,) by name as text, with every digit; what is not known is empty.
+
+    >>> import numpy as np
+    >>> print(columns_text({"index": np.array([1, 2]), "sd": np.array([0.5, np.nan])}, ","))
+    index,sd
+    1,0.5
+    2,
+    <BLANKLINE>
+    """
+    text = io.StringIO(newline="")
+    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    table.writerow(columns)
+    cells = (["" if cell != cell else cell for cell in column.tolist()] for column in columns.values())
+    table.writerows(zip(*cells, strict=True))
+    return text.getvalue()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

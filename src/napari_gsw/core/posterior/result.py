@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss
 from napari_gsw.core.posterior.diagnostics import Diagnosis
+from napari_gsw.core.posterior.label_table import measured
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import boundary_probability, site_entropy
 from napari_gsw.core.sampler.snapshot import Snapshot
@@ -155,6 +157,21 @@ class Result(Findings):
         """Image of the ultrametric contour map: cut at any height, what is above it are closed boundaries."""
         height = np.minimum(self.hierarchy.contour(self.problem.edges), 1.0)
         return boundary_probability(self.problem, 1 - height)
+
+    def table(
+        self,
+        image: Any = None,
+        axes: str = "auto",
+        *,
+        scale: Sequence[float] | None = None,
+        unit: str = "",
+        names: Sequence[str] = (),
+    ) -> Columns:
+        """One row for each label of ``labels``: see :func:`napari_gsw.core.posterior.label_table.measured`.
+
+        ``pandas.DataFrame(result.table(image))`` is a table that is easy to read.
+        """
+        return measured(self.labels, image, axes, self.summary, scale=scale, unit=unit, names=names)
 
     def __repr__(self) -> str:
         return self._described(str(self.labels.shape))

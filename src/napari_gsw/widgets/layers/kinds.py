@@ -11,7 +11,9 @@ from typing import Any, Literal
 import napari
 from napari.layers import Image, Labels, Layer, Shapes
 
-Kind = Literal["segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference", "question"]
+Kind = Literal[
+    "segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference", "question", "chosen"
+]
 # The mark: metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"
 # Further notes: the image's name in a segmentation, the image's id in superpixels that were made for it, so that the
@@ -19,6 +21,8 @@ KIND = "napari-gsw layer"
 IMAGE_NAME = "napari-gsw image"
 SUPERPIXELS_OF = "napari-gsw superpixels"
 COMPARED = "napari-gsw compared"
+# Of a layer whose features are a table of its labels: a letter for each axis of its array.
+TABLE_AXES = "napari-gsw table axes"
 # Of a picture of uncertainty: whether several chains agree on it, and what was said about them.
 SETTLED, VERDICT = "napari-gsw settled", "napari-gsw verdict"
 

@@ -12,12 +12,14 @@ from napari.layers import Image, Labels, Layer
 from napari.utils.colormaps import DirectLabelColormap
 from numpy.typing import NDArray
 
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.camera import look_at
-from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, VERDICT, Kind, mark
+from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, TABLE_AXES, VERDICT, Kind, mark
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
+from napari_gsw.widgets.layers.stacked_tables import stacked_tables
 
 # An image in memory, or one that is painted where it is looked at.
 LayerPicture = NDArray[Any] | LazyPicture
@@ -222,6 +224,17 @@ class ResultLayers:
         # One row a label is all that napari can show; in a stack a label stands for its largest region.
         table = table.sort_values("pixels", ascending=False).drop_duplicates("index").sort_values("index")
         self.labels.features = table.reset_index(drop=True)
+
+    def show_measures(self, tables: list[tuple[Position, list[Columns]]]) -> None:
+        """The table of the labels that are outlined, or else of those that are filled; a position's one is alone.
+
+        What napari tells under the mouse is the last row with a label.
+        """
+        layer = self.labels if self.regions is None else self.regions
+        if layer is not None:
+            rows = [(position, columns) for position, (columns,) in tables]
+            layer.metadata[TABLE_AXES] = self.source.label_axes.lower()
+            layer.features = pd.DataFrame(stacked_tables(self.source.loop_letters, rows))
 
     def clear(self) -> None:
         """Empty pictures for a new start."""

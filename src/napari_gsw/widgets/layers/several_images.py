@@ -101,6 +101,14 @@ class SeveralImages(Source):
     def pixel_size(self) -> float:
         return self.members[0].pixel_size
 
+    @property
+    def ruler(self) -> dict[str, Any]:
+        return self.members[0].ruler
+
+    @property
+    def loop_letters(self) -> list[str]:
+        return []
+
     # ---- arrays
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from napari.layers import Labels, Layer
 from numpy.typing import NDArray
 
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.layers.kinds import Kind
 from napari_gsw.widgets.layers.result_layers import LayerPicture, ResultLayers
 from napari_gsw.widgets.layers.several_images import SeveralImages
@@ -145,6 +146,10 @@ class SeveralLayers:
     def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
         for one in self.members:
             one.show_table(tables)
+
+    def show_measures(self, tables: list[tuple[Position, list[Columns]]]) -> None:
+        for number, one in enumerate(self.members):
+            one.show_measures([(position, [several[number]]) for position, several in tables])
 
     def clear(self) -> None:
         for one in self.members:

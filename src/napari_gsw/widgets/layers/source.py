@@ -20,6 +20,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy, pyramid, stacked
 from napari_gsw.core.image.lazy_image import FEW
 from napari_gsw.core.settings import Settings
+from napari_gsw.files.geometry import LENGTHS, unit_name
 from napari_gsw.widgets.layers.shapes_mask import shapes_mask
 
 Position = tuple[int, ...]
@@ -343,6 +344,20 @@ class Source:
     def pixel_size(self) -> float:
         """Area or volume of a pixel in the layer's units."""
         return float(np.prod(np.abs(np.asarray(self.layer.scale, dtype=float)[self._space])))
+
+    @property
+    def ruler(self) -> dict[str, Any]:
+        """`scale`, the distance from one pixel to the next along each axis of space, and the symbol of its `unit`."""
+        units = {unit_name(self.layer.units[a]) for a in self._space}
+        if len(units) > 1:  # which no area could be told in
+            return {"scale": None, "unit": ""}
+        return {"scale": np.asarray(self.layer.scale)[self._space].tolist(), "unit": LENGTHS.get(units.pop(), "")}
+
+    @property
+    def loop_letters(self) -> list[str]:
+        """A small letter for each axis along which everything is segmented on its own."""
+        letters = dict(zip(self._label_axes, self.label_axes.lower(), strict=True))
+        return [letters[a] for a in self.loop_axes]
 
 
 def place_of(viewer: ViewerModel, layer: Image) -> dict[str, Any]:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QPushButton
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QMainWindow, QPushButton
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.files import plots
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.geometry import Geometry, geometry, spatial
 from napari_gsw.files.label_formats import companion
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.ownership import PROVENANCE
-from napari_gsw.files.results import write_trace
+from napari_gsw.files.results import TABLE, write_trace
+from napari_gsw.files.tables import put_columns
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.several_images import SeveralImages
-from napari_gsw.widgets.layers.source import Source
+from napari_gsw.widgets.layers.source import Position, Source
+from napari_gsw.widgets.layers.stacked_tables import stacked_tables
 from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.measuring import Measuring
 from napari_gsw.widgets.session.plan import Segmentation
 from napari_gsw.widgets.session.session import Session
 
@@ -59,7 +62,10 @@ class ExportSection(Section):
         self.all_button.setToolTip("Labels, overlay, trace, uncertainty, table of regions and provenance, in a folder")
         self.trace_button = QPushButton("Trace ...")
         self.trace_button.setToolTip("The trace as a table (.csv) or as a picture (.png)")
+        self.table_button = QPushButton("Table")
+        self.table_button.setToolTip("Open the table of regions: a row for each label, tied to the picture")
         self.all_button.clicked.connect(self._ask_folder)
+        self.table_button.clicked.connect(self.open_table)
         self.trace_button.clicked.connect(self._ask_trace)
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
@@ -68,11 +74,16 @@ class ExportSection(Section):
         row.setSpacing(4)
         row.addWidget(self.all_button)
         row.addWidget(self.trace_button)
+        row.addWidget(self.table_button)
         self.content.addLayout(form)
         self.content.addLayout(row)
         self.written_line = self.add_line("")
         self.written_line.setVisible(False)
         self.written.connect(self._announce)
+        self.measuring = Measuring(session.orders, session.canvas, session.link, self)
+        session.framed.connect(self.measuring.look)
+        session.state_changed.connect(self.measuring.look)
+        session.canvas.changed.connect(self.measuring.move)
         self.refresh()
 
     def refresh(self) -> None:
@@ -85,6 +96,13 @@ class ExportSection(Section):
         self.written_line.setText(f"Written to {where}")
         self.written_line.setVisible(True)
         show_info(f"GSW segmentation: written to {where}")
+
+    def open_table(self) -> None:
+        """Show the table in a dock of its own, below the picture: beside it would be too narrow."""
+        dock, _ = self.session.viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
+        window = dock.parent()
+        if isinstance(window, QMainWindow) and not dock.isFloating():
+            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
 
     # ---- everything
 
@@ -156,6 +174,7 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
     with output_folder(folder, companion(labels_name, PROVENANCE)) as scratch:
         all_labels: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
         provenances: dict[str, Any] = {}
+        tables: list[tuple[Position, list[Columns]]] = []
         for position, array_run in seg.array_runs.items():
             stem = "".join(f"{p:03d}." for p in position)
             result = array_run.result()
@@ -170,7 +189,7 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
             if not source.several:
                 plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
                 plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
-            write_regions(array_run, scratch / f"{stem}regions.csv")
+            tables.append((position, array_run.final_tables(source, labels)))
         provenance = provenances[""] if not source.loop else {"software": "napari-gsw", "parts": provenances}
         if not source.large:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)
@@ -178,6 +197,10 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
             put_several(source, seg.array_runs[()], all_labels, scratch, labels_name, provenance)
         else:
             put_labels(all_labels, scratch / labels_name, where, source.layer.name, provenance)
+        for number in range(len(tables[0][1])):  # one table, or one for each of several images
+            stem = f"{number + 1:03d}." if source.several else ""
+            rows = [(position, several[number]) for position, several in tables]
+            put_columns(stacked_tables(source.loop_letters, rows), scratch / f"{stem}{TABLE}")
 
 
 def put_several(
@@ -196,13 +219,3 @@ def put_several(
         plane[one.index(())] = own
         put_labels(plane, scratch / (stem + labels_name), geometry_of(one), one.layer.name, provenance)
         plots.save_overlay(image, own, scratch / f"{stem}overlay.png", one.axes)
-
-
-def write_regions(array_run: ArrayRun, path: Path) -> None:
-    """The table of regions as CSV."""
-    live = array_run.live
-    table = array_run.table(live.shown("best"), live.snapshot.together)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(table)
-        rows.writerows(zip(*(column.tolist() for column in table.values()), strict=True))

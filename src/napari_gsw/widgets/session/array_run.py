@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ from napari_gsw.core.arrays import Sites
 from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
 from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
+from napari_gsw.core.posterior.label_table import measured
 from napari_gsw.core.posterior.objects import object_labels
 from napari_gsw.core.posterior.region_table import Columns, region_table
 from napari_gsw.core.posterior.regions import regions_of
@@ -21,6 +23,7 @@ from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.pixel_kernels import paint_into
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture
+from napari_gsw.widgets.layers.source import Source
 
 # A label image of 16 bits: an array, or a LazyPicture, which reads like one.
 LabelPicture = Any
@@ -174,6 +177,37 @@ class ArrayRun:
         return region_table(
             live.problem, numbers, live.pixels, together, self.means, live.locks, self.channel_names, self.pixel_size
         )
+
+    def measuring(
+        self, source: Source, labels: LabelPicture, clusters: NDArray[np.integer] | None = None
+    ) -> Callable[[], list[Columns]]:
+        """What measures a label image of this array, in any thread: its table, or one for each of several images.
+
+        Parameters
+        ----------
+        clusters : (n,) number of each site's cluster on the screen; those of the summary by default.
+        """
+        summary, problem = self.live.summary, self.live.problem
+        numbers = None if clusters is None else self.live.carried(np.asarray(clusters, np.int64))
+        look: dict[str, Any] = {"clusters": numbers, **source.ruler}
+        if isinstance(problem.sites, Mosaic):  # whose names are those of other values than the image's own
+            return lambda: [measured(labels, self.image, self.axes, summary, **look)]
+        look["names"] = self.channel_names
+        images, axes = self.images, self.axes
+        if images is None:
+            return lambda: [measured(labels, self.image, axes, summary, **look)]
+        axes = axes.replace("Z", "")
+
+        def of_image(number: int) -> Columns:
+            sites = source.plane(problem.site_image, number)
+            return measured(source.plane(labels, number), images[number], axes, summary, sites=sites, **look)
+
+        return lambda: [of_image(number) for number in range(len(images))]
+
+    def final_tables(self, source: Source, labels: LabelPicture) -> list[Columns]:
+        """The table of what :meth:`final` gives, or one for each of several images."""
+        live = self.live
+        return self.measuring(source, labels, live.named(live.summary.clusters) if live.keeps_numbers else None)()
 
     def traces(self) -> list[Trace]:
         """The traces of the chains, as columns."""

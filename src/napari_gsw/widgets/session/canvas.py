@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.widgets.layers.brush import Brush
+from napari_gsw.widgets.layers.kinds import TABLE_AXES
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun
@@ -170,6 +171,8 @@ class Canvas(QObject):  # type: ignore[misc]
         if seg is None or not tables or (newest := [id(table) for table in tables]) == self._shown_tables:
             return False
         self._shown_tables = newest
+        if not self.orders.sampling and any(TABLE_AXES in labels.metadata for labels in seg.layers.label_layers):
+            return False  # at rest there is a fuller one
         seg.layers.show_table(tables)
         return True
 

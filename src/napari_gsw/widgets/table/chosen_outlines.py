@@ -1,0 +1,113 @@
+"""The outlines of the rows that are chosen, in the picture, and the view moved to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import napari
+import numpy as np
+from napari.layers import Labels
+from napari.utils.colormaps import DirectLabelColormap
+from numpy.typing import NDArray
+
+from napari_gsw.core.posterior.region_table import Columns
+from napari_gsw.widgets.layers.camera import look_at
+from napari_gsw.widgets.layers.kinds import KIND, TABLE_AXES, mark
+
+INK = "#f28e2b"
+# What puts one layer where another is.
+PLACE = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
+
+
+def table_axes(layer: Labels) -> str:
+    """A small letter for each axis of a layer with a table."""
+    letters = str(layer.metadata.get(TABLE_AXES, ""))
+    return letters if len(letters) == layer.ndim else "tczyx"[-layer.ndim :]
+
+
+def place_of_row(layer: Labels, columns: Columns, row: int) -> tuple[Any, ...]:
+    """Where the box of a row's label lies in the layer's array: a number or a slice for each axis."""
+    index: list[Any] = []
+    for axis, letter in enumerate(table_axes(layer)):
+        if f"first_{letter}" in columns:
+            index.append(slice(int(columns[f"first_{letter}"][row]), int(columns[f"end_{letter}"][row])))
+        elif letter in columns:
+            index.append(int(columns[letter][row]))
+        else:
+            index.append(0 if layer.data.shape[axis] == 1 else slice(None))
+    return tuple(index)
+
+
+def go_to_row(viewer: napari.Viewer, layer: Labels, columns: Columns, row: int) -> None:
+    """Move the view to the label of a row."""
+    index = place_of_row(layer, columns, row)
+    inside = np.asarray(layer.data[index]) == columns["index"][row]
+    if inside.any():
+        image = np.zeros([layer.data.shape[a] for a, part in enumerate(index) if isinstance(part, slice)], np.uint8)
+        image[tuple(part for part in index if isinstance(part, slice))] = inside
+        look_at(viewer, layer, tuple(slice(None) if isinstance(p, slice) else p for p in index), image, 1)
+
+
+def row_at(layer: Labels, columns: Columns, position: Sequence[float]) -> int | None:
+    """The row of the label at a position of the world; None if there is none."""
+    number = layer.get_value(position, world=True)
+    if not number or layer.multiscale:
+        return None
+    fits = columns["index"] == int(number)
+    place = np.round(np.asarray(layer.world_to_data(np.asarray(position)[-layer.ndim :]))).astype(int)
+    for axis, letter in enumerate(table_axes(layer)):
+        if letter in columns:
+            fits &= columns[letter] == place[axis]
+    rows = np.flatnonzero(fits)
+    return int(rows[0]) if len(rows) else None
+
+
+def chosen_image(layer: Labels, columns: Columns, rows: NDArray[np.integer]) -> NDArray[np.uint8]:
+    """1 where a label of one of the rows is, in an array of the layer's shape."""
+    image = np.zeros(layer.data.shape, np.uint8)
+    for row in rows:
+        index = place_of_row(layer, columns, int(row))
+        image[index] |= np.asarray(layer.data[index]) == columns["index"][row]
+    return image
+
+
+class ChosenOutlines:
+    """The layer with the outlines; it is there as long as something is chosen, and never selected."""
+
+    def __init__(self, viewer: napari.Viewer) -> None:
+        self.viewer = viewer
+        self.layer: Labels | None = None
+
+    def show(self, layer: Labels | None, columns: Columns, rows: NDArray[np.integer]) -> None:
+        """Outline the labels of some rows; none of them takes the outlines away."""
+        if layer is None or not len(rows) or layer.multiscale:
+            self.remove()
+            return
+        image = chosen_image(layer, columns, rows)
+        if self.layer is None or self.layer not in self.viewer.layers or self.layer.data.shape != image.shape:
+            self.remove()
+            active = self.viewer.layers.selection.active
+            place = {
+                name: getattr(layer, name) for name in ("scale", "translate", "rotate", "shear", "affine", "units")
+            }
+            self.layer = self.viewer.add_labels(image, name=f"{layer.name} chosen", metadata=mark("chosen"), **place)
+            self.layer.contour = 3
+            self.layer.colormap = DirectLabelColormap(color_dict={None: "transparent", 0: "transparent", 1: INK})
+            self.layer.editable = False
+            if active is not None:
+                self.viewer.layers.selection.active = active
+        else:
+            self.layer.data[...] = image
+            self.layer.refresh(thumbnail=False, extent=False, highlight=False)
+
+    def remove(self) -> None:
+        """Take the outlines away."""
+        layer, self.layer = self.layer, None
+        if layer is not None and layer in self.viewer.layers:
+            self.viewer.layers.remove(layer)
+
+
+def has_table(layer: Any) -> bool:
+    """Whether a layer's features are a table of its labels."""
+    return isinstance(layer, Labels) and layer.metadata.get(KIND) != "chosen" and "index" in layer.features.columns

@@ -1,0 +1,120 @@
+"""What is on the screen is what is measured: tables in the layers and in the export, of planes, volumes and time."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+import tifffile
+
+from gui_actions import click, wait_done, wait_for
+from napari_gsw.sample_data import mosaic, mosaic_3d
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def run(panel, qtbot, preset, **settings):
+    click(qtbot, panel.presets.button(preset))
+    for name, value in {"sweeps": 12, **settings}.items():
+        panel.form.controls[name].set_value(value)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+
+
+def export(panel, qtbot, folder):
+    panel.export.export(folder)
+    wait_for(qtbot, lambda: any(folder.glob("*provenance.json")))
+
+
+def counted(labels):
+    numbers, pixels = np.unique(labels[labels > 0], return_counts=True)
+    return dict(zip(numbers.tolist(), pixels.tolist(), strict=True))
+
+
+PICTURES = {
+    "plane": (mosaic()[0][:60, :70], {"scale": (0.5, 0.5), "units": ("um", "um")}, ()),
+    "volume": (mosaic_3d()[0][:6, :24, :24], {"scale": (2, 0.5, 0.5), "units": ("um",) * 3}, ()),
+    "time": (np.stack([mosaic()[0][:40, k : k + 40, 0] for k in (0, 30)]), {"axis_labels": ("t", "y", "x")}, ("t",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("preset", "picture"),
+    [
+        ("general", "plane"),
+        ("general", "time"),
+        pytest.param("microscopy", "time", marks=pytest.mark.slow),
+        pytest.param("microscopy", "volume", marks=pytest.mark.slow),
+        pytest.param("paper", "time", marks=pytest.mark.slow),
+    ],
+)
+def test_every_label_on_the_screen_and_in_the_file_has_its_row(panel, qtbot, tmp_path, preset, picture):
+    data, look, loop = PICTURES[picture]
+    panel.viewer.add_image(data, name="m", **look)
+    run(panel, qtbot, preset, sweeps=60 if picture == "plane" else 12)
+    shown = panel.viewer.layers["m [GSW]" if preset == "paper" else "m [regions]"]
+    wait_for(
+        qtbot,
+        lambda: "one_object" in shown.features.columns and len(panel.export.measuring.tables) == (2 if loop else 1),
+    )
+    export(panel, qtbot, tmp_path)
+    written, rows = tifffile.imread(tmp_path / "labels.tif"), rows_of(tmp_path / "regions.csv")
+    size = "volume (µm³)" if picture == "volume" else "area (µm²)" if picture == "plane" else "area"
+    for place in range(len(data)) if loop else [...]:
+        here = [row for row in rows if not loop or int(row["t"]) == place]
+        assert {int(row["index"]): int(row["pixels"]) for row in here} == counted(written[place])
+        pixel = {"plane": 0.25, "volume": 0.5, "time": 1}[picture]
+        assert all(float(row[size]) == pytest.approx(int(row["pixels"]) * pixel) for row in here)
+        table = shown.features if not loop else shown.features[shown.features["t"] == place]
+        assert dict(zip(table["index"], table["pixels"], strict=True)) == counted(shown.data[place])
+        assert len(table) == len(here)
+    if picture == "plane":
+        follow_detail_and_reset(panel, qtbot, shown)
+    elif loop and shown.name == "m [regions]":
+        follow_slices(panel, qtbot, shown)
+
+
+def follow_slices(panel, qtbot, layer):
+    """What napari tells under the mouse is the row of the slice that is shown."""
+    for time in (0, 1):
+        panel.viewer.dims.set_point(0, time)
+        wait_for(qtbot, lambda time=time: layer.features["t"].iloc[-1] == time)
+        number = int(layer.data[time].max())
+        place = (time, *np.argwhere(layer.data[time] == number)[0])
+        told = str(layer.get_status(place, world=True))
+        assert f"t: {time}," in told
+        assert f"pixels: {(layer.data[time] == number).sum()}," in told
+
+
+def follow_detail_and_reset(panel, qtbot, layer):
+    """The table is that of the outlines, however fine they are, and empty after a Reset."""
+    panel.session.canvas.change_view(detail=1.0)
+    wait_for(qtbot, lambda: len(layer.features) == panel.session.array_run.live.problem.n, 20)
+    assert dict(layer.features[["index", "pixels"]].to_numpy()) == counted(layer.data)
+    click(qtbot, panel.reset_button)
+    wait_for(qtbot, lambda: not len(layer.features))
+
+
+@pytest.mark.slow
+def test_several_images_have_a_table_each(panel, qtbot, tmp_path):
+    for k, name in enumerate("ab"):
+        panel.viewer.add_image(mosaic()[0][: 40 + 8 * k, 30 * k : 40 + 30 * k], name=name)
+    panel.choose_image(panel.viewer.layers["a"])
+    for action in panel.chooser.together.menu().actions():
+        action.setChecked(action.text() == "b")
+    run(panel, qtbot, "general", view="regions", min_region=0)
+    wait_for(qtbot, lambda: all("one_object" in panel.viewer.layers[f"{n} [regions]"].features.columns for n in "ab"))
+    export(panel, qtbot, tmp_path)
+    for k in (1, 2):
+        rows = rows_of(tmp_path / f"00{k}.regions.csv")
+        assert {int(row["index"]): int(row["pixels"]) for row in rows} == counted(
+            tifffile.imread(tmp_path / f"00{k}.labels.tif")
+        )

@@ -1,0 +1,147 @@
+"""The table of regions in a real window: rows lead to regions and back, and a lasso chooses."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gui_actions import canvas_point, click
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.posterior.label_table import measured
+from napari_gsw.widgets.layers.kinds import TABLE_AXES, mark
+from napari_gsw.widgets.layers.stacked_tables import stacked_tables
+from napari_gsw.widgets.table.row_filter import kept_rows
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+gui = pytest.mark.gui
+
+# Two frames: squares of growing size in columns, with other numbers in the second.
+LABELS = np.zeros((2, 60, 120), np.uint16)
+for k in range(4):
+    LABELS[0, 10 : 16 + 6 * k, 5 + 28 * k : 15 + 28 * k] = k + 1
+    LABELS[1, 10 : 16 + 6 * k, 5 + 28 * k : 15 + 28 * k] = 4 - k
+TABLE = stacked_tables(["t"], [((t,), measured(LABELS[t], LABELS[t] * 10.0, "YX")) for t in (0, 1)])
+
+
+@pytest.fixture
+def table(viewer):
+    """The dock beside a layer with the table."""
+    layer = viewer.add_labels(LABELS.copy(), name="r", metadata=mark("regions") | {TABLE_AXES: "tyx"})
+    layer.features = pd.DataFrame(TABLE)
+    _, widget = viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
+    yield widget
+    widget.shut_down()
+
+
+def row_of(widget, t, index):
+    (row,) = np.flatnonzero((TABLE["t"] == t) & (TABLE["index"] == index))
+    return int(np.flatnonzero(widget.model.order == row)[0])
+
+
+def click_row(qtbot, widget, shown):
+    from qtpy.QtCore import Qt
+
+    place = widget.table.visualRect(widget.model.index(shown, 0)).center()
+    qtbot.mouseClick(widget.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+
+@gui
+def test_a_row_leads_to_its_region_and_a_region_to_its_row(table, viewer, qtbot):
+    from qtpy.QtCore import Qt
+
+    assert table.model.rowCount() == 8
+    click_row(qtbot, table, row_of(table, 1, 2))
+    assert viewer.dims.point[0] == 1
+    inside = np.argwhere(LABELS[1] == 2)
+    assert np.allclose(viewer.scene.camera.center[-2:], inside.mean(axis=0), atol=1.5)
+    qtbot.waitUntil(lambda: "r chosen" in viewer.layers)
+    outlines = viewer.layers["r chosen"].data
+    assert np.array_equal(outlines[1] > 0, LABELS[1] == 2)
+    assert not outlines[0].any()
+    viewer.dims.set_point(0, 0)
+    viewer.reset_view()
+    qtbot.wait(50)
+    native = viewer.window._qt_viewer.canvas.native
+    qtbot.mouseClick(native, Qt.MouseButton.LeftButton, pos=canvas_point(viewer, viewer.layers["r"], (0, 14, 38)))
+    qtbot.waitUntil(
+        lambda: table.chosen.tolist() == [int(np.flatnonzero((TABLE["t"] == 0) & (TABLE["index"] == 2))[0])]
+    )
+    click(qtbot, table.clear_button)
+    qtbot.waitUntil(lambda: "r chosen" not in viewer.layers)
+
+
+@gui
+def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
+    from qtpy.QtCore import Qt
+    from qtpy.QtWidgets import QApplication
+
+    names = list(table.model.columns)
+    table.table.sortByColumn(names.index("pixels"), Qt.SortOrder.DescendingOrder)
+    assert TABLE["pixels"][table.model.order].tolist() == sorted(TABLE["pixels"], reverse=True)
+    table.filter.setText("area > 100, t = 0")
+    assert table.model.rowCount() == 3
+    qtbot.waitUntil(lambda: table.status.text() == "3 of 8 rows")
+    click(qtbot, table.copy_button)
+    copied = [line.split("\t") for line in QApplication.clipboard().text().splitlines()]
+    assert copied[0] == names
+    assert [row[names.index("index")] for row in copied[1:]] == ["4", "3", "2"]
+    table.save(tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open(encoding="utf-8") as file:
+        assert [row["pixels"] for row in csv.DictReader(file)] == ["240", "180", "120"]
+    table.filter.setText("area >")
+    qtbot.waitUntil(lambda: "area > 50" in table.status.text())
+    assert table.model.rowCount() == 8
+
+
+@gui
+def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
+    from qtpy.QtCore import QPoint, Qt
+
+    table.across.setCurrentText("pixels")
+    table.up.setCurrentText("mean")
+    table.across.activated.emit(0)
+    qtbot.wait(50)
+    box = table.plot.box
+    wanted = np.flatnonzero((TABLE["pixels"] == 240) & (TABLE["mean"] == 40))
+
+    def place(x, y):
+        point = table.plot.mapFromScene(box.mapViewToScene(pg_point(x, y)))
+        return QPoint(round(point.x()), round(point.y()))
+
+    # A little beyond what is visible on two sides.
+    corners = np.array([(205, 33), (245, 33), (245, 42), (205, 42), (205, 34)])
+    viewport, left = table.plot.viewport(), Qt.MouseButton.LeftButton
+    qtbot.mousePress(viewport, left, pos=place(*corners[0]))
+    for before, corner in itertools.pairwise(corners):
+        for step in (0.5, 1.0):
+            qtbot.mouseMove(viewport, place(*(step * corner + (1 - step) * before)))
+            qtbot.wait(20)
+    qtbot.mouseRelease(viewport, left, pos=place(*corners[-1]))
+    qtbot.waitUntil(lambda: table.chosen.tolist() == wanted.tolist())
+    layer = viewer.layers["r"]
+    layer.features = layer.features.iloc[::-1].reset_index(drop=True)
+    assert layer.features.loc[table.chosen, "index"].tolist() == [4]
+    assert layer.features.loc[table.chosen, "t"].tolist() == [0]
+    viewer.layers.remove("r")
+    assert table.model.rowCount() == 0
+    qtbot.waitUntil(lambda: table.status.text().startswith("Run a segmentation"))
+
+
+def pg_point(x, y):
+    from qtpy.QtCore import QPointF
+
+    return QPointF(x, y)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("area", "a sign and a number"), ("mass > 1", "no column"), ("area > big", "not a number"), ("c > 1", "may be")],
+)
+def test_a_filter_that_cannot_be_read_says_why(text, word):
+    with pytest.raises(InputError, match=word):
+        kept_rows(TABLE, text, 8)
