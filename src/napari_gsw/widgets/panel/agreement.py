@@ -6,7 +6,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button, text_line
-from napari_gsw.widgets.session.session import Session
+from napari_gsw.widgets.session.run import Frame
 
 # As many as are needed to see a chain that has settled elsewhere, and as most computers have cores for.
 SEVERAL = 4
@@ -34,9 +34,8 @@ class Agreement(QWidget):  # type: ignore[misc]
 
     several_wanted = Signal()
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.session = session
         self.line = text_line("verdict")
         self.several = push_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
         column = QVBoxLayout(self)
@@ -46,9 +45,8 @@ class Agreement(QWidget):  # type: ignore[misc]
         column.addWidget(self.several, 0, Qt.AlignmentFlag.AlignLeft)
         self.refresh(False)
 
-    def refresh(self, possible: bool) -> None:
-        """Follow the session; `possible` is whether there can be a run."""
-        frame = self.session.frame
+    def refresh(self, possible: bool, frame: Frame | None = None) -> None:
+        """Follow a frame; `possible` is whether there can be a run."""
         self.setVisible(frame is not None and bool(frame.verdict))
         if frame is None:
             return

@@ -158,6 +158,11 @@ class SettingsForm(QObject):  # type: ignore[misc]
         for section, text in summaries(self.settings(), expectation, sites_from).items():
             self.sections[section].set_summary(text)
 
+    def summarise_nothing(self) -> None:
+        """The settings do not go together, so that there is nothing to say about them."""
+        for section in self.sections.values():
+            section.set_summary("")
+
     def _touched(self) -> None:
         if not self._filling:
             self._arrange()

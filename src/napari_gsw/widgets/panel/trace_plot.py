@@ -10,8 +10,9 @@ import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import get_theme
 from numpy.typing import NDArray
-from qtpy.QtCore import QPointF, QSize, Qt, Signal
+from qtpy.QtCore import QPointF, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QFontMetrics, QImage
+from qtpy.QtWidgets import QApplication
 
 from napari_gsw.core.sampler.records import TRACE
 
@@ -36,7 +37,8 @@ def quiet_ink(theme_name: str) -> str:
 class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     """Two linked plots that follow the chains.
 
-    Drag to pan, wheel or right-drag to zoom, double click to see everything again.
+    Drag to pan, Ctrl + wheel or right-drag to zoom, double click to see everything again. The wheel alone scrolls the
+    panel around it.
 
     Signals
     -------
@@ -79,10 +81,16 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self._traces: list[NDArray[np.float64]] = []
         self._ink = "#888888"
         self.follows = True
+        # A click waits until it is sure not to be the first half of a double click.
+        self._pointed = 0.0
+        self._click = QTimer(self)
+        self._click.setSingleShot(True)
+        self._click.timeout.connect(self._point)
         self.scene().sigMouseClicked.connect(self._clicked)
         self.scene().sigMouseMoved.connect(self._hover)
         self.setToolTip(
-            "Click to see the segmentation of that sweep. Drag to move, wheel to zoom, double click to see everything."
+            "Click to see the segmentation of that sweep. Drag to move, Ctrl + wheel to zoom, double click to see "
+            "everything."
         )
 
     def sizeHint(self) -> QSize:
@@ -211,11 +219,23 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def _clicked(self, event: Any) -> None:
         if event.double():
+            self._click.stop()
             self.follows = True
             self._fit()
             return
         if event.button() == Qt.MouseButton.LeftButton and (sweep := self._sweep_at(event.scenePos())) is not None:
-            self.sweep_clicked.emit(sweep)
+            self._pointed = sweep
+            self._click.start(QApplication.doubleClickInterval())
+
+    def _point(self) -> None:
+        self.sweep_clicked.emit(self._pointed)
+
+    def wheelEvent(self, event: Any) -> None:
+        """Zoom with Ctrl; otherwise the wheel is for the panel, which would stick at the plot."""
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
 
     def _zoomed(self, *_: Any) -> None:
         self.follows = False
@@ -227,7 +247,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
             self.hovered.emit("")
             return
         at = min(max(round(sweep), 1), len(trace))
-        value, clusters = trace[at - 1]
+        value, clusters = trace[at - 1, :2]
         self.hovered.emit(f"sweep {at:,}: {value:,.1f}, {clusters:.0f} clusters")
 
     def leaveEvent(self, event: Any) -> None:
