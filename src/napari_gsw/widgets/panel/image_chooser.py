@@ -6,7 +6,7 @@ from typing import Any
 
 import napari
 from napari.layers import Image
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
 
 from napari_gsw.core.errors import InputError
@@ -58,6 +58,10 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         )
         self._layer: Image | None = None
         self._form: tuple[Any, ...] | None = None
+        self._again = QTimer(self)
+        self._again.setSingleShot(True)
+        self._again.timeout.connect(self._image_chosen)
+        link.stop_at_end(self._again)
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
         self.form.setHorizontalSpacing(8)
@@ -161,9 +165,9 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._layer, self._form = layer, _form_of(layer)
 
     def _image_changed(self, event: Any = None) -> None:
-        """Ask again what the axes mean, if they are others; pixels alone say nothing about them."""
+        """Ask again what the axes mean, once napari is done, if they are others; pixels say nothing about them."""
         if _form_of(self._layer) != self._form:
-            self._image_chosen()
+            self._again.start(0)
 
     def _axis_chosen(self) -> None:
         if self._layer is not None:
