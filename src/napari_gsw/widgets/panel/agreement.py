@@ -51,7 +51,28 @@ class Agreement(QWidget):  # type: ignore[misc]
         if frame is None:
             return
         alone = len(frame.traces) == 1
-        self.line.setText(frame.verdict)
-        self.line.setToolTip(ONE_TIP if alone else ALL_TIP)
+        words, figures = plain(frame.verdict)
+        self.line.setText(words)
+        self.line.setToolTip("\n".join(filter(None, (figures, ONE_TIP if alone else ALL_TIP))))
         self.several.setVisible(alone)
         self.several.setEnabled(possible)
+
+
+def plain(verdict: str) -> tuple[str, str]:
+    """A verdict as a sentence without figures, and the figures for whoever wants them.
+
+    >>> plain("one chain, not yet: run on (log posterior: R-hat 1.30)")
+    ('One chain, not settled yet: run longer.', 'Log posterior: R-hat 1.30.')
+    >>> plain("4 chains agree (R-hat 1.01, 210 effective samples)")
+    ('4 chains agree.', 'R-hat 1.01, 210 effective samples.')
+    """
+    before, _, rest = verdict.partition(" (")
+    figures, _, after = rest.rpartition(")")
+    words = (
+        (before + after).replace("not yet: run on", "not settled yet: run longer").replace("; run on", "; run longer")
+    )
+    return _sentence(words), _sentence(figures)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""

@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gsw.core.model.priors import from_settings
-from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, preset
+from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.setting_control import Control, spoken, title
@@ -182,9 +182,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
 
 
 def preset_tip(name: str) -> str:
-    """What a preset sets, in words."""
-    words = ", ".join(f"{title(k, declarations()[k]).lower()} {v}" for k, v in PRESETS[name].items())
-    return f"{PURPOSE.get(name, '')}\n{words}; the rest as by default.".strip()
+    """What a preset is for; what it sets can be read in the sections."""
+    return PURPOSE[name]
 
 
 def expected_clusters(settings: Settings, sites: int) -> float | None:
