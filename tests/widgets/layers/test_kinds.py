@@ -84,7 +84,7 @@ def test_a_second_run_and_undo_go_on_in_renamed_layers(everything, qtbot, viewer
     wait_for(qtbot, lambda: everything.session.run is None and not (everything.session.frame.numbers == 77).any())
     # The chain has settled again since, so that a site on a border may have changed its mind.
     assert np.mean(everything.session.array_run.live.numbers == before) > 0.95
-    assert everything.run_button.text() == "Run on"
+    assert everything.run_button.text() == "Continue"
     click(qtbot, everything.run_button)
     wait_for(qtbot, lambda: everything.session.frame.sweep >= 80)
     wait_done(qtbot, everything)

@@ -147,7 +147,7 @@ def test_a_second_run_goes_on_and_reset_starts_afresh(panel, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     first = panel.viewer.layers["m [GSW]"].data.copy()
-    assert panel.run_button.text() == "Run on"
+    assert panel.run_button.text() == "Continue"
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: panel.session.frame.sweep == 80)
     wait_done(qtbot, panel)

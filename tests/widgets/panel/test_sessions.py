@@ -79,7 +79,7 @@ def test_a_session_opened_in_another_window_is_the_same_and_goes_on_the_same(
     np.testing.assert_array_equal(shown.scale, (2.0, 2.0))
     assert other.seed.value() == 5
     assert other.form.controls["lam"].value() == 4.0
-    assert other.run_button.text() == "Run on"
+    assert other.run_button.text() == "Continue"
     for one in (panel, other):
         click(qtbot, one.run_button)
     for one in (panel, other):

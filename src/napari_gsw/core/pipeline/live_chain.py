@@ -45,7 +45,8 @@ from napari_gsw.core.sites.strokes import Stroke
 MOST_NUMBER = int(np.iinfo(np.uint16).max)
 # The run after a correction is as long as this at least, for its burn-in to be a share of.
 LEAST_RUN = 2 * FEWEST_SWEEPS
-# A chain at rest that was corrected goes on for so many sweeps at most.
+# A chain at rest that was corrected goes on for so many sweeps at most; the burn-in after any correction is a share of
+# no more.
 MOST_SETTLING = 400
 # Cuts after which values of the sites before them can still be read.
 MOST_LINES = 8
@@ -116,7 +117,8 @@ class LiveChain(WatchedChain):
         if "sweeps" in changed and self.target > self.sweep:
             self.target = max(self.sweep, self.target + settings.sweeps - before.sweeps)
         if "burn_in" in changed:
-            self._move_burn_in(self.since + int(settings.burn_in * self.length))
+            length = min(self.length, MOST_SETTLING) if self.changes else self.length
+            self._move_burn_in(self.since + int(settings.burn_in * length))
 
     def _steer(self) -> None:
         """Let what is locked speak as the settings say now, for closed or for open labels."""
@@ -325,7 +327,8 @@ class LiveChain(WatchedChain):
         length = max(self.settings.sweeps, LEAST_RUN)
         if self.target <= self.sweep:  # at rest; it wakes for a while and no more
             length = min(length, MOST_SETTLING)
-        burn_in = self.sweep + int(self.settings.burn_in * length)
+        # From where it stands it settles soon; the burn-in of a long run would leave nothing counted if it is stopped.
+        burn_in = self.sweep + int(self.settings.burn_in * min(length, MOST_SETTLING))
         closed = self.steering.closed
         try:
             problem, corrected = self._corrected(sites, after, locks, why, edits, burn_in)

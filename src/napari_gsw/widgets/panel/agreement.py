@@ -6,7 +6,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button, text_line
-from napari_gsw.widgets.session.session import Session
+from napari_gsw.widgets.session.run import Frame
 
 # As many as are needed to see a chain that has settled elsewhere, and as most computers have cores for.
 SEVERAL = 4
@@ -34,9 +34,8 @@ class Agreement(QWidget):  # type: ignore[misc]
 
     several_wanted = Signal()
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.session = session
         self.line = text_line("verdict")
         self.several = push_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
         column = QVBoxLayout(self)
@@ -46,14 +45,34 @@ class Agreement(QWidget):  # type: ignore[misc]
         column.addWidget(self.several, 0, Qt.AlignmentFlag.AlignLeft)
         self.refresh(False)
 
-    def refresh(self, possible: bool) -> None:
-        """Follow the session; `possible` is whether there can be a run."""
-        frame = self.session.frame
+    def refresh(self, possible: bool, frame: Frame | None = None) -> None:
+        """Follow a frame; `possible` is whether there can be a run."""
         self.setVisible(frame is not None and bool(frame.verdict))
         if frame is None:
             return
         alone = len(frame.traces) == 1
-        self.line.setText(frame.verdict)
-        self.line.setToolTip(ONE_TIP if alone else ALL_TIP)
+        words, figures = plain(frame.verdict)
+        self.line.setText(words)
+        self.line.setToolTip("\n".join(filter(None, (figures, ONE_TIP if alone else ALL_TIP))))
         self.several.setVisible(alone)
         self.several.setEnabled(possible)
+
+
+def plain(verdict: str) -> tuple[str, str]:
+    """A verdict as a sentence without figures, and the figures for whoever wants them.
+
+    >>> plain("one chain, not yet: run on (log posterior: R-hat 1.30)")
+    ('One chain, not settled yet: run longer.', 'Log posterior: R-hat 1.30.')
+    >>> plain("4 chains agree (R-hat 1.01, 210 effective samples)")
+    ('4 chains agree.', 'R-hat 1.01, 210 effective samples.')
+    """
+    before, _, rest = verdict.partition(" (")
+    figures, _, after = rest.rpartition(")")
+    words = (
+        (before + after).replace("not yet: run on", "not settled yet: run longer").replace("; run on", "; run longer")
+    )
+    return _sentence(words), _sentence(figures)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""

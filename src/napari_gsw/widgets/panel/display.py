@@ -61,14 +61,18 @@ class Display(QWidget):  # type: ignore[misc]
 
     def _viewing_row(self) -> QWidget:
         self.viewing = QWidget()
-        row = QHBoxLayout(self.viewing)
-        row.setContentsMargins(0, 0, 0, 0)
+        # The buttons have a line of their own: beside them the number would be cut in a narrow dock.
+        lines = QVBoxLayout(self.viewing)
+        lines.setContentsMargins(0, 0, 0, 0)
+        lines.setSpacing(4)
+        row = QHBoxLayout()
         self.viewing_text = QLabel()
         self.back_button = push_button("Back to live", "Show the chain as it is now", self.session.canvas.live_again)
         self.from_here = push_button(
             "Go on from here", "Continue the chain from this state", self.session.corrections.go_on_from_view
         )
-        row.addWidget(self.viewing_text, 1)
+        lines.addWidget(self.viewing_text)
+        lines.addLayout(row)
         row.addWidget(self.back_button)
         row.addWidget(self.from_here)
         self.viewing.setVisible(False)

@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gsw.core.model.priors import from_settings
-from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, preset
+from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.setting_control import Control, spoken, title
@@ -159,6 +159,11 @@ class SettingsForm(QObject):  # type: ignore[misc]
         for section, text in summaries(self.settings(), expectation, sites_from).items():
             self.sections[section].set_summary(text)
 
+    def summarise_nothing(self) -> None:
+        """The settings do not go together, so that there is nothing to say about them."""
+        for section in self.sections.values():
+            section.set_summary("")
+
     def _touched(self) -> None:
         if not self._filling:
             self._arrange()
@@ -178,9 +183,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
 
 
 def preset_tip(name: str) -> str:
-    """What a preset sets, in words."""
-    words = ", ".join(f"{title(k, declarations()[k]).lower()} {v}" for k, v in PRESETS[name].items())
-    return f"{PURPOSE.get(name, '')}\n{words}; the rest as by default.".strip()
+    """What a preset is for; what it sets can be read in the sections."""
+    return PURPOSE[name]
 
 
 def expected_clusters(settings: Settings, sites: int) -> float | None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import napari
 from napari.layers import Image
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.layer_menu import LayerMenu
+from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.layers.kinds import is_image, is_region
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth, place_of
@@ -27,9 +28,9 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     changed = Signal()
 
-    def __init__(self, viewer: napari.Viewer) -> None:
+    def __init__(self, viewer: napari.Viewer, link: Link) -> None:
         super().__init__()
-        self.viewer = viewer
+        self.viewer, self._link = viewer, link
         self.image = LayerCombo(is_image)
         self.image.setToolTip("The image layer to segment")
         self.image.setAccessibleName("Image")
@@ -56,6 +57,11 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             "what is painted in one teaches all",
         )
         self._layer: Image | None = None
+        self._form: tuple[Any, ...] | None = None
+        self._again = QTimer(self)
+        self._again.setSingleShot(True)
+        self._again.timeout.connect(self._image_chosen)
+        link.stop_at_end(self._again)
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
         self.form.setHorizontalSpacing(8)
@@ -134,7 +140,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     def _image_chosen(self) -> None:
         layer = self.image.value()
-        self._layer = layer
+        self._watch(layer)
         self.also.clear()
         self.together.clear()
         self.channel_axis.clear()
@@ -149,6 +155,19 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
         self._fit_rows()
         self.changed.emit()
+
+    def _watch(self, layer: Image | None) -> None:
+        """Hear of it when the image that is chosen gets other axes."""
+        for old in () if self._layer is None else (self._layer.events.data, self._layer.events.axis_labels):
+            self._link.disconnect(old, self._image_changed)
+        for new in () if layer is None else (layer.events.data, layer.events.axis_labels):
+            self._link.connect(new, self._image_changed)
+        self._layer, self._form = layer, _form_of(layer)
+
+    def _image_changed(self, event: Any = None) -> None:
+        """Ask again what the axes mean, once napari is done, if they are others; pixels say nothing about them."""
+        if _form_of(self._layer) != self._form:
+            self._again.start(0)
 
     def _axis_chosen(self) -> None:
         if self._layer is not None:
@@ -182,3 +201,8 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.together.offer([] if layer is None or layer.multiscale else alike)
         space = 0 if layer is None else layer.ndim - (self.channel_axis.currentData() is not None)
         self.form.setRowVisible(self.together, space == 2 and bool(self.together.menu().actions()))
+
+
+def _form_of(layer: Image | None) -> tuple[Any, ...] | None:
+    """What the questions about an image depend on: its shape and the names of its axes."""
+    return None if layer is None else (layer.data.shape, tuple(layer.axis_labels), layer.rgb)

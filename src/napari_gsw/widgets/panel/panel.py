@@ -9,12 +9,13 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Labels
-from qtpy.QtCore import QSize, Qt
-from qtpy.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtCore import QSize
+from qtpy.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.buttons import push_button, text_line
+from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
@@ -28,6 +29,7 @@ from napari_gsw.widgets.panel.edit_row import EditRow
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.keys import bind_keys
 from napari_gsw.widgets.panel.opening import Desk, Opening
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
@@ -39,14 +41,6 @@ from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
 from napari_gsw.widgets.session.plan import Plan, settings_for
 from napari_gsw.widgets.session.session import Session
 
-# Keys that napari leaves free; the docs and the tooltips name them.
-KEYS = {
-    "Control-Alt-R": "run_or_pause",
-    "Control-Alt-S": "step",
-    "Control-Alt-X": "stop",
-    "Control-Alt-D": "next_display",
-    "Control-Alt-L": "lock_painted",
-}
 # The panels that are open, newest last, for the commands of the palette.
 OPEN: list[weakref.ref[SegmentationPanel]] = []
 
@@ -63,15 +57,14 @@ class SegmentationPanel(Docked):
         self._plan_error = ""
         self._build()
         self._source: Source | None = None
+        self._image: Image | None = None
         self._expectation: Expectation | None = None
         link, layers = self.link, viewer.layers.events
         for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
             link.connect(signal, self._layers_changed)
         link.connect(viewer.events.theme, self._theme_changed)
         link.connect(viewer.cursor.events.position, self.region.look)
-        for key, name in KEYS.items():
-            viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
-            link.at_end(partial(viewer.bind_key, key, None))
+        bind_keys(viewer, self, link)
         link.at_end(partial(self.session.steps.forget, self.presets))
         this = weakref.ref(self)
         OPEN.append(this)
@@ -90,7 +83,7 @@ class SegmentationPanel(Docked):
         column.setSpacing(6)
         self.restore_row = RestoreRow()
         column.addWidget(self.restore_row)
-        self.chooser = ImageChooser(self.viewer)
+        self.chooser = ImageChooser(self.viewer, self.link)
         self.chooser.changed.connect(self._plan_changed)
         column.addWidget(self.chooser)
         self.presets = PresetRow(self.form, self.session.steps)
@@ -111,7 +104,7 @@ class SegmentationPanel(Docked):
         self.trace = TracePlot()
         self.trace.sweep_clicked.connect(self.session.canvas.view_sweep)
         column.addWidget(self.trace, 1)
-        self.agreement = Agreement(self.session)
+        self.agreement = Agreement()
         self.agreement.several_wanted.connect(self.run_several)
         column.addWidget(self.agreement)
         self.display = Display(self.session)
@@ -124,11 +117,7 @@ class SegmentationPanel(Docked):
         column.addWidget(line)
         self._add_sections(column)
         column.addStretch()
-        self.scroll = QScrollArea()
-        self.scroll.setWidgetResizable(True)
-        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll.setWidget(self.inner)
+        self.scroll = column_area(self.inner)
         self.inner.setMinimumWidth(280)
         frame = QVBoxLayout(self)
         frame.setContentsMargins(0, 0, 0, 0)
@@ -147,7 +136,7 @@ class SegmentationPanel(Docked):
     def _run_row(self) -> QHBoxLayout:
         self.run_button = push_button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
         self.pause_button = push_button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
-        self.step_button = push_button("Step", "One sweep (Ctrl+Alt+S)", self.step)
+        self.step_button = push_button("Step", "One sweep (Ctrl+Alt+N)", self.step)
         self.stop_button = push_button("Stop", "End the chain and keep what it has come to (Ctrl+Alt+X)", self.stop)
         self.reset_button = push_button("Reset", "Forget the chain, its paint and its locks; start afresh", self.reset)
         row = QHBoxLayout()
@@ -272,6 +261,8 @@ class SegmentationPanel(Docked):
     def _plan_changed(self) -> None:
         """Say what a run would do, or why there can be none."""
         self._plan_error = ""
+        if self._image is not (image := self.chooser.image.value()):  # what was said was about another one
+            self._image, self._notice = image, ""
         self._source = source = None
         try:
             self._source = source = self.chooser.source()
@@ -286,15 +277,17 @@ class SegmentationPanel(Docked):
         """Bring the heads of the sections up to date, and what a run would begin with."""
         array_run, sites = self.session.array_run, self.sites.value()
         pixels = None if source is None or sites is not None else source.pixels
-        counted = array_run.live.problem.n if array_run is not None and self.session.goes_on(source) else None
-        self._expectation = None
+        counted = self._expectation = None
         try:
+            seg = self.session.segmentation
+            if seg is not None and source is not None and seg.has_sites_of(source, self._settings(source), sites):
+                counted = None if array_run is None else array_run.live.problem.n
             self._expectation = self.form.expectation(pixels, counted)
             self.form.summarise(self._expectation, "" if sites is None else sites.name)
-        except InputError:  # said elsewhere
-            return
+        except InputError:  # said elsewhere; nothing is known of what a run would begin with
+            self.form.summarise_nothing()
         self.presets.mark(self.form.differences())
-        self.progress.refresh(self._outlook())
+        self._framed()
 
     def _sites_chosen(self) -> None:
         if self._sites_layer is not None:
@@ -310,8 +303,11 @@ class SegmentationPanel(Docked):
             self._framed()
 
     def _settings_changed(self) -> None:
+        self._notice = ""  # what was said was about other settings
         self._plan_changed()
-        if self.session.run is not None and not self._plan_error:
+        if not self._plan_error and not self.session.orders.sampling:
+            self.session.orders.remake(self.form.settings())
+        elif not self._plan_error:
             try:
                 source = self.session.segmentation.plan.source if self.session.segmentation else None
                 taken = source is not None and self.session.orders.retune(self._settings(source))
@@ -333,7 +329,7 @@ class SegmentationPanel(Docked):
         ):
             button.setEnabled(session.may(what) and not (what in ("run", "step") and bool(self._plan_error)))
         self.pause_button.setText("Resume" if session.state == "paused" else "Pause")
-        self.run_button.setText("Run on" if session.state == "done" and session.goes_on(self._source) else "Run")
+        self.run_button.setText("Continue" if session.state == "done" and session.goes_on(self._source) else "Run")
         idle = session.may("form") or session.state == "no image"
         self.chooser.setEnabled(idle)
         self.sites.setEnabled(idle)
@@ -346,9 +342,12 @@ class SegmentationPanel(Docked):
         words = "\n".join(filter(None, (self._notice, self._plan_error)))
         self.reason.setText(words)
         self.reason.setVisible(bool(words))
-        self.progress.refresh(self._outlook())
-        self.agreement.refresh(not self._plan_error and session.goes_on(self._source))
+        if session.segmentation is not None and not session.segmentation.is_of(self._image):
+            frame = None
+        self.progress.refresh(self._outlook(), frame)
+        self.agreement.refresh(not self._plan_error and session.goes_on(self._source), frame)
         self.display.refresh()
+        self.region.refresh()
         if self.trace.isVisible():
             if frame is not None:
                 self.trace.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)

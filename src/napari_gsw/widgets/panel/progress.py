@@ -47,9 +47,9 @@ class Progress(QWidget):  # type: ignore[misc]
         column.addWidget(self.bar)
         column.addWidget(self.status)
 
-    def refresh(self, expectation: Expectation | None) -> None:
-        """Follow the session; `expectation` is what to speak of before the first run."""
-        frame, stage = self.session.frame, self.session.orders.stage
+    def refresh(self, expectation: Expectation | None, frame: Frame | None = None) -> None:
+        """Follow a frame; `expectation` is what to speak of where there is none."""
+        stage = self.session.orders.stage
         if stage is not None and stage.name != "sampling":
             self._fill_bar(stage.done, stage.total, "%p %" if stage.total else "")
             self.status.setText(describe_stage(stage))

@@ -19,6 +19,8 @@ class RegionLine(QLabel):  # type: ignore[misc]
     def __init__(self, session: Session) -> None:
         super().__init__(HINT)
         self.session = session
+        # The run that the text is about; None if it is about none.
+        self._subject: object = None
         self.setObjectName("region")
         self.setWordWrap(True)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -27,7 +29,13 @@ class RegionLine(QLabel):  # type: ignore[misc]
 
     def tell(self, text: str) -> None:
         """Say something, or again what this line is for."""
+        self._subject = self.session.array_run if text else None
         self.setText(text or HINT)
+
+    def refresh(self) -> None:
+        """Forget what was said about an earlier run."""
+        if self._subject is not None and self._subject is not self.session.array_run:
+            self.tell("")
 
     def look(self, event: Any = None) -> None:
         """Tell about the region under the mouse."""
@@ -37,4 +45,4 @@ class RegionLine(QLabel):  # type: ignore[misc]
         where = self.session.viewer.cursor.position
         text = hovered(seg.layers.labels, where, frame.table, seg.plan.source.depth)
         if text:
-            self.setText(text)
+            self.tell(text)

@@ -103,7 +103,7 @@ class SeedsSection(Section):
         if frame is not None:
             numbers, counts = np.unique(frame.numbers[frame.locks], return_counts=True)
             rows = list(zip(numbers.tolist(), counts.tolist(), strict=True))
-            strokes = len(frame.marks)
+            strokes = frame.corrections
         if rows != self._shown:
             self._shown = rows
             self.locks.clear()

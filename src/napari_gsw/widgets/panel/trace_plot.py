@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import get_theme
 from numpy.typing import NDArray
-from qtpy.QtCore import QPointF, QSize, Qt, Signal
+from qtpy.QtCore import QPointF, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QFontMetrics, QImage
+from qtpy.QtWidgets import QApplication
 
 from napari_gsw.core.sampler.records import TRACE
 
@@ -22,6 +23,8 @@ BEST = "#f28e2b"
 LEAST_MARGIN = 64
 # Up to how many clusters between the fewest and the most each number has its tick.
 FEW_CLUSTERS = 3
+# How long a drawing waits for its turn, in milliseconds: longer than Qt waits before it paints what has changed.
+OWN_TURN = 50
 # How near, in pixels, a click has to stay to its press: a longer way is a pan.
 STILL = 4
 
@@ -33,10 +36,19 @@ def quiet_ink(theme_name: str) -> str:
     return "#{:02x}{:02x}{:02x}".format(*(0.65 * text + 0.35 * back).round().astype(int))
 
 
+class Drawing(NamedTuple):
+    """What is to be drawn: see :meth:`TracePlot.show_traces`."""
+
+    traces: Sequence[NDArray[np.float64]]
+    best: tuple[int, float] | None
+    marks: tuple[int, ...]
+
+
 class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     """Two linked plots that follow the chains.
 
-    Drag to pan, wheel or right-drag to zoom, double click to see everything again.
+    Drag to pan, Ctrl + wheel or right-drag to zoom, double click to see everything again. The wheel alone scrolls the
+    panel around it.
 
     Signals
     -------
@@ -79,10 +91,20 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self._traces: list[NDArray[np.float64]] = []
         self._ink = "#888888"
         self.follows = True
+        self._wanted = Drawing([], None, ())
+        self._turn = QTimer(self)
+        self._turn.setSingleShot(True)
+        self._turn.timeout.connect(self.draw_now)
+        # A click waits until it is sure not to be the first half of a double click.
+        self._pointed = 0.0
+        self._click = QTimer(self)
+        self._click.setSingleShot(True)
+        self._click.timeout.connect(self._point)
         self.scene().sigMouseClicked.connect(self._clicked)
         self.scene().sigMouseMoved.connect(self._hover)
         self.setToolTip(
-            "Click to see the segmentation of that sweep. Drag to move, wheel to zoom, double click to see everything."
+            "Click to see the segmentation of that sweep. Drag to move, Ctrl + wheel to zoom, double click to see "
+            "everything."
         )
 
     def sizeHint(self) -> QSize:
@@ -94,7 +116,11 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     def show_traces(
         self, traces: Sequence[NDArray[np.float64]], best: tuple[int, float] | None, marks: Sequence[int] = ()
     ) -> None:
-        """Draw log posterior and number of clusters of every chain.
+        """Draw log posterior and number of clusters of every chain, soon and not now.
+
+        The words of the panel are renewed whenever the list of layers changes, in the midst of napari's own work on its
+        canvas. A plot that was painted anew together with a canvas that was being rebuilt has ended the process, in the
+        software GL of Mesa. So what has not changed is left alone, and the rest has a turn of its own.
 
         Parameters
         ----------
@@ -102,6 +128,15 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         best : sweep and log posterior of the best state, or None.
         marks : sweeps at which a person stepped in.
         """
+        before, self._wanted = self._wanted, Drawing(traces, best, tuple(marks))
+        same = traces is before.traces or not (traces or before.traces)
+        if not (same and self._wanted[1:] == before[1:]) and not self._turn.isActive():
+            self._turn.start(OWN_TURN)
+
+    def draw_now(self) -> None:
+        """Draw what was asked for, without waiting for a turn."""
+        self._turn.stop()
+        traces, best, marks = self._wanted
         self._traces = list(traces)
         self._match_lines(len(self._traces))
         for c, trace in enumerate(self._traces):
@@ -186,6 +221,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def picture(self) -> QImage:
         """What is drawn, for a file, at twice the size of the screen."""
+        self.draw_now()
         image = QImage(self.size() * 2, QImage.Format.Format_ARGB32)
         image.setDevicePixelRatio(2)
         self.render_to(image)
@@ -211,11 +247,23 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def _clicked(self, event: Any) -> None:
         if event.double():
+            self._click.stop()
             self.follows = True
             self._fit()
             return
         if event.button() == Qt.MouseButton.LeftButton and (sweep := self._sweep_at(event.scenePos())) is not None:
-            self.sweep_clicked.emit(sweep)
+            self._pointed = sweep
+            self._click.start(QApplication.doubleClickInterval())
+
+    def _point(self) -> None:
+        self.sweep_clicked.emit(self._pointed)
+
+    def wheelEvent(self, event: Any) -> None:
+        """Zoom with Ctrl; otherwise the wheel is for the panel, which would stick at the plot."""
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
 
     def _zoomed(self, *_: Any) -> None:
         self.follows = False
@@ -227,7 +275,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
             self.hovered.emit("")
             return
         at = min(max(round(sweep), 1), len(trace))
-        value, clusters = trace[at - 1]
+        value, clusters = trace[at - 1, :2]
         self.hovered.emit(f"sweep {at:,}: {value:,.1f}, {clusters:.0f} clusters")
 
     def leaveEvent(self, event: Any) -> None:

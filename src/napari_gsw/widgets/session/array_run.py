@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -222,6 +222,15 @@ class ArrayRun:
     def result(self) -> Result:
         """The same record that ``gsw.segment`` returns."""
         return result(self.live.summary, self.provenance())
+
+
+def count_corrections(changes: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the changes of a chain stand: an undo takes one back and is none itself.
+
+    >>> count_corrections([{"what": "paint"}, {"what": "undo"}, {"what": "redo"}, {"what": "lock"}])
+    2
+    """
+    return max(0, sum(-1 if change["what"] == "undo" else change["what"] != "steering" for change in changes))
 
 
 def count_numbers(labels: LabelPicture) -> int:

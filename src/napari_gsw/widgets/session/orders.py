@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.errors import InputError
@@ -13,6 +15,8 @@ from napari_gsw.widgets.session.run import Order, Run, View
 
 # How long to wait at the end for the sweeps that are under way, in seconds.
 LAST_SWEEPS = 1.0
+# Settings of what is made of the states of a chain, which show at once even when it is at rest.
+AT_ONCE = ("view", "neck", "min_region", "merge")
 
 
 class Orders(QObject):  # type: ignore[misc]
@@ -101,6 +105,19 @@ class Orders(QObject):  # type: ignore[misc]
         for position in array_runs:
             self.submit(position, lambda live: live.retune(settings))
         return True
+
+    def remake(self, settings: Settings) -> None:
+        """Have regions or objects of chains at rest made again as settings say; a chain that runs is retuned."""
+        seg = self.segmentation
+        if seg is None or self.sampling:
+            return
+        wanted = {name: getattr(settings, name) for name in AT_ONCE}
+        if settings.view != "clusters" and any(x.live.settings.view != settings.view for x in seg.array_runs.values()):
+            self.view = replace(self.view, wanted=self.view.wanted | {"regions"})
+        for position, array_run in seg.array_runs.items():
+            now = array_run.live.settings
+            if self.run is not None or any(getattr(now, name) != value for name, value in wanted.items()):
+                self.submit(position, lambda live: live.retune(live.settings.replace(**wanted)))
 
     # ---- the run
 

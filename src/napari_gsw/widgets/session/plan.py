@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels
+from napari.layers import Labels, Layer
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
@@ -100,6 +100,16 @@ class Segmentation:
     written: dict[Position, Any] = field(default_factory=dict)
     written_regions: dict[Position, Any] = field(default_factory=dict)
 
+    def is_of(self, layer: Layer | None) -> bool:
+        """Whether a layer is among the images that are segmented."""
+        return any(layer is image for image in self.plan.source.image_layers)
+
+    def has_sites_of(self, source: Source, settings: Settings, sites: Labels | None) -> bool:
+        """Whether a run on a source would have the sites of these chains; `sites` is the layer that they come from."""
+        if not self.array_runs or self.plan.source.key != source.key or self.plan.sites is not sites:
+            return False
+        return sites is not None or _same(settings, self.plan.settings, ("image", "superpixels"))
+
     def jobs(self, plan: Plan) -> list[ArrayJob]:
         """What there is to do for a plan: chains that go on, and those that have to be made (again)."""
         afresh = plan.seed != self.plan.seed
@@ -174,18 +184,15 @@ def make_array_run(
     # What was fixed counts for no label: it does not decide whether the painted ones are all that there are.
     closed = before.live.steering.closed if before is not None and edits is not None else None
     locked = None if before is None else before.paint_locked(before.live.locks, before.live.numbers)
-    if before is not None and plan.settings.chains > before.live.settings.chains:
-        # More chains than before begin afresh and apart: from one state they would agree from the first sweep.
-        seeds = locked if before.live.locks.any() else None
-        given = {name: array for name, array in given.items() if name != "seeds"}
-        given |= {} if seeds is None else {"seeds": seeds}
-        before = locked = None
-    init = None if before is None else before.paint(before.live.numbers)
-    closed = closed if before is None else before.live.steering.closed
-    live = LiveChain(problem, plan.settings, plan.seed, seeds if before is None else None, init, closed)
-    if init is not None:
-        given["init"] = init
-        _carry_over(live, locked, True)
+    live = None if before is None else _continued(plan, problem, before, locked)
+    if live is not None:
+        given["init"] = live.begun.init
+    else:
+        if before is not None:
+            seeds = locked if before.live.locks.any() else None
+            given = {name: array for name, array in given.items() if name != "seeds"}
+            given |= {} if seeds is None else {"seeds": seeds}
+        live = LiveChain(problem, plan.settings, plan.seed, seeds, None, closed)
     if kept is not None and not same_sites:  # of what is held, the strokes themselves have the last word
         under = problem.labels_under(kept, "strokes").astype(np.int64)
         live.paint(np.flatnonzero(under > 0), under[under > 0], True)
@@ -197,6 +204,27 @@ def make_array_run(
     if not isinstance(problem.sites, Mosaic):
         live.strokes = None if strokes is None else np.array(strokes, np.int32)
     return finished_run(plan, position, live, image, given)
+
+
+def _continued(plan: Plan, problem: Problem, before: ArrayRun, locked: Any) -> LiveChain | None:
+    """A chain that goes on from what is on the screen, or None where it has to start afresh.
+
+    More chains than before begin apart: from one state they would agree from the first sweep. And what is on the screen
+    may be something that the new settings forbid, such as more clusters than there may be.
+
+    Parameters
+    ----------
+    locked : (\\*shape,) label image of the locked sites.
+    """
+    if plan.settings.chains > before.live.settings.chains:
+        return None
+    init, closed = before.paint(before.live.numbers), before.live.steering.closed
+    try:
+        live = LiveChain(problem, plan.settings, plan.seed, None, init, closed)
+        _carry_over(live, locked, True)
+    except InputError:  # if it was not the state, it is raised again at the fresh start
+        return None
+    return live
 
 
 def finished_run(plan: Plan, position: Position, live: LiveChain, image: Any, given: dict[str, Any]) -> ArrayRun:
@@ -249,6 +277,10 @@ def settings_for(source: Source, settings: Settings) -> Settings:
     """The settings of the form, with the moves that a source needs whose slices share their labels."""
     if source.several and settings.view == "objects":
         raise InputError("objects of several images together are for gsw.segment; choose View: clusters or regions")
+    if source.depth == 3 and not source.shared and settings.coupling == "learnt":
+        raise InputError(
+            "Photo (couplings learnt from photographs) is for flat images; choose another preset, or slices"
+        )
     return settings.replace(**shared_moves(settings)) if source.shared else settings
 
 

@@ -30,7 +30,7 @@ from napari_gsw.core.posterior.held_pixels import HeldPixels
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.layers.source import Position
-from napari_gsw.widgets.session.array_run import ArrayRun, LabelPicture, count_numbers
+from napari_gsw.widgets.session.array_run import ArrayRun, LabelPicture, count_corrections, count_numbers
 from napari_gsw.widgets.session.plan import ArrayJob, ArrayRunMaker
 
 # How long a held chain sleeps before it looks for something to do, in seconds.
@@ -64,6 +64,7 @@ class Frame:
     table : columns of the regions' table, or None if it is not new.
     verdict : what there is to say about the agreement of the chains; `settled` whether several of them agree.
     edits : objects or regions that a person has fixed, or None.
+    corrections : how many corrections stand: what was undone does not.
     known : whether the burn-in is over, and with it a consensus to be had.
     provenance : what made it, at the end of a run.
     rate : sweeps a second so far.
@@ -82,6 +83,7 @@ class Frame:
     best_sweep: int
     traces: list[NDArray[np.float64]]
     marks: tuple[int, ...]
+    corrections: int
     rate: float
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
@@ -351,7 +353,7 @@ class Run:
         if before is not None and before.array_run is array_run:  # a picture that nobody has taken yet is not lost
             boundary = before.boundary if boundary is None else boundary
             entropy = before.entropy if entropy is None else entropy
-            regions = before.regions if regions is None else regions
+            regions = before.regions if regions is None and "regions" in view.wanted else regions
             table = before.table if table is None else table
         self.newest[position] = Frame(
             array_run=array_run,
@@ -367,6 +369,7 @@ class Run:
             best_sweep=snapshot.best.sweep,
             traces=live.traces,
             marks=tuple(live.marks),
+            corrections=count_corrections(live.changes),
             rate=array_run.rate,
             boundary=boundary,
             entropy=entropy,

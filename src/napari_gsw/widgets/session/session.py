@@ -300,7 +300,8 @@ class Session(QObject):  # type: ignore[misc]
         seg = self.segmentation
         self._rest()
         if seg is not None and self.continues and self.orders.view.show == "current":
-            agreed = seg.plan.settings.consensus != "none"
+            known = all(array_run.live.summary.known for array_run in seg.array_runs.values())
+            agreed = known and seg.plan.settings.consensus != "none"
             self.orders.view = replace(self.orders.view, show="consensus" if agreed else "best")
             self._show_chosen_by_end = True
             for position in list(seg.array_runs):
@@ -357,10 +358,8 @@ class Session(QObject):  # type: ignore[misc]
         self.canvas.forget()
 
     def _detached(self) -> None:
-        self._drop()
+        self._drop_and_rest()
         self.say("the label layer was given other data, so the run has let it go")
-        if self.run is None:
-            self._rest()
 
     # ---- the viewer
 
@@ -379,6 +378,8 @@ class Session(QObject):  # type: ignore[misc]
 
     def _image_replaced(self, event: Any = None) -> None:
         """Other pixels are another image: what was drawn of the old ones stays in its layer and ends."""
+        if self.segmentation is not None:
+            self.say("the image was given other pixels, so its segmentation has ended; press Run for a new one")
         self._drop_and_rest()
 
     # ---- states and the end

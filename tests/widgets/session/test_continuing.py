@@ -1,0 +1,64 @@
+"""What goes on, what starts afresh and what is refused, without a window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.presets import preset
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+
+
+def source_of(image, **choices):
+    from napari.layers import Image
+
+    from napari_gsw.widgets.layers.source import Source
+
+    return Source(Image(image, name="m"), **choices)
+
+
+def run_of(source, settings, before=None):
+    from napari_gsw.widgets.session.plan import Plan, make_array_run
+
+    plan = Plan(source, settings, 0)
+    return make_array_run(plan, source.positions[0], lambda stage: None, before, False, None)
+
+
+def test_what_the_new_settings_forbid_starts_afresh():
+    """Three clusters are more than Microscopy allows; what is locked stays."""
+    source = source_of(mosaic()[0][:48, :64, 0])
+    first = run_of(source, preset("paper", site_count=40, start="random", start_clusters=3, axes="YX"))
+    assert len(set(first.live.numbers)) == 3
+    two = preset("paper", site_count=40, prior="finite-dirichlet", K=2, start="random", start_clusters=2, axes="YX")
+    afresh = run_of(source, two, first)
+    assert "init" not in afresh.given
+    assert len(set(afresh.live.numbers)) == 2
+    first.live.lock([0])
+    assert run_of(source, two, first).live.locks.sum() == 1
+    assert "init" in run_of(source, two.replace(K=3), first).given
+
+
+def test_photo_says_before_the_run_that_it_is_for_flat_images():
+    from napari_gsw.widgets.session.plan import settings_for
+
+    volume = source_of(np.zeros((4, 8, 8)), depth=3)
+    with pytest.raises(InputError, match=r"Photo .* is for flat images"):
+        settings_for(volume, preset("photo"))
+    for choices in ({"depth": 2}, {"depth": 3, "slices": "shared"}):
+        settings_for(source_of(np.zeros((4, 8, 8)), **choices), preset("photo"))
+
+
+def test_a_correction_of_a_long_run_is_counted_after_a_while():
+    """The burn-in after a correction is no share of a million sweeps."""
+    source = source_of(mosaic()[0][:48, :64])
+    live = run_of(source, preset("paper", site_count=40, sweeps=1_000_000, axes="YXS")).live
+    live.run_for(1_000_000)
+    live.advance(1)
+    live.paint([0, 1], 7, True)
+    while live.sweep < 250:
+        live.advance()
+    assert live.summary.known
+    assert live.target == live.since + 1_000_000
