@@ -29,6 +29,12 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive $admin apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
+# Compiled now, by all cores: the tests start many processes, and some machines forbid Python to do it as it imports.
+install_package() {
+    UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" \
+        --resolution "${RESOLUTION:-highest}" "$@" --editable ".[${QT:-pyqt6},batch,peers,interactive,networks]" --group dev
+}
+
 setup_python() {
     "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
         echo "napari-gsw needs Python 3.11 or newer; $PYTHON is $("$PYTHON" --version 2>&1)." >&2
@@ -43,12 +49,15 @@ setup_python() {
     fi
     echo "Installing napari-gsw and its development tools"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "uv>=0.5"
-    # Compiled now, by all cores: the tests start many processes, and some machines forbid Python to do it as it imports.
     # LOCKED=no takes the newest versions that there are; RESOLUTION=lowest-direct the oldest that are allowed.
-    [ "${LOCKED:-yes}" = no ] && locks="" || locks="--constraint constraints.txt"
-    # shellcheck disable=SC2086
-    UV_PYTHON_DOWNLOADS=never "$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" \
-        --resolution "${RESOLUTION:-highest}" $locks --editable ".[${QT:-pyqt6},batch,peers,interactive,networks]" --group dev
+    if [ "${LOCKED:-yes}" = no ]; then
+        install_package
+    else
+        install_package --constraint constraints.txt || {
+            echo "The locked versions do not install here; taking the newest that do" >&2
+            install_package
+        }
+    fi
 }
 
 setup_screen() {

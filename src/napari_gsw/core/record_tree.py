@@ -162,8 +162,7 @@ def _rebuilt_array(values: list[Any], dtype: str, shape: list[Any]) -> NDArray[A
     if len(values) > MOST_INLINE or not all(isinstance(x, (bool, int, float)) for x in values):
         raise InputError("a small array in it does not hold a few numbers")
     try:
-        array = np.array(values, dtype=dtype).reshape([int(length) for length in shape])
+        # Writable, as all arrays that go to kernels are: for a read-only one every kernel would be compiled again.
+        return np.array(values, dtype=dtype).reshape([int(length) for length in shape])
     except (ValueError, TypeError, OverflowError):
         raise InputError(f"a small array in it is not {dtype} of shape {tuple(shape)}") from None
-    array.setflags(write=False)
-    return array

@@ -280,7 +280,7 @@ def _chunk_names(name: str, shape: tuple[int, ...], chunks: tuple[int, ...]) -> 
 
 
 def _arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[Any]]:
-    """All arrays of a file that was checked, read-only."""
+    """All arrays of a file that was checked; writable, or every kernel would be compiled again for them."""
     zarr = zarr_package()
     arrays = {}
     try:
@@ -288,7 +288,6 @@ def _arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDAr
             group = zarr.open_group(store=store, mode="r")
             for name in shapes:
                 arrays[name] = np.asarray(group[name][...])
-                arrays[name].setflags(write=False)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, zipfile.BadZipFile) as reason:
         raise InputError(f"it is damaged ({' '.join(str(reason).split())[:120]})") from None
     return arrays

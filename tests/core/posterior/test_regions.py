@@ -94,7 +94,7 @@ def test_a_problem_without_an_image_counts_sites():
 
 def test_means_and_pixels_of_the_graph():
     image = np.random.default_rng(1).random((20, 24))
-    problem = gsw.prepare(image, site_size=30)
+    problem = gsw.prepare(image, site_size=30, denoise="no")
     seen = picture(image).channels[..., 0]
     for site in range(problem.n):
         inside = problem.sites == site + 1
