@@ -12,9 +12,14 @@ from numbers import Real
 import numpy as np
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 import napari_gsw as gsw
 
+# Hypothesis also tries numbers that it reads in the modules that happen to be loaded: then the examples of a function
+# would depend on which other tests ran before.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200"))
 fuzzed = settings(
     max_examples=EXAMPLES,

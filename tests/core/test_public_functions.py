@@ -6,6 +6,7 @@ Warnings are errors here too, so that nothing overflows in silence; and what wou
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from napari_gsw.core.settings import declarations
 from strategies import arrays, beside, fuzzed, images, is_large, junk, numbers, priors, problems, refused
 
 SWEEPS = 3
+# Which of their examples come when depends on what ran before, and one of them takes minutes: with `make fuzz` only.
+chains_at_length = pytest.mark.skipif("FUZZ_EXAMPLES" not in os.environ, reason="chains are fuzzed by make fuzz")
 
 
 def check_snapshot(problem, snapshot):
@@ -30,8 +33,13 @@ def check_snapshot(problem, snapshot):
     for state in (snapshot, snapshot.best):
         exact = gsw.log_posterior(problem, state.labels)
         assert math.isfinite(exact)
-        scale = 1 + sum(abs(block.log_marginal(np.arange(problem.n))) for block in problem.likelihoods)
-        assert state.log_posterior == pytest.approx(exact, rel=1e-6, abs=1e-9 * (scale + np.abs(problem.beta).sum()))
+        tables = np.concatenate(problem.tables)
+        scale = 1 + float(np.abs(tables[np.isfinite(tables)]).sum())  # running sums are as exact as their largest term
+        scale += sum(abs(block.log_marginal(np.arange(problem.n))) for block in problem.likelihoods)
+        # Terms of the size of the shape cancel in a Gaussian block.
+        cancelled = sum(block.shape * block.n for block in problem.likelihoods if isinstance(block, gsw.Gaussian))
+        rounding = 1e-9 * (scale + np.abs(problem.beta).sum()) + 1e-13 * cancelled
+        assert state.log_posterior == pytest.approx(exact, rel=1e-6, abs=rounding)
     assert not (snapshot.together < 0).any()
     assert not (snapshot.together > 1).any()
 
@@ -39,6 +47,7 @@ def check_snapshot(problem, snapshot):
 # ---- chains
 
 
+@chains_at_length
 @fuzzed
 @given(st.data())
 def test_run(data):
@@ -75,6 +84,7 @@ def test_run(data):
     assert rest.sweep == SWEEPS + 1
 
 
+@chains_at_length
 @fuzzed
 @given(st.data())
 def test_run_with_one_argument_that_is_anything(data):
@@ -91,6 +101,7 @@ def test_run_with_one_argument_that_is_anything(data):
         check_snapshot(problem, snapshot)
 
 
+@chains_at_length
 @fuzzed
 @given(st.data())
 def test_run_from_a_tampered_state(data):

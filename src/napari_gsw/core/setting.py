@@ -99,6 +99,8 @@ class Setting:
             return int(number) if number == int(number) else _refuse(value)
         if self.kind is str:
             return value if isinstance(value, str) else _refuse(value)
+        if getattr(getattr(value, "dtype", None), "kind", "") == "c":  # numpy would drop the imaginary part
+            raise TypeError
         return float(value)
 
 

@@ -108,7 +108,7 @@ def test_reset_preset_superpixels_and_strokes_are_one_list(done, viewer, qtbot):
     assert not np.array_equal(cutter.layer.data, sites)
     click(qtbot, done.reset_button)  # Reset,
     assert not labels.data.any()
-    assert done.session.state == "ready"
+    wait_for(qtbot, lambda: done.session.state == "ready")
 
     viewer.layers.selection.active = viewer.layers["m"]  # an image, which has no undo of its own
     press_key(qtbot, viewer, Qt.Key.Key_Z, ctrl)
@@ -132,7 +132,7 @@ def test_reset_preset_superpixels_and_strokes_are_one_list(done, viewer, qtbot):
     press_key(qtbot, viewer, Qt.Key.Key_Z, ctrl, shift)
     assert not np.array_equal(cutter.layer.data, sites)
     press_key(qtbot, viewer, Qt.Key.Key_Z, ctrl, shift)
-    assert done.session.state == "ready"
+    wait_for(qtbot, lambda: done.session.state == "ready")
     assert not labels.data.any()
     cutter.shut_down()
 

@@ -300,8 +300,8 @@ class Session(QObject):  # type: ignore[misc]
         seg = self.segmentation
         self._rest()
         if seg is not None and self.continues and self.orders.view.show == "current":
-            known = all(array_run.live.summary.known for array_run in seg.array_runs.values())
-            agreed = known and seg.plan.settings.consensus != "none"
+            drawn = all(len(array_run.live.summary.draws) for array_run in seg.array_runs.values())
+            agreed = drawn and seg.plan.settings.consensus != "none"
             self.orders.view = replace(self.orders.view, show="consensus" if agreed else "best")
             self._show_chosen_by_end = True
             for position in list(seg.array_runs):
