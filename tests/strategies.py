@@ -1,6 +1,6 @@
 """What careless, unlucky and malicious callers give: arguments for the fuzz tests.
 
-`make test` tries 200 of them for each function, the same ones every time; `make fuzz` ten thousand others.
+`make fuzz` tries ten thousand of them for each function.
 """
 
 from __future__ import annotations
