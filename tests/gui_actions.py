@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+
+
+def slow(*values):
+    """Parameters of a test in a window that are left to `make slow`: what they show, others show as well."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def click(qtbot, button):

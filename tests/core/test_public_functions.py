@@ -6,7 +6,6 @@ Warnings are errors here too, so that nothing overflows in silence; and what wou
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from napari_gsw.core.settings import declarations
 from strategies import arrays, beside, fuzzed, images, is_large, junk, numbers, priors, problems, refused
 
 SWEEPS = 3
-# Which examples come depends on what ran before in the process, and a few still fail or take minutes: see make fuzz.
-pytestmark = pytest.mark.skipif("FUZZ_EXAMPLES" not in os.environ, reason="public functions are fuzzed by make fuzz")
 
 
 def check_snapshot(problem, snapshot):

@@ -14,6 +14,8 @@ from napari_gsw.core.errors import InputError
 
 # The largest whole number that kernels can still add to: more sweeps than anybody has time for.
 MOST_WHOLE = 2**62
+# Moves of whole clusters beside one sweep, which cannot be interrupted: a number from nowhere must not hang a chain.
+MOST_MOVES = 10**6
 
 
 def whole_number(name: str, number: Any, least: int = 0, most: int = MOST_WHOLE) -> int:

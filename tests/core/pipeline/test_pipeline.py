@@ -275,3 +275,9 @@ def test_sampling_a_prepared_image_tempers_where_the_settings_say_so():
     state = gsw.run(problem, 6).state
     assert len(state["ladder"]) == 3
     assert (state["hot"], state["burn_in"]) == (4.0, 3)
+
+
+@pytest.mark.parametrize(("name", "words"), [("mask", "the mask"), ("sites", "the label image"), ("seeds", "seeds")])
+def test_rows_of_different_lengths_beside_an_image_are_refused_by_name(name, words):
+    with pytest.raises(gsw.InputError, match=f"{words} must be an array"):
+        gsw.prepare(np.zeros((2, 2)), **{name: [[1], [2, 3]]})

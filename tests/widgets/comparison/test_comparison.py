@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from gui_actions import click
+from gui_actions import click, slow
 from napari_gsw.core.errors import InputError
 from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import mosaic, mosaic_3d
@@ -218,7 +218,7 @@ def test_somebody_elses_layer_is_left_alone(pair, viewer, qtbot):
     assert f"{name} [1]" in viewer.layers
 
 
-@pytest.mark.parametrize("ndim", [2, 3, 4])
+@pytest.mark.parametrize("ndim", [slow(2), 3, slow(4)])
 def test_stacks_lie_where_the_segmentation_lies(viewer, panel, qtbot, ndim):
     da = pytest.importorskip("dask.array")
     truth = mosaic_3d()[1][:, ::2, ::2]
@@ -304,7 +304,7 @@ def test_lists_follow_the_layers_and_keep_what_was_chosen(pair, viewer, qtbot):
     assert offered(pair) == ("", {})
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, ValueError, InputError, MemoryError])
+@pytest.mark.parametrize("kind", [RuntimeError, slow(ValueError), InputError, slow(MemoryError)])
 def test_an_error_in_the_worker_is_shown_and_the_button_comes_back(pair, qtbot, monkeypatch, kind):
     from napari.utils.notifications import notification_manager
 

@@ -13,7 +13,7 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from gui_actions import click, press_key, wait_done, wait_for, wait_sweeps
+from gui_actions import click, press_key, slow, wait_done, wait_for, wait_sweeps
 from napari_gsw.core.settings import SECTIONS, declarations
 from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import mosaic, mosaic_3d
@@ -81,22 +81,23 @@ def test_the_outlook_follows_the_preset(panel, qtbot):
     assert panel.progress.status.text() == general
 
 
-@pytest.mark.parametrize("name", ["superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"])
-def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch, name):
+def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch):
     from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.widgets.panel.progress import STAGES
     from napari_gsw.widgets.session.orders import Orders
 
-    title, bar = STAGES[name].title, panel.progress.bar
-    monkeypatch.setattr(Orders, "stage", Stage(name))
-    panel.progress.refresh(None)
-    assert panel.progress.status.text() == f"{title} ..."
-    assert (bar.minimum(), bar.maximum()) == (0, 0)
-    monkeypatch.setattr(Orders, "stage", Stage(name, 1200, 3600))
-    panel.progress.refresh(None)
-    assert panel.progress.status.text().startswith(f"{title}: ")
-    assert panel.progress.status.text().endswith("1,200 of 3,600")
-    assert (bar.value(), bar.maximum()) == (1200, 3600)
+    bar = panel.progress.bar
+    for name in ("superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"):
+        title = STAGES[name].title
+        monkeypatch.setattr(Orders, "stage", Stage(name))
+        panel.progress.refresh(None)
+        assert panel.progress.status.text() == f"{title} ..."
+        assert (bar.minimum(), bar.maximum()) == (0, 0)
+        monkeypatch.setattr(Orders, "stage", Stage(name, 1200, 3600))
+        panel.progress.refresh(None)
+        assert panel.progress.status.text().startswith(f"{title}: ")
+        assert panel.progress.status.text().endswith("1,200 of 3,600")
+        assert (bar.value(), bar.maximum()) == (1200, 3600)
 
 
 def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_path):
@@ -252,7 +253,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     assert bad == []
 
 
-@pytest.mark.parametrize("which", ["image", "labels", "sites", "replaced image", "replaced labels"])
+@pytest.mark.parametrize("which", ["image", slow("labels"), slow("sites"), "replaced image", slow("replaced labels")])
 def test_removing_or_replacing_a_layer_ends_the_run(panel, qtbot, which):
     viewer = panel.viewer
     image = viewer.add_image(small(), name="m")
@@ -339,7 +340,7 @@ def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
     wait_for(qtbot, lambda: not worker.is_running)
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+@pytest.mark.parametrize("kind", [RuntimeError, slow(ValueError)])
 @pytest.mark.parametrize("when", ["preparing", "running"])
 def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot, monkeypatch, kind, when):
     from napari.utils.notifications import notification_manager

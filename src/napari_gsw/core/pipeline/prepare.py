@@ -212,7 +212,7 @@ def _prepare_lazy(
     """As :func:`prepare`, of a lazy image: in blocks, unless it is small enough to be taken at once."""
     grid = image.grid(settings.block_pixels)
     if len(grid) == 1:
-        sites, mask = (None if a is None else np.asarray(a) for a in (sites, mask))
+        sites, mask = (None if a is None else plain_array("sites and mask", a) for a in (sites, mask))
         at_once = settings.replace(axes=image.axes)
         problem = prepare(
             image.read_all(), at_once, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from napari_gsw.core.arrays import Floats
-from napari_gsw.core.inputs import whole_number
+from napari_gsw.core.inputs import MOST_MOVES, whole_number
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import bonds as bonding
 from napari_gsw.core.sampler.records import Bonds
@@ -51,8 +51,8 @@ class SamplerOptions:
     ladder: Floats | None = None
 
     def __post_init__(self) -> None:
-        for name in ("regroups", "burn_in"):
-            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        object.__setattr__(self, "regroups", whole_number("regroups", self.regroups, most=MOST_MOVES))
+        object.__setattr__(self, "burn_in", whole_number("burn_in", self.burn_in))
         object.__setattr__(self, "burn_in", max(self.burn_in, self.cooling.sweeps))
 
     @classmethod

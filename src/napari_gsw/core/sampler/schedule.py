@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Mask
-from napari_gsw.core.inputs import real_number, whole_number
+from napari_gsw.core.inputs import MOST_MOVES, real_number, whole_number
 
 
 class Cooling(NamedTuple):
@@ -51,6 +51,7 @@ TEMPERATE = Cooling(1.0, 1.0, 0)
 NO_MOVES = Moves(0, 0, 0.0, 0.0)
 # Of moves that split and merge: how often a split is gone over, the share of near anchors, and that of informed moves.
 SCANS, NEAR, INFORMED = 3, 0.5, 0.5
+MOST_SCANS = 1000
 # Temperatures are at most this, and at least one over it: what a score times one of them is stays far from infinity.
 HOTTEST = 1e12
 
@@ -73,12 +74,12 @@ def split_moves(splits: int | Moves, full_scans: float | None = None) -> Moves:
     if isinstance(splits, Moves):
         moves = splits
     else:
-        count = whole_number("splits", splits)
+        count = whole_number("splits", splits, most=MOST_MOVES)
         moves = Moves(count, SCANS, NEAR, INFORMED) if count else NO_MOVES
     full = moves.full if full_scans is None else full_scans
     return Moves(
-        whole_number("splits", moves.splits),
-        whole_number("scans", moves.scans),
+        whole_number("splits", moves.splits, most=MOST_MOVES),
+        whole_number("scans", moves.scans, most=MOST_SCANS),
         real_number("near", moves.near, 0, 1),
         real_number("informed", moves.informed, 0, 1),
         real_number("full_scans", full, 0, 1, open_low=True),

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Arrays
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.inputs import MOST_WHOLE, plain_array
+from napari_gsw.core.inputs import MOST_MOVES, MOST_WHOLE, plain_array
 from napari_gsw.core.model.fingerprint import LENGTH
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.draws import most_draws
-from napari_gsw.core.sampler.schedule import HOTTEST
+from napari_gsw.core.sampler.schedule import HOTTEST, MOST_SCANS
 
 VERSION = 3
 # Words of the inner state of a generator.
@@ -71,10 +71,10 @@ CHAIN: Mapping[str, Entry] = {
     "bond_strength": Entry(REAL, ("m",), 0),
     "bond_high": Entry(REAL, (), 0, math.nextafter(1.0, 0.0)),
     "bond_low": Entry(REAL, (), 0, "bond_high"),
-    "regroups": Entry(WHOLE, (), 0, MOST_WHOLE),
+    "regroups": Entry(WHOLE, (), 0, MOST_MOVES),
     "burn_in": Entry(WHOLE, (), 0, MOST_WHOLE),
-    "splits": Entry(WHOLE, (), 0, MOST_WHOLE),
-    "scans": Entry(WHOLE, (), 0, MOST_WHOLE),
+    "splits": Entry(WHOLE, (), 0, MOST_MOVES),
+    "scans": Entry(WHOLE, (), 0, MOST_SCANS),
     "near": Entry(REAL, (), 0, 1),
     "informed": Entry(REAL, (), 0, 1),
     "full_scans": Entry(REAL, (), 0, 1, open_low=True),

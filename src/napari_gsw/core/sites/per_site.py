@@ -11,6 +11,7 @@ from napari_gsw.core.arrays import Floats, Floats32, Ints, LabelImage, Longs, Si
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.picture import channels_last
+from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.sites.face_kernels import sum_over_sites
 from napari_gsw.core.sites.mosaic import SiteImage, site_value_counts
 
@@ -35,7 +36,7 @@ def site_means(image: NDArray[Any], axes: str, sites: Sites) -> Floats:
 
 def label_image(image: ArrayLike, shape: tuple[int, ...], name: str) -> Any:
     """A label image, in memory or lazy, or an InputError if it has not the image's shape or no whole numbers."""
-    labels: Any = image if is_lazy(image) else np.asarray(image)
+    labels: Any = image if is_lazy(image) else plain_array(name, image)
     if tuple(labels.shape) != shape or labels.dtype.kind not in "bui":
         raise InputError(
             f"{name} must be whole numbers of the image's shape: {shape}, not {labels.shape} ({labels.dtype})"

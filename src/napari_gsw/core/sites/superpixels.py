@@ -11,6 +11,7 @@ from skimage.segmentation import watershed
 from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.face_kernels import absorb_small_parts, connected_parts, sum_over_sites, touching_pairs
 from napari_gsw.core.sites.pixel_kernels import felzenszwalb_roots, paint_into
@@ -52,7 +53,7 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
 
 def given_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | None = None) -> Sites:
     """A user's label image as sites: 0 is not a site, gaps in the numbering close, parts that do not touch separate."""
-    array = np.asarray(labels)
+    array = plain_array("the label image", labels)
     if array.shape != shape:
         raise InputError(f"the label image must have the image's shape {shape}, not {array.shape}")
     if array.dtype.kind not in "bui":
@@ -93,7 +94,7 @@ def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
     """(\\*shape,) where a mask is not 0; None if that is everywhere."""
     if mask is None:
         return None
-    inside = np.asarray(mask) != 0
+    inside = plain_array("the mask", mask) != 0
     if inside.shape != shape:
         raise InputError(f"the mask must have the image's shape {shape}, not {inside.shape}")
     if not inside.any():
