@@ -162,8 +162,8 @@ def blocks(draw, n):
     if draw(st.booleans()):
         each = draw(st.integers(1, 3))
         values = rng.normal(size=(n * each, draw(st.integers(1, 3)))) * draw(st.sampled_from((0.0, 1e-120, 1.0, 1e90)))
-        kappa, spread = draw(st.sampled_from((1e-99, 0.01, 1e9))), draw(st.sampled_from((1e-99, 0.05, 1e9)))
-        shape = draw(st.sampled_from((None, 1.0000001, 3.0)))
+        kappa, spread = draw(st.sampled_from((1e-99, 0.01, 1e9))), draw(st.sampled_from((1e-6, 0.05, 1e9)))
+        shape = draw(st.sampled_from((None, 1.0001, 3.0)))
         site = np.arange(n * each) // each
         made.append(gsw.Gaussian.from_pixels(values, site, n, evidence, kappa, shape, spread))
     return tuple(made)

@@ -209,3 +209,13 @@ def test_counts_may_be_sparse_and_come_in_blocks():
     ]
     rest = gsw.log_posterior(gsw.Problem(6, (), dense.edges, 0.2, gsw.Potts(3)), labels)
     assert gsw.log_posterior(dense, labels) == pytest.approx(sum(single) + rest)
+
+
+def test_a_variance_that_rounding_drowns_is_refused():
+    """The log posterior of a running chain was 2,000 nats off its own labels."""
+    values = np.array([[-3.8e89], [3.8e89]])
+    with pytest.raises(gsw.InputError, match="larger spread"):
+        gsw.Gaussian.from_values(values, spread=1e-99)
+    problem = gsw.Problem(2, (gsw.Gaussian.from_values(values, spread=1e-9, evidence=4.0),), [], 0.0, gsw.Potts(10**60))
+    snapshot = gsw.run(problem, 3)
+    assert snapshot.log_posterior == pytest.approx(gsw.log_posterior(problem, snapshot.labels), rel=1e-6)

@@ -187,3 +187,35 @@ SMALL = {"values": [3], "dtype": "int64", "shape": [1]}
 def test_a_record_that_does_not_fit_is_refused(change):
     with pytest.raises(InputError):
         restored_live(tampered(change))
+
+
+def test_a_run_that_was_interrupted_goes_on_to_its_own_target():
+    undisturbed = begun(IMAGE, SETTINGS)
+    run(undisturbed, SETTINGS.sweeps)
+    live = begun(IMAGE, SETTINGS)
+    live.run_for(SETTINGS.sweeps)
+    go(live, 11)
+    for _ in range(2):  # it may be restored, looked at and lost again
+        live = restored_live(saved_live(live, {}, {}))
+        live.hold()
+        live.go_on_for(0)
+        assert (live.sweep, live.target) == (11, 11)
+        assert live.steps[-1] == {"sweep": 11, "what": "stopped"}
+    live.go_on_for(SETTINGS.sweeps)
+    while live.sweep < live.target:
+        live.advance()
+    assert (live.sweep, live.steps) == (undisturbed.sweep, undisturbed.steps)
+    np.testing.assert_array_equal(live.summary.labels, undisturbed.summary.labels)
+    live.go_on_for(5)
+    assert live.target == SETTINGS.sweeps + 5
+
+
+def test_a_correction_of_an_interrupted_run_is_its_end():
+    live = begun(IMAGE, SETTINGS)
+    live.run_for(SETTINGS.sweeps)
+    go(live, 11)
+    live.hold()
+    live.paint([0, 1], 7)
+    live.wake()
+    assert not live.pending
+    assert {"sweep": 11, "what": "stopped"} in live.steps

@@ -26,8 +26,8 @@ MOST_COUNTS = 2**31 - 1
 MOST_VALUE = 1e100
 # What varies by less than this is constant, as far as a square can tell.
 LEAST_VARIANCE = 1e-200
-# The sum of squares in units of the rate: beyond this a logarithm of it might not be finite.
-MOST_RATIO = 1e280
+# The sum of squares in units of the rate: beyond this the rounding of the sums is as large as the rate.
+MOST_RATIO = 1e13
 # A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
 # long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is the
 # largest that is allowed, too: beyond it, rounding grows and nothing else.
@@ -162,7 +162,10 @@ class Gaussian(Likelihood):
         with np.errstate(over="ignore"):
             ratio = self.squares.sum(axis=0) / self.rate
         if (ratio > MOST_RATIO).any():
-            raise InputError("variance must be that of the values: it is as good as nothing beside the squares")
+            raise InputError(
+                "the expected variance within a cluster (spread times variance) is as good as nothing beside the "
+                "squares of the values: take a larger spread or shape, or the variance of the values"
+            )
 
     @classmethod
     def from_pixels(

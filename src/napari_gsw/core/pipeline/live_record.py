@@ -100,7 +100,7 @@ def saved_live(live: LiveChain, looks: Mapping[str, Any], given: Mapping[str, An
         seed=live.seed,
         states=tuple(one.state for one in live.ensemble.snapshots),
         traces=tuple(rows.copy() for rows in live.traces),
-        target=live.target,
+        target=max(live.target, live.pending),
         steps=tuple(live.steps),
         looks=looks,
         given=in_memory(given),
@@ -120,7 +120,8 @@ def restored_live(saved: SavedRun) -> LiveChain:
     check_live(record, saved)
     live.settings, live.seed, live.problem = saved.settings, saved.seed, problem
     live.steering = Steering(bare_problem(problem), saved.settings, record.closed)
-    live.ensemble, live.pixels, live.target = Ensemble(members), site_pixels(problem), saved.target
+    live.ensemble, live.pixels = Ensemble(members), site_pixels(problem)
+    live.target, live.pending = saved.target, 0
     live.keep_traces(saved.traces)
     for name in ("numbers", "locks", "edits", "names", "closed_at_start", "since", "length", "begun"):
         setattr(live, name, getattr(record, name))

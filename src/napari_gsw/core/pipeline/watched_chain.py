@@ -72,7 +72,7 @@ class WatchedChain:
     edits : objects or regions that a person has fixed, pixel by pixel; None if there are none.
     marks : sweeps at which a person stepped in; `changes` what was done to how many sites.
     history : states that were on the screen, thinned to a bound.
-    target : sweep at which the present run ends.
+    target : sweep at which the present run ends. pending : that of a run which is held, else 0.
     begun, deeds : what it was begun with, and all that was done to it since.
     """
 
@@ -117,6 +117,7 @@ class WatchedChain:
         self.since, self.length = 0, settings.sweeps
         self.history = History()
         self.target = 0
+        self.pending = 0
         self.log = Log()
         self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
         self.rows = [np.empty((1024, TRACE)) for _ in self.ensemble.chains]
@@ -212,10 +213,21 @@ class WatchedChain:
             self.log.go_on()
         self._head_for(sweeps)
 
+    def hold(self) -> None:
+        """A run that was interrupted on its way rests, and goes on to its target when it is asked to."""
+        self.pending, self.target = (self.target if self.target > self.sweep else 0), self.sweep
+
+    def go_on_for(self, sweeps: int) -> None:
+        """As :meth:`run_for`; a run that was held goes on to its own target instead."""
+        if not self.pending:
+            self.run_for(sweeps)
+        elif sweeps:
+            self.target, self.pending = self.pending, 0
+
     def _head_for(self, sweeps: int) -> None:
         """Set the target, and note it among the steps."""
         self.taken += self._stop()
-        self.target = self.sweep + sweeps
+        self.target, self.pending = self.sweep + sweeps, 0
         if sweeps:
             self.taken.append({"sweep": self.sweep, "what": "run", "sweeps": sweeps})
         if sweeps and sweeps >= self.settings.sweeps:
@@ -252,7 +264,7 @@ class WatchedChain:
 
     def _stop(self) -> list[dict[str, Any]]:
         """The step of a run that has not come to its target, if there is one."""
-        return [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < self.target else []
+        return [{"sweep": self.sweep, "what": "stopped"}] if self.sweep < max(self.target, self.pending) else []
 
     def rename(self, image: NDArray[np.integer]) -> None:
         """Take over the numbers of another label image of the same shape where regions overlap.

@@ -32,6 +32,7 @@ from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.session_section import RestoreRow
 from napari_gsw.widgets.session.autosaves import discard, restorable
+from napari_gsw.widgets.session.keeper import RUNNING
 from napari_gsw.widgets.session.plan import Plan
 from napari_gsw.widgets.session.restoring import check_source, given_parts, restored_runs
 from napari_gsw.widgets.session.session import Session
@@ -117,6 +118,9 @@ class Opening(QObject):  # type: ignore[misc]
         plan = self.desk.lay_out(source, filling, first.seed, bool(words.get("lock", True)), given)
 
         def show(runs: Any) -> None:
+            if words.get(RUNNING):
+                for run in runs.values():
+                    run.live.hold()
             self.session.adopt(plan, runs)
             self._over("")
             self.opened.emit(str(path))

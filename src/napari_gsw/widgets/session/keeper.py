@@ -21,6 +21,9 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.plan import Segmentation
 
+# Among the words of the window: whether the chains were on their way to their targets.
+RUNNING = "running"
+
 
 def position_word(position: Position) -> str:
     """The name of an array's run in a session.
@@ -61,6 +64,8 @@ class Keeper(QObject):  # type: ignore[misc]
         if seg is None or position is None:
             raise InputError("there is nothing to save yet: press Run first")
         images, window = self._description(seg, embed)
+        run = self.orders.run
+        window[RUNNING] = run is not None and not run.stopping
 
         def order(_: object) -> None:
             save_session(path, _session(seg.array_runs, images, window), overwrite=True)  # the file dialog has asked
@@ -92,14 +97,14 @@ class Keeper(QObject):  # type: ignore[misc]
         self._images, self._window = self._description(seg)
         run = self.orders.run
         assert run is not None
-        run.keep = lambda at_once: self._keep(run.array_runs, at_once)
+        run.keep = lambda at_once: self._keep(run.array_runs, not run.stopping, at_once)
 
-    def _keep(self, running: Mapping[Position, ArrayRun], at_once: bool) -> None:
-        """Called by the run between two sweeps, with the chains that it has come to."""
+    def _keep(self, running: Mapping[Position, ArrayRun], going: bool, at_once: bool) -> None:
+        """Called by the run between two sweeps, with the chains that it has come to; `going` unless stopped."""
         autosave, seg = self._autosave, self._segmentation
         if autosave is None or seg is None or not (at_once or autosave.due):
             return
-        images, window = self._images, self._window
+        images, window = self._images, {**self._window, RUNNING: going}
         autosave.save(lambda: _session({**seg.array_runs, **running}, images, window))
 
     def forget(self) -> None:

@@ -226,7 +226,7 @@ class Run:
             yield
             live = array_run.live
             live.ensemble.executor = self._threads
-            live.run_for(self.sweeps)
+            live.go_on_for(self.sweeps)
             self.stage = Stage("sampling" if is_compiled(kernels.advance) else "compiling")
             self._publish(position)
             yield from self._sweep(position, live)
