@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ import numba
 import numpy as np
 import pytest
 import yaml
-from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
@@ -109,25 +107,6 @@ def test_citation_and_licence_are_there():
     authors = citation["preferred-citation"]["authors"]
     assert [a["family-names"] for a in authors] == ["Xu", "Caron", "Doucet"]
     assert (ROOT / "LICENSE").read_text().startswith("BSD 3-Clause")
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/scripting.md"])
-def test_the_examples_in_the_documentation_run(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    counts = np.random.default_rng(0).integers(0, 5, (5, 3))
-    names = dict(
-        np=np, image=astronaut()[:80, :80], counts=counts, edges=[(i, i + 1) for i in range(4)], labels=[0] * 5
-    )
-    examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert examples
-    for example in examples:
-        exec(example, names)
-
-
-def test_links_in_the_documentation_lead_somewhere():
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert target.startswith("https://") or (page.parent / target).exists(), (page, target)
 
 
 def test_a_cache_of_an_older_version_is_no_reason_to_fail(tmp_path):
