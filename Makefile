@@ -22,7 +22,7 @@ help:
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make torture a monkey at two windows for five minutes (TORTURE_ARGS=--minutes 10 --seed 3)'
 	@echo 'make lock    write constraints.txt anew, from the newest versions that fit together'
-	@echo 'make docs    write docs/settings.md and the drawing of the rooms again from the code'
+	@echo 'make docs    write the pages that come from the code again, and the site to build/site (every warning is an error)'
 	@echo 'make clean   remove the virtual environment and what was built'
 
 # The stamp is newer than what it depends on, so that a second run installs nothing.
@@ -77,6 +77,9 @@ mutants: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(RUN)/python tools/settings_page.py > docs/settings.md
 	$(RUN)/python tools/architecture_page.py
+	$(RUN)/uv pip install --quiet --python $(RUN)/python --group docs
+	$(RUN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/site
+	@echo 'open build/site/index.html'
 
 lock: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/lock.sh

@@ -1,0 +1,23 @@
+"""Every script in examples/ runs from its first line to its last, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_an_example_runs(script, tmp_path):
+    if "distributed" in script.read_text():
+        pytest.importorskip("distributed")
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    words = [sys.executable, "-W", "error::DeprecationWarning:napari_gsw", str(script)]
+    end = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert end.returncode == 0, end.stderr
+    assert end.stdout, "it says what it has found"
