@@ -211,7 +211,10 @@ class PitmanYor(PartitionPrior):
 
 @dataclass(frozen=True, eq=False)
 class TablePrior(PartitionPrior):
-    """A prior of the user's own: ``log_v[k]`` and ``log_w[m]`` for k, m = 0..n at least (entry 0 is not used)."""
+    """A prior of the user's own: ``log_v[k]`` by the number k of clusters, ``log_w[m]`` by the size m of each.
+
+    Both for 0..n at least; entry 0 is not used.
+    """
 
     log_v: ArrayLike
     log_w: ArrayLike

@@ -175,7 +175,11 @@ class Steering:
 
 def is_closed(settings: Settings, clamps: Ints | None) -> bool:
     """Whether a run that begins with these seeds (n,), -1 for a free site, is to find no other labels."""
-    painted = 0 if clamps is None else len(np.unique(clamps[clamps >= 0]))
+    return closes(settings, 0 if clamps is None else len(np.unique(clamps[clamps >= 0])))
+
+
+def closes(settings: Settings, painted: int) -> bool:
+    """Whether a run that begins with so many painted labels is to find no others."""
     if settings.only_painted == "auto":  # objects that are painted are some of many
         return settings.steering > 0 and painted > 1 and settings.view != "objects"
     return settings.only_painted == "yes" and painted > 0

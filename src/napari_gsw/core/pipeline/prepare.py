@@ -35,6 +35,7 @@ from napari_gsw.core.model import priors
 from napari_gsw.core.model.block_assembly import assemble
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
+from napari_gsw.core.model.steering import closes
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
@@ -115,7 +116,8 @@ def prepare(
     convert = signal_picture if objects else picture
     pixels = convert(image, chosen.axes, calm=chosen.calm)
     report(Stage("superpixels"), None)
-    own_sites = superpixels(pixels, chosen, mask) if sites is None else given_sites(sites, pixels.shape, mask)
+    finer = _finer(chosen, [seeds], [pixels.shape])
+    own_sites = superpixels(pixels, finer, mask) if sites is None else given_sites(sites, pixels.shape, mask)
     own_sites = _divided(own_sites, pixels, chosen, seeds)
     report(Stage("graph"), None)
     graph = region_graph(pixels, own_sites, chosen.neighbourhood)
@@ -134,6 +136,17 @@ def _finite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLik
         return inside if own is None else own
 
     return finite_outside(image, axes, seen)
+
+
+def _finer(settings: Settings, seeds: Sequence[ArrayLike | None], shapes: Sequence[tuple[int, ...]]) -> Settings:
+    """The settings that superpixels are made by: finer ones where every label is painted and outlines are all."""
+    painted = [label_image(s, shape, "seeds") for s, shape in zip(seeds, shapes, strict=True) if s is not None]
+    numbers = set().union(*(np.unique(np.asarray(image)).tolist() for image in painted)) - {0}
+    detail = settings.painted_detail
+    if detail == 1 or settings.steering == 0 or not closes(settings, len(numbers)):
+        return settings
+    count = None if settings.site_count is None else round(settings.site_count * detail)
+    return settings.replace(site_size=max(1, round(settings.site_size / detail)), site_count=count)
 
 
 def _divided(sites: Sites, pixels: Picture, settings: Settings, seeds: ArrayLike | None) -> Sites:
@@ -158,7 +171,7 @@ def _prepare_several(
     objects = settings.signal == "objects"
     pictures = pictures_of(images, settings.axes, objects, settings.calm)
     report(Stage("superpixels"), None)
-    uncut = _sites_of_all(pictures, settings, sites, masks)
+    uncut = _sites_of_all(pictures, _finer(settings, seeds, [p.shape for p in pictures]), sites, masks)
     own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]
     report(Stage("graph"), None)
     graphs = [region_graph(p, s, settings.neighbourhood) for p, s in zip(pictures, own_sites, strict=True)]

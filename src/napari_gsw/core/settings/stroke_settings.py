@@ -20,6 +20,15 @@ class StrokeSettings(Options):
         high=1000.0,
         title="Reach of strokes",
     )
+    painted_detail: float = setting(
+        1.0,
+        "strokes",
+        "How many times as many superpixels there are if every label is painted before the run, so that outlines "
+        "follow the image more closely.",
+        low=1.0,
+        high=100.0,
+        title="Detail of painted labels",
+    )
     only_painted: str = setting(
         "auto",
         "strokes",

@@ -1,0 +1,217 @@
+"""The first quarter of an hour with the window, by real mouse and key events: open, run, paint, see how sure it is, accept,
+measure, export, save, and open again in a second window. A picture of every step, and an animation of a stroke that steers.
+
+    python tools/tour.py docs/images/tour
+
+Exit code 0 when every step did what it should; `make tour` runs it on a virtual screen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import napari
+import numpy as np
+from imageio.v3 import imwrite
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+from skimage.data import coffee
+from skimage.io import imsave
+from skimage.transform import resize
+
+from napari_gsw.widgets.session import autosaves
+
+SIZE = (1280, 800)
+PATIENCE = 300.0  # seconds that any step may take
+LEFT = Qt.MouseButton.LeftButton
+# Strokes on two things, from pixel to pixel.
+STROKES = {"saucer": [(150, y) for y in range(60, 120, 4)], "table": [(60, y) for y in range(235, 280, 4)]}
+
+
+def wait_for(what: Callable[[], Any], why: str) -> None:
+    """Let the window work until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not what():
+        if time.monotonic() > end:
+            raise SystemExit(f"in vain: {why}")
+        QTest.qWait(20)
+
+
+def click(button: Any) -> None:
+    wait_for(lambda: button.isVisible() and button.isEnabled(), f"the button {button.text()!r}")
+    QTest.mouseClick(button, LEFT, pos=QPoint(min(12, button.width() // 2), button.height() // 2))
+
+
+class Tour:
+    """One walk through the window."""
+
+    def __init__(self, folder: Path, scratch: Path) -> None:
+        self.folder, self.scratch = folder, scratch
+        self.steps = 0
+        self.frames: list[Any] = []
+        self.viewer, self.panel = self.window()
+
+    def window(self) -> tuple[napari.Viewer, Any]:
+        viewer = napari.Viewer()
+        viewer.window.resize(*SIZE)
+        return viewer, viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")[1]
+
+    def picture(self) -> Any:
+        QApplication.processEvents()
+        return self.viewer.screenshot(canvas_only=False, flash=False)[..., :3]
+
+    def step(self, name: str) -> None:
+        """Keep a picture of where we are."""
+        QTest.qWait(300)
+        self.steps += 1
+        imwrite(self.folder / f"{self.steps:02d}_{name}.png", self.picture())
+        print(f"{self.steps:02d} {name}", flush=True)
+
+    def film(self, seconds: float) -> None:
+        """Keep pictures for the animation."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            frame = self.picture()
+            self.frames.append((resize(frame, (500, 800), anti_aliasing=True) * 255).astype(np.uint8))
+            QTest.qWait(120)
+
+    def at_rest(self) -> None:
+        session = self.panel.session
+        wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.busy, "the end of a run")
+
+    def drag(self, layer: Any, points: list[tuple[int, int]]) -> None:
+        canvas = self.viewer.window._qt_viewer.canvas
+        to_canvas = canvas.view.transform * canvas.view.scene.transform
+        places = []
+        for point in points:
+            world = np.asarray(layer.data_to_world(point))
+            x, y = to_canvas.map([world[1], world[0]])[:2]
+            places.append(QPoint(round(float(x)), round(float(y))))
+        QTest.mouseMove(canvas.native, places[0])
+        QTest.mousePress(canvas.native, LEFT, pos=places[0])
+        for place in places[1:]:
+            QTest.mouseMove(canvas.native, place)
+            QTest.qWait(15)
+        QTest.mouseRelease(canvas.native, LEFT, pos=places[-1])
+
+    def labels(self, kind: str = "[GSW]") -> Any:
+        return next(layer for layer in self.viewer.layers if layer.name.endswith(kind))
+
+    # ---- the steps
+
+    def open(self) -> None:
+        path = self.scratch / "coffee.png"
+        imsave(path, coffee()[::2, ::2])
+        self.viewer.open(str(path))
+        wait_for(lambda: self.panel.run_button.isEnabled(), "an image that can be segmented")
+        self.step("open")
+
+    def run(self) -> None:
+        click(self.panel.run_button)
+        wait_for(lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first picture")
+        self.film(2.0)
+        self.step("running")
+        self.at_rest()
+        self.film(0.5)
+        self.step("done")
+
+    def paint(self) -> None:
+        layer = self.labels()
+        self.viewer.layers.selection.active = layer
+        layer.mode, layer.brush_size = "paint", 6
+        for number, points in enumerate(STROKES.values()):
+            before, changes = np.array(layer.data), len(self.panel.session.array_run.live.changes)
+            layer.selected_label = int(before.max()) + 1 + number
+            self.drag(layer, points)
+            wait_for(lambda n=changes: len(self.panel.session.array_run.live.changes) > n, "a stroke that is taken")
+            self.film(1.0)
+            self.at_rest()
+            follows = int((np.asarray(layer.data) == layer.selected_label).sum())
+            if follows <= 6 * len(points) * 4:
+                raise SystemExit("a stroke has taught nothing")
+        self.film(0.8)
+        self.step("painted")
+
+    def doubt(self) -> None:
+        boxes = self.panel.display.findChildren(type(self.panel.saving.embed))
+        box = next(box for box in boxes if "oundar" in box.text())
+        click(box)
+        wait_for(lambda: any("boundary" in layer.name.lower() for layer in self.viewer.layers), "the layer of boundaries")
+        self.step("how_sure")
+        click(box)
+
+    def accept(self) -> None:
+        layer = self.labels("[regions]")
+        layer.visible = True
+        self.viewer.layers.selection.active = layer
+        count = len(self.panel.session.array_run.live.changes)
+        place = STROKES["saucer"][3]
+        self.viewer.cursor.position = layer.data_to_world(place)
+        canvas = self.viewer.window._qt_viewer.canvas.native
+        canvas.setFocus()
+        QTest.keyClick(canvas, Qt.Key.Key_A)
+        wait_for(lambda: len(self.panel.session.array_run.live.changes) > count, "a region that is accepted")
+        self.at_rest()
+        self.step("accepted")
+
+    def measure(self) -> None:
+        self.panel.export.set_open(True) if hasattr(self.panel.export, "set_open") else None
+        self.panel.export.open_table()
+        QTest.qWait(500)
+        self.step("table")
+
+    def export(self) -> Path:
+        folder = self.scratch / "exported"
+        with_words = []
+        self.panel.export.written.connect(with_words.append)
+        self.panel.export.export(folder)
+        wait_for(lambda: with_words and any(folder.rglob("*.json")), "the exported files")
+        self.at_rest()
+        return folder
+
+    def save_and_open_again(self) -> None:
+        path = self.scratch / "coffee.zarr.zip"
+        self.panel.saving.save(path)
+        wait_for(path.exists, "the session file")
+        self.at_rest()
+        shown = np.array(self.labels().data)
+        self.viewer.close()
+        self.viewer, self.panel = self.window()
+        self.viewer.open(str(path), plugin="napari-gsw")
+        wait_for(lambda: self.panel.session.frame is not None and self.panel.session.run is None, "the session again")
+        self.at_rest()
+        if not np.array_equal(self.labels().data, shown):
+            raise SystemExit("the session has come back with other labels")
+        self.step("opened_again")
+
+    def animation(self) -> None:
+        duration = [120] * len(self.frames)
+        duration[-1] = 2000
+        imwrite(self.folder / "steering.gif", np.stack(self.frames[:60]), duration=120, loop=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The first quarter of an hour with the window, step by step.")
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        autosaves.autosave_folder = lambda: Path(scratch) / "autosaves"
+        tour = Tour(folder, Path(scratch))
+        for step in (tour.open, tour.run, tour.paint, tour.doubt, tour.accept, tour.measure, tour.export):
+            step()
+        tour.save_and_open_again()
+        tour.animation()
+        tour.viewer.close()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
