@@ -7,7 +7,7 @@ FUZZ_EXAMPLES ?= 10000
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
+.PHONY: tour lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make torture a monkey at two windows for five minutes (TORTURE_ARGS=--minutes 10 --seed 3)'
+	@echo 'make tour    the first quarter of an hour in the window, by mouse and keys, with a picture of every step'
 	@echo 'make lock    write constraints.txt anew, from the newest versions that fit together'
 	@echo 'make docs    write the pages that come from the code again, and the site to build/site (every warning is an error)'
 	@echo 'make clean   remove the virtual environment and what was built'
@@ -87,6 +88,11 @@ lock: $(VENV)/.ready
 torture: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/torture.py $(TORTURE_ARGS)
+
+# Pictures for the documentation, and whether every step of the first quarter of an hour does what it should.
+tour: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/setup.sh screen
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/tour.py docs/images/tour
 
 clean:
 	rm -rf .venv .venv-pyside6 demo-output dist build .mypy_cache .ruff_cache .pytest_cache

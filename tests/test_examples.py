@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,3 +22,16 @@ def test_an_example_runs(script, tmp_path):
     end = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert end.returncode == 0, end.stderr
     assert end.stdout, "it says what it has found"
+
+
+def test_the_notebook_runs_from_cell_to_cell(tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((EXAMPLES[0].parent / "first_steps.ipynb").read_text())["cells"]
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(cell["source"], names)
+    assert set(names["steered"].labels.ravel()) == {1, 2}
+    names["plt"].close("all")

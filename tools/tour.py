@@ -84,7 +84,9 @@ class Tour:
 
     def at_rest(self) -> None:
         session = self.panel.session
-        wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.busy, "the end of a run")
+        wait_for(
+            lambda: session.run is None and session.state == "done" and not session.canvas.busy, "the end of a run"
+        )
 
     def drag(self, layer: Any, points: list[tuple[int, int]]) -> None:
         canvas = self.viewer.window._qt_viewer.canvas
@@ -115,7 +117,9 @@ class Tour:
 
     def run(self) -> None:
         click(self.panel.run_button)
-        wait_for(lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first picture")
+        wait_for(
+            lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first picture"
+        )
         self.film(2.0)
         self.step("running")
         self.at_rest()
@@ -143,7 +147,9 @@ class Tour:
         boxes = self.panel.display.findChildren(type(self.panel.saving.embed))
         box = next(box for box in boxes if "oundar" in box.text())
         click(box)
-        wait_for(lambda: any("boundary" in layer.name.lower() for layer in self.viewer.layers), "the layer of boundaries")
+        wait_for(
+            lambda: any("boundary" in layer.name.lower() for layer in self.viewer.layers), "the layer of boundaries"
+        )
         self.step("how_sure")
         click(box)
 
