@@ -1,5 +1,7 @@
-"""The first quarter of an hour with the window, by real mouse and key events: open, run, paint, see how sure it is, accept,
-measure, export, save, and open again in a second window. A picture of every step, and an animation of a stroke that steers.
+"""The first quarter of an hour with the window, by real mouse and key events.
+
+Open, run, paint, see how sure it is, accept, measure, export, save, and open again in a second window; with a picture
+of every step, and an animation of strokes that steer.
 
     python tools/tour.py docs/images/tour
 
@@ -168,7 +170,6 @@ class Tour:
         self.step("accepted")
 
     def measure(self) -> None:
-        self.panel.export.set_open(True) if hasattr(self.panel.export, "set_open") else None
         self.panel.export.open_table()
         QTest.qWait(500)
         self.step("table")
@@ -198,8 +199,6 @@ class Tour:
         self.step("opened_again")
 
     def animation(self) -> None:
-        duration = [120] * len(self.frames)
-        duration[-1] = 2000
         imwrite(self.folder / "steering.gif", np.stack(self.frames[:60]), duration=120, loop=0)
 
 
