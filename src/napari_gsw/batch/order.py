@@ -19,7 +19,7 @@ from napari_gsw.jobs.records import JobOptions
 from napari_gsw.methods.registry import METHODS, Choice
 
 # Settings that are the path of a file, unless they are one of these words.
-FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundaries": ("shipped",)}
+FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("shipped",)}
 
 
 @dataclass(frozen=True)

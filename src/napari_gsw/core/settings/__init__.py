@@ -14,6 +14,7 @@ from typing import Any, Self
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Setting
 from napari_gsw.core.settings.chain_settings import ResultSettings, SamplerSettings
+from napari_gsw.core.settings.evidence_settings import EvidenceSettings
 from napari_gsw.core.settings.image_settings import ImageSettings, SuperpixelSettings
 from napari_gsw.core.settings.model_settings import (
     LEAST,
@@ -25,10 +26,12 @@ from napari_gsw.core.settings.model_settings import (
 )
 from napari_gsw.core.settings.stroke_settings import StrokeSettings
 
-__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations"]
+__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations", "present_names"]
 
 # The parts of a form, in its order.
-SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "strokes", "sampler", "result")
+SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "evidence", "strokes", "sampler", "result")
+# Settings that had another name in files that older versions have written.
+RENAMED = {"boundaries": "boundary_model"}
 
 
 # A dataclass takes the fields of its last base first: these are the sections from the last to the first.
@@ -37,6 +40,7 @@ class Settings(
     ResultSettings,
     SamplerSettings,
     StrokeSettings,
+    EvidenceSettings,
     CouplingSettings,
     PriorSettings,
     FeatureSettings,
@@ -62,6 +66,15 @@ class Settings(
         """How many sites so many pixels are to become."""
         by_size = max(1, round(pixels / self.site_size))
         return min(self.site_count or min(by_size, self.most_sites or by_size), pixels)
+
+
+def present_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of settings by the names of today, from a file that any version may have written.
+
+    >>> present_names({"beta": 2.0, "boundaries": "shipped"})
+    {'beta': 2.0, 'boundary_model': 'shipped'}
+    """
+    return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
 def declarations() -> Mapping[str, Setting]:
