@@ -13,7 +13,7 @@ from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.given_maps import NO_MAPS, GivenMaps
-from napari_gsw.core.evidence.map_sites import followed_sites
+from napari_gsw.core.evidence.map_sites import followed_picture, followed_sites
 from napari_gsw.core.evidence.network import HALO, network_named
 from napari_gsw.core.evidence.network_plan import STRIDE
 from napari_gsw.core.evidence.site_features import sums_over_edges
@@ -164,7 +164,8 @@ def block_of(context: BlockContext, index: Index) -> Block:
     cut = sites[core]
     pieces, uncut = pieces_of(cut)
     here = Picture(np.ascontiguousarray(shown.channels[core]), shown.rgb, shown.spacing)
-    graph = region_graph(here, pieces)
+    followed = followed_picture(here, context.maps, context.settings, inside)
+    graph = region_graph(followed, pieces)
     sums, squares = _moments(here, pieces, inside, context.grid.shape)
     block = Block(
         pieces=PackedArray.of(pieces),
@@ -176,7 +177,7 @@ def block_of(context: BlockContext, index: Index) -> Block:
         length=graph.length,
         steps=graph.contrast * graph.length,
         words={name: _counts(name, context, shown, here, pieces, core) for name in context.counts},
-        sides=sides_of(context, index, sites, pieces, here, around, inside),
+        sides=sides_of(context, index, sites, pieces, followed, around, inside),
     )
     if context.maps:
         block = with_maps(context, index, block, pieces, graph)

@@ -24,6 +24,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.given_maps import given_maps
 from napari_gsw.core.evidence.likelihoods import Gaussian
+from napari_gsw.core.evidence.map_sites import followed_unit
 from napari_gsw.core.evidence.network import network_named
 from napari_gsw.core.evidence.site_features import telling
 from napari_gsw.core.evidence.words import colour_codebook, softened, texture, texture_codebook
@@ -244,7 +245,11 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     length = np.concatenate([b.length for b in blocks] + [touching.length])
     steps = np.concatenate([b.steps for b in blocks] + [touching.steps])
     ndim = len(context.grid.shape)
-    means = sums[:, :-ndim] / mass[:, np.newaxis]
+    pieces = [b.maps for b in blocks if b.maps is not None]
+    looks = sums[:, :-ndim]
+    if context.settings.sites_from == "features" and context.maps.features is not None:
+        looks = together @ np.concatenate([b.sums for b in pieces]) * followed_unit(context.maps.features)
+    means = looks / mass[:, np.newaxis]
     graph = merged_graph(n, site[edges].astype(np.int64), length, steps, mass, means)
     if context.settings.neighbourhood == 2:
         graph = with_second_order(graph)
@@ -253,7 +258,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
             f"coupling learnt is for at most {MOST_LEARNT:,} sites, not {n:,}; choose coupling contrast (preset "
             f"general), or larger sites (most_sites {MOST_LEARNT})"
         )
-    rgb = "S" in context.letters and context.settings.signal != "objects" and means.shape[1] == 3
+    rgb = "S" in context.letters and context.settings.signal != "objects" and sums.shape[1] == ndim + 3
     features = BlockFeatures(context.settings, rgb, ndim, mass, sums, totals, words)
     if context.network:
         along = np.concatenate([*(b.drawn for b in blocks if b.drawn is not None), touching.drawn])
@@ -262,7 +267,6 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
         places = together @ np.concatenate([b.places for b in blocks if b.places is not None])
         features = replace(features, place_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
     edge_sums = None
-    pieces = [b.maps for b in blocks if b.maps is not None]
     if context.maps.boundaries is not None:
         along = np.concatenate([*(b.edge_sums for b in pieces), touching.marked])
         marked = merged_graph(n, site[edges].astype(np.int64), length, along, mass, means).contrast

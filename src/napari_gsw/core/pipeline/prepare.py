@@ -14,7 +14,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.given_maps import given_maps
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.evidence.map_sites import followed_sites
+from napari_gsw.core.evidence.map_sites import followed_picture, followed_sites
 from napari_gsw.core.evidence.shared_features import SharedFeatures
 from napari_gsw.core.evidence.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.boundary_map import map_couplings
@@ -136,7 +136,7 @@ def prepare(
     own_sites = followed_sites(pixels, beside, finer, mask) if sites is None else given_sites(sites, pixels.shape, mask)
     own_sites = _divided(own_sites, pixels, chosen, seeds)
     report(Stage("graph"), None)
-    graph = region_graph(pixels, own_sites, chosen.neighbourhood)
+    graph = region_graph(followed_picture(pixels, beside, chosen), own_sites, chosen.neighbourhood)
     report(Stage("features"), None)
     looks = ImageFeatures(pixels, own_sites, chosen, codebook)
     light = pixels.channels[..., 0] if objects else None

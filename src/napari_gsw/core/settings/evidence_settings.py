@@ -31,7 +31,7 @@ class EvidenceSettings(Options):
         title="Most components",
     )
     features_evidence: float | None = setting(
-        5.0,
+        20.0,
         "evidence",
         "Number of independent draws that a site's pixels are worth in a map of features; none takes every pixel.",
         kind=float,
@@ -58,7 +58,7 @@ class EvidenceSettings(Options):
         title="Neutral probability",
     )
     boundaries_weight: float = setting(
-        1.0,
+        3.0,
         "evidence",
         "Weight of a map of boundaries: the coupling of two sites for each unit of its log odds between them.",
         low=0.0,

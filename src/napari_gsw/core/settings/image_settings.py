@@ -59,8 +59,8 @@ class SuperpixelSettings(Options):
     sites_from: str = setting(
         "image",
         "superpixels",
-        "What sites follow: the image, or a map that is given beside it: features, or boundaries (watersheds of the "
-        "map).",
+        "What sites follow: the image, or a map that is given beside it: features (contrast is then theirs too), or "
+        "boundaries (watersheds of the map).",
         choices=("image", "features", "boundaries"),
         title="Follow",
     )

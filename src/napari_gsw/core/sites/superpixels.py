@@ -183,7 +183,11 @@ def _watershed(channels: Pixels, settings: Settings, inside: Mask | None, spacin
         height = np.sqrt(sum(sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
     else:
         height = _slope(channels, spacing)
-    return flooded(height, settings, inside, spacing)
+    wanted = _wanted(settings, height.shape, inside)
+    markers = wanted if spacing is None else even_seeds(height.shape, wanted, inside, spacing)
+    # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
+    result = watershed(height, markers=markers, mask=inside, compactness=settings.compactness / 10)
+    return np.asarray(result)
 
 
 def _slope(channels: Pixels, spacing: tuple[float, ...]) -> NDArray[np.generic]:
@@ -191,20 +195,6 @@ def _slope(channels: Pixels, spacing: tuple[float, ...]) -> NDArray[np.generic]:
     axes = range(len(spacing))
     squares = [(sobel(channels[..., c], axis=a) / spacing[a]) ** 2 for c in range(channels.shape[-1]) for a in axes]
     return np.asarray(np.sqrt(sum(squares) / len(spacing)))
-
-
-def flooded(
-    height: NDArray[np.generic], settings: Settings, inside: Mask | None, spacing: Spacing = None
-) -> NDArray[np.generic]:
-    """(\\*shape,) watersheds of a landscape (\\*shape,) in units of the channels; 0 where no seed reaches.
-
-    Its seeds lie evenly in space, and its `compactness` counts steps of pixels.
-    """
-    wanted = _wanted(settings, height.shape, inside)
-    markers = wanted if spacing is None else even_seeds(height.shape, wanted, inside, spacing)
-    # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
-    result = watershed(height, markers=markers, mask=inside, compactness=settings.compactness / 10)
-    return np.asarray(result)
 
 
 def even_seeds(shape: tuple[int, ...], wanted: int, inside: Mask | None, spacing: tuple[float, ...]) -> Sites:
@@ -215,6 +205,35 @@ def even_seeds(shape: tuple[int, ...], wanted: int, inside: Mask | None, spacing
     seeds = np.zeros(shape, np.int32)
     seeds[np.ix_(*places)] = np.arange(1, int(np.prod(cells)) + 1).reshape(cells)
     return seeds if inside is None else np.where(inside, seeds, 0)
+
+
+def basins(height: Pixels, settings: Settings, inside: Mask | None, spacing: Spacing = None) -> Sites:
+    """(\\*shape,) int32 sites 1..n: watersheds of a landscape (\\*shape,) in units of the channels, such as a map.
+
+    Each begins at the lowest pixel of a cell of :func:`cell_grid`, of those the one nearest to its middle: a seed on a
+    ridge would take something of both sides.
+    """
+    shape = height.shape
+    wanted = _wanted(settings, shape, inside)
+    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
+    cells, _ = cell_grid(shape, wanted, pixels, spacing)
+    cell, far = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    for axis, (length, count) in enumerate(zip(shape, cells[-len(shape) :], strict=True)):
+        place = np.arange(length)
+        index = place * count // length
+        off = np.square((place + 0.5) * count / length - index - 0.5)
+        line = [-1 if a == axis else 1 for a in range(len(shape))]
+        cell = cell * np.int32(count) + index.astype(np.int32).reshape(line)
+        far = far + off.astype(np.float32).reshape(line)
+    flat = cell.ravel() if inside is None else np.where(inside, cell, -1).ravel()
+    order = np.lexsort((far.ravel(), height.ravel(), flat))
+    first = np.flatnonzero(np.diff(flat[order], prepend=-2))
+    first = first[flat[order[first]] >= 0]
+    seeds = np.zeros(flat.size, np.int32)
+    seeds[order[first]] = np.arange(1, len(first) + 1)
+    # Not compact: a ridge that is two pixels wide is to be shared by its two sides.
+    groups = watershed(height, markers=seeds.reshape(shape), mask=inside)
+    return connected(np.where(groups == 0, groups.max() + 1, groups), inside)
 
 
 def _grid(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Spacing = None) -> NDArray[np.generic]:
