@@ -156,7 +156,7 @@ def check_place(task: ImageTask) -> None:
 def _open_image(task: ImageTask) -> tuple[Any, Choice]:
     """The image, and the choice with the axes that its file tells."""
     image, axes = image_of(task.image, task.choice)
-    return image, task.choice.with_axes(axes)
+    return image, task.choice.with_axes(axes).with_spacing(task.image)
 
 
 def _check_worker(task: ImageTask) -> None:

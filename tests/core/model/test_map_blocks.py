@@ -101,7 +101,6 @@ def test_a_map_is_read_in_blocks_too():
         "block_pixels": 2**15,
         "site_size": 400,
         "likelihood": "gaussian",
-        "coupling": "boundaries",
         "texture_words": 0,
     }
     gsw.prepare(image[:300, :300].rechunk(64), boundaries=lines[:300, :300], **kept)
