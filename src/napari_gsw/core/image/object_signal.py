@@ -19,7 +19,7 @@ from skimage.filters import threshold_otsu
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.noise import calmed, noise_of
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
-from napari_gsw.core.image.spacing import Spacing
+from napari_gsw.core.image.spacing import Spacing, pixel_widths
 
 # Widths of Gaussians, in units of the smallest distance between pixels: against noise; of the difference that deepens
 # valleys; and of what is around a place.
@@ -164,7 +164,7 @@ def _telling_light(parts: Sequence[Floats]) -> Floats | None:
 
 def _blurred(light: Floats, width: float, spacing: Spacing) -> Floats:
     """(\\*shape,) light blurred by so many of the smallest distances between pixels."""
-    return np.asarray(ndimage.gaussian_filter(light, width if spacing is None else [width / step for step in spacing]))
+    return np.asarray(ndimage.gaussian_filter(light, pixel_widths(width, light.ndim, spacing)))
 
 
 def _above(smooth: Floats, levels: SignalLevels, spacing: Spacing) -> Floats:

@@ -65,6 +65,20 @@ def spacing_text(steps: Any) -> str:
         raise InputError(f"spacing must be auto or a number for each axis, such as 5,1,1, not {steps!r}") from None
 
 
+def pixel_widths(width: float, ndim: int, spacing: Spacing) -> tuple[float, ...]:
+    """Pixels along each of so many axes of what is `width` of the smallest distance between pixels wide.
+
+    >>> pixel_widths(2.0, 3, (4.0, 1.0, 1.0)), pixel_widths(2.0, 2, None)
+    ((0.5, 2.0, 2.0), (2.0, 2.0))
+    """
+    return tuple(width / step for step in spacing or (1.0,) * ndim)
+
+
+def pixel_volume(spacing: Spacing) -> float:
+    """Volume of a pixel in units of the smallest distance between pixels."""
+    return 1.0 if spacing is None else math.prod(spacing)
+
+
 def face_areas(spacing: Spacing, ndim: int) -> tuple[float, float, float]:
     """Area of the face of a pixel across each of three axes, the last `ndim` of which are the image's.
 

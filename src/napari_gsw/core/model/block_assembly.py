@@ -34,7 +34,7 @@ from napari_gsw.core.image.block_grid import Grid, Slices, tiles
 from napari_gsw.core.image.lazy_image import LazyImage
 from napari_gsw.core.image.object_signal import signal_levels
 from napari_gsw.core.image.picture import span_of
-from napari_gsw.core.image.spacing import settings_spacing
+from napari_gsw.core.image.spacing import pixel_volume, settings_spacing
 from napari_gsw.core.model.block import Block, BlockContext, block_of, photo_books
 from napari_gsw.core.model.site_maps import SiteMaps, joined_maps
 from napari_gsw.core.model.stitching import offsets, stitched
@@ -177,9 +177,9 @@ def block_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, 
     """The context of an image's blocks, without what has to be looked for in its pixels."""
     pixels = int(np.prod(image.shape))
     # The mask's pixels are not counted, which would mean to read it all: sites are then as large as without one.
-    size = pixels / settings.wanted_sites(pixels)
-    spacing = settings_spacing(settings, len(image.shape)) or (1.0,)
-    across = int(np.ceil((size * float(np.prod(spacing))) ** (1 / len(image.shape))))
+    volume = pixel_volume(settings_spacing(settings, len(image.shape)))
+    size = pixels / settings.wanted_sites(pixels, volume)
+    across = int(np.ceil((size * volume) ** (1 / len(image.shape))))
     halo = max(LEAST_HALO, 2 * across, SIGNAL_HALO if settings.signal == "objects" else 0)
     # Volumes have no learnt couplings, which is said where these are asked for.
     network = settings.coupling == "learnt" and len(image.shape) == 2 and network_named(settings.network, "photo")

@@ -19,6 +19,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.evidence_tables import Evidence, check_same_pixels, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
+from napari_gsw.core.image.spacing import Spacing, pixel_volume, settings_spacing
 from napari_gsw.core.inputs import float_array, plain_array, whole_number
 from napari_gsw.core.model.field import Field, field_of, log_field
 from napari_gsw.core.model.fingerprint import data_digest, problem_digest
@@ -148,6 +149,19 @@ class Problem:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
+
+    @property
+    def spacing(self) -> Spacing:
+        """Distance between the pixels of its image, the smallest being 1; None for the same along all axes."""
+        if self.settings is None or self.sites is None:
+            return None
+        ndim = len(self.sites.shape)
+        # Slices that were images of their own have the spacing of a plane.
+        return settings_spacing(self.settings, ndim) if self.settings.spacing.count(",") == ndim - 1 else None
+
+    def own_pixels(self, cubes: int) -> int:
+        """How many pixels have the size of so many cubes of the smallest distance between pixels; 0 stays 0."""
+        return cubes if self.spacing is None else -int(-cubes // pixel_volume(self.spacing))
 
     @property
     def closed(self) -> bool:

@@ -33,7 +33,7 @@ from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
 from napari_gsw.core.image.object_signal import signal_picture
 from napari_gsw.core.image.picture import Picture, finite_outside, letters_of, picture
 from napari_gsw.core.image.several import are_several, one_each, pictures_of
-from napari_gsw.core.image.spacing import settings_spacing, spacing_text
+from napari_gsw.core.image.spacing import pixel_volume, settings_spacing, spacing_text
 from napari_gsw.core.inputs import float_array, plain_array
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.block_assembly import assemble
@@ -238,7 +238,7 @@ def _sites_of_all(
     """The sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
     inside = [check_mask(mask, p.shape) for p, mask in zip(pictures, masks, strict=True)]
     pixels = [int(np.prod(p.shape)) if i is None else int(i.sum()) for p, i in zip(pictures, inside, strict=True)]
-    wanted = settings.wanted_sites(sum(pixels))
+    wanted = settings.wanted_sites(sum(pixels), pixel_volume(pictures[0].spacing))
     own_sites = []
     for p, given, where, count in zip(pictures, sites, inside, pixels, strict=True):
         share = settings.replace(site_count=max(1, round(wanted * count / sum(pixels))))

@@ -30,6 +30,8 @@ __all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations",
 
 # The parts of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "evidence", "strokes", "sampler", "result")
+# Pixels of a site at least, however far they are apart, unless fewer are asked for.
+LEAST_PIXELS = 6
 # Settings that had another name in files that older versions have written.
 RENAMED = {"boundaries": "boundary_model"}
 
@@ -62,9 +64,16 @@ class Settings(
             changes = {"site_count": None} | changes
         return super().replace(**changes)
 
-    def wanted_sites(self, pixels: int) -> int:
-        """How many sites so many pixels are to become."""
-        by_size = max(1, round(pixels / self.site_size))
+    def wanted_sites(self, pixels: int, volume: float = 1.0) -> int:
+        """How many sites so many pixels are to become.
+
+        Parameters
+        ----------
+        volume : of a pixel in units of the smallest distance between pixels. A site has the size of `site_size` cubes
+            of that distance, as it would have in an image without a spacing, but `LEAST_PIXELS` pixels.
+        """
+        size = max(self.site_size / volume, min(self.site_size, LEAST_PIXELS)) if volume > 1 else self.site_size
+        by_size = max(1, round(pixels / size))
         return min(self.site_count or min(by_size, self.most_sites or by_size), pixels)
 
 

@@ -74,7 +74,7 @@ class SuperpixelSettings(Options):
     site_size: int = setting(
         60,
         "superpixels",
-        "Mean number of pixels in a site.",
+        "Mean number of pixels in a site; with a spacing, of cubes of the smallest distance between pixels.",
         low=1,
         when=("site_count", (None,)),
         title="Site size",

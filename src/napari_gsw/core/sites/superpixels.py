@@ -12,7 +12,7 @@ from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.inputs import plain_array
-from napari_gsw.core.image.spacing import Spacing
+from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.face_kernels import absorb_small_parts, connected_parts, sum_over_sites, touching_pairs
 from napari_gsw.core.sites.pixel_kernels import felzenszwalb_roots, paint_into
@@ -42,7 +42,7 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     inside = check_mask(mask, picture.shape)
     channels = picture.channels
     if settings.smoothing > 0:
-        widths = (*smoothing_widths(settings.smoothing, picture.shape, picture.spacing), 0)
+        widths = (*pixel_widths(settings.smoothing, len(picture.shape), picture.spacing), 0)
         channels = ndimage.gaussian_filter(channels, widths)
     if settings.superpixels == "slic":
         return _slic(np.ascontiguousarray(channels), settings, inside, picture.spacing)
@@ -103,9 +103,10 @@ def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
     return None if inside.all() else inside
 
 
-def _wanted(settings: Settings, shape: tuple[int, ...], inside: Mask | None) -> int:
+def _wanted(settings: Settings, shape: tuple[int, ...], inside: Mask | None, spacing: Spacing = None) -> int:
     """How many sites are asked for."""
-    return settings.wanted_sites(int(np.prod(shape)) if inside is None else int(inside.sum()))
+    pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
+    return settings.wanted_sites(pixels, pixel_volume(spacing))
 
 
 def _slic(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Spacing) -> Sites:
@@ -116,7 +117,7 @@ def _slic(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Sp
     """
     shape = channels.shape[:-1]
     pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
-    wanted = settings.wanted_sites(pixels)
+    wanted = settings.wanted_sites(pixels, pixel_volume(spacing))
     if wanted == 1:
         return connected(np.ones(shape, np.int32), inside)
     cells, side = cell_grid(shape, wanted, pixels, spacing)
@@ -131,11 +132,6 @@ def _slic(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Sp
             break
         compactness *= 2
     return sites.reshape(shape)
-
-
-def smoothing_widths(width: float, shape: tuple[int, ...], spacing: Spacing) -> tuple[float, ...]:
-    """Widths in pixels along each axis of a blur that is `width` of the smallest distance between pixels wide."""
-    return tuple(width / step for step in spacing or (1.0,) * len(shape))
 
 
 def cell_grid(
@@ -183,7 +179,7 @@ def _watershed(channels: Pixels, settings: Settings, inside: Mask | None, spacin
         height = np.sqrt(sum(sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
     else:
         height = _slope(channels, spacing)
-    wanted = _wanted(settings, height.shape, inside)
+    wanted = _wanted(settings, height.shape, inside, spacing)
     markers = wanted if spacing is None else even_seeds(height.shape, wanted, inside, spacing)
     # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
     result = watershed(height, markers=markers, mask=inside, compactness=settings.compactness / 10)
@@ -214,7 +210,7 @@ def basins(height: Pixels, settings: Settings, inside: Mask | None, spacing: Spa
     ridge would take something of both sides.
     """
     shape = height.shape
-    wanted = _wanted(settings, shape, inside)
+    wanted = _wanted(settings, shape, inside, spacing)
     pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
     cells, _ = cell_grid(shape, wanted, pixels, spacing)
     cell, far = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
@@ -241,7 +237,7 @@ def _grid(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Sp
     shape = channels.shape[:-1]
     pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
     steps = spacing or (1,) * len(shape)
-    side = (pixels * np.prod(steps) / _wanted(settings, shape, inside)) ** (1 / len(shape))
+    side = (pixels * np.prod(steps) / _wanted(settings, shape, inside, spacing)) ** (1 / len(shape))
     blocks = np.zeros(shape, np.int64)
     for axis, length in enumerate(shape):
         cells = max(1, min(length, round(length * steps[axis] / side)))
@@ -253,7 +249,8 @@ def _grid(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Sp
 def _felzenszwalb(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Spacing) -> NDArray[np.generic]:
     """Merging along pixel faces, in any number of dimensions and within a mask, unlike scikit-image's.
 
-    The scale is found by bisection, so that the mean site has the size that is asked for. The spacing does not matter.
+    The scale is found by bisection, so that the mean site has the size that is asked for. The spacing matters for that
+    alone.
     """
     shape = channels.shape[:-1]
     numbers = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
@@ -272,7 +269,7 @@ def _felzenszwalb(channels: Pixels, settings: Settings, inside: Mask | None, spa
     order = np.argsort(weights, kind="stable")
     edges = np.concatenate(left)[order], np.concatenate(right)[order], weights[order]
 
-    wanted = _wanted(settings, shape, inside)
+    wanted = _wanted(settings, shape, inside, spacing)
     outside = 0 if inside is None else int(inside.size - inside.sum())
     smallest = max(1, (numbers.size - outside) // wanted // 4)
     low, high = 1e-3, 1e5
