@@ -134,6 +134,8 @@ def note_lines(notes: Mapping[str, Any]) -> list[str]:
         words = []
         if note["channel_axis"] != "none":
             words.append(f"{note['channels']} channels on the {note['channel_axis']} axis")
+        if "reduced" in note:
+            words.append(f"to be reduced to {note['reduced']} components")
         if "components" in note:
             words.append(f"{note['components']} components with {note['variance']:.0%} of the variance")
         if "range" in note:
