@@ -168,7 +168,7 @@ class SegmentationPanel(Docked):
 
     def _open_sessions(self) -> None:
         parts = (self.chooser, self.presets, self.paint_row, self.seed, self.sites, self.seeds.seeds, self._settings)
-        self.opening = Opening(self.viewer, self.session, Desk(*parts), self)
+        self.opening = Opening(self.viewer, self.session, Desk(*parts, self.form.maps), self)
         self.opening.said.connect(self._noticed)
         self.opening.opened.connect(remember)
         self.saving.chosen.connect(self.opening.open)
