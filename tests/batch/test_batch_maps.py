@@ -25,12 +25,8 @@ def folder(tmp_path):
 
 def test_each_image_has_its_own_map(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    assert (
-        main(
-            ["batch", "in", "-o", "out", "--sweeps", "5", "--jobs", "1", "-q", "--boundaries", "maps/{stem}_lines.npy"]
-        )
-        == 0
-    )
+    options = ["--sweeps", "5", "--jobs", "1", "-q", "--boundaries", "maps/{stem}_lines.npy"]
+    assert main(["batch", "in", "-o", "out", *options]) == 0
     for name in ("a", "b"):
         image, lines = tifffile.imread(f"in/{name}.tif"), np.load(f"maps/{name}_lines.npy")
         alone = gsw.segment(image, axes="YX", sweeps=5, boundaries=lines)
