@@ -11,8 +11,8 @@ from skimage.segmentation import watershed
 from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
-from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
+from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.face_kernels import absorb_small_parts, connected_parts, sum_over_sites, touching_pairs
 from napari_gsw.core.sites.pixel_kernels import felzenszwalb_roots, paint_into
