@@ -426,8 +426,9 @@ def test_bad_data_is_one_sentence(panel, qtbot):
 
 
 def test_every_setting_has_a_control_with_its_help(panel):
-    """All but the axes, which the head of the panel asks for, and the blocks of a large image, for scripts alone."""
-    assert set(panel.form.controls) == set(declarations()) - {"axes", "block_pixels"}
+    """All but the axes, which the head of the panel asks for, the spacing, which the layer's scale says, and the blocks
+    of a large image, for scripts alone."""
+    assert set(panel.form.controls) == set(declarations()) - {"axes", "spacing", "block_pixels"}
     for name, control in panel.form.controls.items():
         assert declarations()[name].help in control.toolTip()
         assert control.value() == getattr(gsw.preset("general"), name)
