@@ -83,3 +83,19 @@ def test_the_scale_of_a_layer_is_the_distance_of_its_pixels(viewer, panel):
     assert panel._checked_plan().settings.spacing == "2.5,0.5,0.5"
     panel.choose_image(viewer.add_image(volume, name="cubes", scale=(0.5, 0.5, 0.5)))
     assert panel._checked_plan().settings.spacing == "auto"
+
+
+def test_a_session_brings_its_maps_back(viewer, panel, qtbot, tmp_path):
+    rng = np.random.default_rng(0)
+    image, lines = rng.random((40, 50)), rng.random((40, 50))
+    result = gsw.segment(image, boundaries=lines, sweeps=10)
+    path = gsw.save_session(tmp_path / "run.zarr.zip", result, image=image)
+    with qtbot.waitSignal(panel.opening.opened, timeout=60_000):
+        panel.opening.open(str(path))
+    assert np.array_equal(panel.form.maps.layers()["boundaries"].data, lines)
+    panel.form.controls["alpha"].set_value(2.0)  # another problem, of the same maps
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    live = panel.session.array_run.live
+    assert live.settings.alpha == 2.0
+    assert np.array_equal(live.problem.beta, result.problem.beta)
