@@ -258,9 +258,9 @@ def finished_run(plan: Plan, position: Position, live: LiveChain, image: Any, gi
         live.remake = lambda sites, strokes: array_problem(
             plan, image, {"sites": sites, "seeds": strokes, **kept}, lambda stage: None
         )
-        means = site_means(image, plan.settings.axes, problem.site_image)
+        means = site_means(image, source.axes, problem.site_image)  # a session of a script may leave them open
     images = source.planes(image) if source.several else None
-    return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given, images)
+    return ArrayRun(live, image, source.axes, means, names, source.pixel_size, given, images)
 
 
 def array_problem(plan: Plan, image: Any, given: Mapping[str, Any], report: StageReport) -> Problem:
