@@ -190,6 +190,13 @@ MUTANTS = (
         (LAW, "-k", "dirichlet-process-gaussian and lambda-0"),
     ),
     Mutant(
+        "a second block of channels is weighed as the first",
+        "core/sampler/moves/cluster_kernels.py",
+        "        weight = gauss[c, PIXEL_WEIGHT] * pixels",
+        "        weight = gauss[0, PIXEL_WEIGHT] * pixels",
+        ("tests/core/evidence/test_map_features.py", "-k", "two_blocks"),
+    ),
+    Mutant(
         "a negative coupling makes a negative bond",
         "core/sampler/bonds.py",
         "np.maximum(problem.beta, 0) * delta",

@@ -27,6 +27,7 @@ from napari_gsw.core.posterior.result import Outcome, result
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder
 from napari_gsw.files.label_formats import companion
+from napari_gsw.files.maps import open_map_file
 from napari_gsw.files.ownership import PROVENANCE, origin_digest
 from napari_gsw.files.results import Extras, check_results, planned_files, write_outcome
 from napari_gsw.files.scratch import OWNER
@@ -51,6 +52,7 @@ class ImageTask:
     teachers : images on which somebody has painted; the image is segmented together with them.
     version : of the package that hands out the task; another would give other labels.
     overwrite : whether files in the way that are not ours may be written over.
+    maps : names and files of the maps that are evidence beside the image.
     """
 
     image: Path
@@ -63,6 +65,7 @@ class ImageTask:
     version: str
     teachers: tuple[Teacher, ...] = ()
     overwrite: bool = False
+    maps: tuple[tuple[str, Path], ...] = ()
 
 
 class PreparedImage(NamedTuple):
@@ -89,7 +92,8 @@ def segment_image(task: ImageTask) -> Row:
     if task.teachers:
         outcome = taught(task.image, image, choice.settings, task.seed, task.teachers, interruption.check)
     else:
-        outcome = segment(image, choice, task.seed, report=interruption.check)
+        maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.maps}
+        outcome = segment(image, choice, task.seed, report=interruption.check, **maps)
     return _write_image(task, image, choice, outcome, began)
 
 
@@ -125,7 +129,7 @@ def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) ->
 
 def chains_can_part(task: ImageTask) -> bool:
     """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
-    alone = not task.teachers and not is_zarr(task.image)
+    alone = not task.teachers and not task.maps and not is_zarr(task.image)
     return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and alone
 
 
@@ -156,7 +160,7 @@ def check_place(task: ImageTask) -> None:
 def _open_image(task: ImageTask) -> tuple[Any, Choice]:
     """The image, and the choice with the axes that its file tells."""
     image, axes = image_of(task.image, task.choice)
-    return image, task.choice.with_axes(axes)
+    return image, task.choice.with_axes(axes).with_spacing(task.image)
 
 
 def _check_worker(task: ImageTask) -> None:

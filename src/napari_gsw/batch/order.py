@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from napari_gsw.core.pipeline.prepare import named_codebook
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.results import Extras
 from napari_gsw.jobs.records import JobOptions
-from napari_gsw.methods.registry import METHODS, Choice
+from napari_gsw.methods.registry import ARRAYS, METHODS, Choice
 
+# What stands for the name of an image, without its ending, in the name of a map's file.
+STEM = "{stem}"
 # Settings that are the path of a file, unless they are one of these words.
-FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundaries": ("shipped",)}
+FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("shipped",)}
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class BatchOrder:
     format : of the labels: tif, png or zarr.
     extras : what is written beside them.
     teachers : images on which somebody has painted: every image is segmented together with them.
+    maps : evidence beside the images: by the name of a map where its files are, with {stem} for the name of an image
+        without its ending.
     """
 
     image_folder: Path
@@ -44,6 +49,7 @@ class BatchOrder:
     format: str = "tif"
     extras: Extras = field(default_factory=Extras)
     teachers: tuple[Teacher, ...] = ()
+    maps: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.format not in LABEL_FORMATS:
@@ -58,8 +64,23 @@ class BatchOrder:
             named_codebook(self.choice.settings)
         if self.teachers and self.choice.method != "gsw":
             raise InputError(f"{self.choice.method} cannot be taught; what is painted is for the method gsw")
+        self._check_maps()
         for teacher in self.teachers:
             teacher.read(self.choice.settings.axes)
+
+    def _check_maps(self) -> None:
+        """Refuse maps that cannot be meant."""
+        for name, pattern in self.maps.items():
+            if name not in ARRAYS.get(self.choice.method, ()):
+                raise InputError(f"{self.choice.method} takes no {name}")
+            if STEM not in pattern:
+                raise InputError(f"{name} must name a file for each image, such as maps/{STEM}.tif, not {pattern!r}")
+        if self.maps and self.teachers:
+            raise InputError("maps are for one image at a time, not for images that are segmented with a painted one")
+
+    def _map_files(self, image: BatchImage) -> dict[str, Path]:
+        """The file of each map of an image."""
+        return {n: Path(os.path.abspath(p.replace(STEM, image.path.stem))) for n, p in self.maps.items()}
 
     def task(self, image: BatchImage, output: Path, overwrite: bool = False) -> ImageTask:
         """The job of one image, complete in itself: absolute paths, for a process that may live elsewhere."""
@@ -76,12 +97,13 @@ class BatchOrder:
             version=own_version(),
             teachers=self.teachers,
             overwrite=overwrite,
+            maps=tuple(self._map_files(image).items()),
         )
 
     def files(self, image: BatchImage) -> tuple[Path, ...]:
         """All that is read for an image: a result is made again when one of them has changed."""
         lessons = (file for teacher in self.teachers for file in teacher)
-        return image.path, *map(Path, self._setting_files().values()), *lessons
+        return image.path, *map(Path, self._setting_files().values()), *lessons, *self._map_files(image).values()
 
     def depends_on(self) -> dict[str, Any]:
         """All else that the results depend on, ready for JSON."""
@@ -91,6 +113,7 @@ class BatchOrder:
             "seed": int(self.seed),
             "format": self.format,
             "extras": vars(self.extras),
+            **({"maps": dict(self.maps)} if self.maps else {}),
             **({"teachers": [list(map(str, teacher)) for teacher in self.teachers]} if self.teachers else {}),
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -50,6 +50,7 @@ def run_batch(
     overwrite: bool = False,
     scheduler: str | None = None,
     teachers: Sequence[Teacher] = (),
+    maps: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> list[Row]:
     """Segment every image of a folder, each as :func:`napari_gsw.segment` does it alone, bit for bit.
@@ -72,13 +73,14 @@ def run_batch(
     teachers : images on which somebody has painted: every image is segmented together with them, and labels mean in
         all of them what they mean in the paint; the preset is changed as :func:`napari_gsw.segment` does it for several
         images.
+    maps : evidence beside each image: files by the name of a map, such as ``{"boundaries": "maps/{stem}.tif"}``.
 
     Returns
     -------
     rows : one dictionary an image, with the columns of ``batch.csv``; ``status`` is ``done`` or ``failed``.
     """
     choice = choose(method, preset, (shared_changes(preset) if teachers and method == "gsw" else {}) | changes)
-    given = (selection or Selection(), format, extras or Extras(), tuple(teachers))
+    given = (selection or Selection(), format, extras or Extras(), tuple(teachers), maps or {})
     order = BatchOrder(Path(folder), choice, seed, *given)
     options = BatchOptions(
         _folder(output), jobs, overwrite, True, retries, overwrite, resume=resume, scheduler=scheduler

@@ -23,6 +23,9 @@ from napari_gsw.core.presets import shared_changes
 from napari_gsw.core.threads import cores
 from napari_gsw.jobs.interruption import exit_code
 
+# Named here so that --help need not load the engine; a test holds the two lists together.
+MAPS = ("features", "boundaries", "foreground")
+
 
 def add_to(commands: Any) -> None:
     """Add the command and its options to the parsers of all commands."""
@@ -66,6 +69,12 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--image", action="append", default=[], metavar="IMAGE", help="the image that --teach was painted on"
     )
+    for name in MAPS:
+        command.add_argument(
+            f"--{name}",
+            metavar="PATTERN",
+            help=f"map of {name} for each image, such as 'maps/{{stem}}.tif' (evidence.md)",
+        )
     add_extras(command)
     earlier = command.add_mutually_exclusive_group()
     earlier.add_argument(
@@ -120,6 +129,7 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
         arguments.format,
         Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table),
         teachers,
+        {name: pattern for name in MAPS if (pattern := getattr(arguments, name)) is not None},
     )
     options = BatchOptions(
         Path(arguments.output),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from napari_gsw.files.results import Extras
 
 LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
+# What is read, and must not be written over.
+INPUTS = ("image", "mask", "sites", "seeds", "init", "features", "boundaries", "foreground", "session")
 OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
@@ -52,6 +54,7 @@ def add_to(commands: Any) -> None:
         help="label image of strokes: non-zero pixels clamp their sites to that label, or a method spreads it",
     )
     command.add_argument("--init", metavar="FILE", help="label image to start the chain from")
+    add_maps(command)
     command.add_argument(
         "--format",
         choices=("tif", "png", "zarr"),
@@ -64,6 +67,19 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
     add_choices(command)
+
+
+def add_maps(command: argparse.ArgumentParser) -> None:
+    """Maps that are evidence beside the image; TIFF, .npy, zarr or HDF5 (file.h5/dataset)."""
+    command.add_argument(
+        "--features", metavar="FILE", help="map of features with any number of channels, on the first or the last axis"
+    )
+    command.add_argument(
+        "--boundaries", metavar="FILE", help="map of how probable a boundary is; it becomes couplings of both signs"
+    )
+    command.add_argument(
+        "--foreground", metavar="FILE", help="map of how probable the foreground is; it names the background's cluster"
+    )
 
 
 def add_extras(command: argparse.ArgumentParser) -> None:
@@ -87,22 +103,25 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 
 def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
+    from napari_gsw.core.evidence.given_maps import MAPS
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.files.folders import writable_folder
     from napari_gsw.files.images import open_labels, read_labels
+    from napari_gsw.files.maps import open_map_file
     from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.methods.registry import METHODS, segment
 
     resolve_choices(arguments)
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)
-    choice = choice.with_axes(axes)
+    choice = choice.with_axes(axes).with_spacing(arguments.image)
     lazily = is_lazy(image)
     arrays: dict[str, Any] = {
         name: open_labels(path) if lazily else read_labels(path)
         for name in ("mask", "sites", "seeds", "init")
         if (path := getattr(arguments, name)) is not None
     }
+    arrays |= {name: open_map_file(path, lazily) for name in MAPS if (path := getattr(arguments, name)) is not None}
     folder, name = targets(arguments, lazily)
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
     # All that can be in the way is seen before the chain begins.
@@ -120,6 +139,7 @@ def write_and_tell(
     arguments: argparse.Namespace, image: Any, axes: str, outcome: Outcome, place: tuple[Path, str], extras: Extras
 ) -> None:
     """Write what was made of an image to its `place`, a folder and the name of the labels, and say so in a line."""
+    from napari_gsw.core.evidence.given_maps import note_lines
     from napari_gsw.files.folders import output_folder
     from napari_gsw.files.label_formats import companion
     from napari_gsw.files.ownership import PROVENANCE
@@ -130,6 +150,9 @@ def write_and_tell(
     with output_folder(folder, companion(name, PROVENANCE), arguments.overwrite) as scratch:
         remarks = write_outcome(image, axes, outcome, scratch, name, extras)
     if not arguments.quiet:
+        maps = {} if outcome.result is None else outcome.result.problem.maps
+        for line in note_lines(maps):
+            print(f"napari-gsw: {line}", file=sys.stderr)
         print(printable(summary(outcome, folder / name)))
         for remark in remarks:
             print(f"napari-gsw: {remark}", file=sys.stderr)
@@ -157,7 +180,7 @@ def targets(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, 
         raise InputError(f"{str(target)!r} is a folder; name a file for the labels")
     # Everything that a run may write, or clear away as left over from an earlier one.
     outputs = [target, target.with_suffix(".tif"), *(folder / companion(name, other) for other in COMPANIONS)]
-    inputs = [getattr(arguments, name, None) for name in ("image", "mask", "sites", "seeds", "init", "session")]
+    inputs = [getattr(arguments, name, None) for name in INPUTS]
     for source in inputs:
         if source is None or not os.path.exists(source):
             continue

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.settings import present_names
 
 
 class Recalled(NamedTuple):
@@ -42,7 +43,7 @@ def recalled(path: str) -> Recalled:
     settings = record if plain else record.get("settings", {})
     if not isinstance(settings, Mapping):
         raise InputError(f"{path!r} carries no settings: they must be names with values")
-    changes = {**settings, **own}
+    changes = present_names({**settings, **own})
     name = changes.pop("method", None)
     seed = changes.pop("seed", None if plain else record.get("seed"))
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Counts = NDArray[np.uint32]  # unsigned: an index that cannot be negative needs no check for it
+Bytes = NDArray[np.int8]
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
 Mask = NDArray[np.bool_]

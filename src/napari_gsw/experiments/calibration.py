@@ -38,7 +38,7 @@ def edges(example: Example, name: str, model: str) -> Floats:
     (m, 4) for each edge: log odds as learnt, log odds of the posterior, share of people who agree, and length.
     """
     scene = example.read()
-    changes = {"boundaries": model} if name == "photo" else {}
+    changes = {"boundary_model": model} if name == "photo" else {}
     result = segment(scene.image, preset(name, axes=scene.axes, **changes), seed=0)
     assert result.problem.graph is not None
     learnt, posterior = learnt_odds(result, scene, model), posterior_odds(result.snapshot.together)

@@ -67,7 +67,7 @@ def scored(task: QualityImage) -> Row:
     for name in task.methods:
         ours = name in OURS
         changes = {"axes": scene.axes} | (
-            {"boundaries": task.model, "network": task.network} if name == "photo" else {}
+            {"boundary_model": task.model, "network": task.network} if name == "photo" else {}
         )
         choice = choose("gsw" if ours else name, name if ours else "general", changes)
         began = time.perf_counter()

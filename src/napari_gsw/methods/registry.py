@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.arrays import LabelImage
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.given_maps import MAPS
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.pipeline.provenance import array_hash
@@ -30,6 +31,7 @@ from napari_gsw.core.setting import Options
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import all_versions
 from napari_gsw.files.images import open_image, read_image
+from napari_gsw.files.pixel_spacing import file_spacing
 from napari_gsw.methods import crp
 from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
 from napari_gsw.methods.forest import Forest, forest
@@ -69,9 +71,9 @@ METHODS: Mapping[str, Method] = {
     "forest": Method("pixels classified by scikit-learn's trees, learnt under strokes", Forest, False, True),
     "graph-cut": Method("graph cuts with mixtures of colours, learnt under strokes", GraphCut, False, True),
 }
-# The label images that a method takes beside the image.
+# The label images and maps that a method takes beside the image.
 ARRAYS: Mapping[str, tuple[str, ...]] = {
-    "gsw": ("sites", "mask", "seeds", "init"),
+    "gsw": ("sites", "mask", "seeds", "init", *MAPS),
     "rdd-crp": ("sites", "mask"),
     "dd-crp": ("sites", "mask"),
     **{name: ("seeds",) for name, method in METHODS.items() if method.needs_seeds},
@@ -111,6 +113,12 @@ class Choice:
         if self.settings.axes != "auto":
             return self
         return replace(self, settings=self.settings.replace(axes=axes))
+
+    def with_spacing(self, path: str | os.PathLike[str]) -> Choice:
+        """The same choice for the image of a file that tells how far its pixels are apart; what was chosen stays."""
+        if self.settings.spacing != "auto":
+            return self
+        return replace(self, settings=self.settings.replace(spacing=file_spacing(path, self.settings.axes)))
 
 
 def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapping[str, Any] | None = None) -> Choice:

@@ -230,4 +230,4 @@ def test_boundaries_that_were_learnt_with_a_network_ask_for_one(tmp_path):
 
     photo_model(network=True).save(tmp_path / "model.json")
     with pytest.raises(gsw.InputError, match="learnt with a network"):
-        gsw.prepare(two_colours(), preset="photo", boundaries=str(tmp_path / "model.json"), network="none")
+        gsw.prepare(two_colours(), preset="photo", boundary_model=str(tmp_path / "model.json"), network="none")

@@ -100,7 +100,7 @@ def test_what_the_model_cannot_do_is_said():
     with pytest.raises(gsw.InputError, match="neighbourhood"):
         gsw.prepare(stripes(), preset="photo", neighbourhood=2)
     with pytest.raises(gsw.InputError, match="cannot be read"):
-        gsw.prepare(stripes(), preset="photo", boundaries="nowhere.json")
+        gsw.prepare(stripes(), preset="photo", boundary_model="nowhere.json")
     assert len(gsw.prepare(stripes()[..., 0], preset="photo").beta)  # grey
     assert gsw.segment(np.zeros((6, 6), np.uint8), preset="photo").n_regions == 1
 

@@ -80,7 +80,7 @@ def slow_slic(channels, grid, scale, rounds):
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_slic_is_k_means_of_colour_and_place(shape, grid, channels):
     values = np.stack([20 * smooth(shape, 1.5) for _ in range(channels)], axis=-1).astype(np.float32)
-    found = slic_clusters(values, np.zeros((0, 0, 0), bool), grid, 0.8, 3)
+    found = slic_clusters(values, np.zeros((0, 0, 0), bool), grid, (np.float32(0.8),) * 3, 3)
     assert (found == slow_slic(values.astype(float), grid, 0.8, 3)).mean() > 0.998  # rounding decides between equals
 
 

@@ -115,7 +115,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     assert labels.units == layer.units
     assert labels.axis_labels == layer.axis_labels
 
-    api = gsw.segment(image, seed=0)
+    api = gsw.segment(image, seed=0, spacing=(0.5, 0.25))
     assert same_partition(labels.data, api.problem.paint(api.clusters))
     assert np.array_equal(panel.viewer.layers["mosaic [regions]"].data, api.labels)
     assert f"{api.problem.n:,} sites" in panel.form.sections["superpixels"].summary.text()
@@ -129,7 +129,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     tifffile.imwrite(tmp_path / "image.tif", image)
     script = "import sys; from napari_gsw.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", script, "segment", str(tmp_path / "image.tif"), "-o"]
-    subprocess.run([*command, str(tmp_path / "cli"), "--quiet"], check=True)
+    subprocess.run([*command, str(tmp_path / "cli"), "--quiet", "--spacing", "0.5,0.25"], check=True)
     written = [tifffile.imread(tmp_path / place / "labels.tif") for place in ("gui", "cli")]
     assert np.array_equal(written[0], api.labels)
     assert np.array_equal(written[1], api.labels)
@@ -426,8 +426,9 @@ def test_bad_data_is_one_sentence(panel, qtbot):
 
 
 def test_every_setting_has_a_control_with_its_help(panel):
-    """All but the axes, which the head of the panel asks for, and the blocks of a large image, for scripts alone."""
-    assert set(panel.form.controls) == set(declarations()) - {"axes", "block_pixels"}
+    """All but the axes, which the head of the panel asks for, the spacing, which the layer's scale says, and the blocks
+    of a large image, for scripts alone."""
+    assert set(panel.form.controls) == set(declarations()) - {"axes", "spacing", "block_pixels"}
     for name, control in panel.form.controls.items():
         assert declarations()[name].help in control.toolTip()
         assert control.value() == getattr(gsw.preset("general"), name)
@@ -512,7 +513,7 @@ def test_uncertainty_is_live_and_right(panel, qtbot):
     click(qtbot, panel.display.layer_boxes["entropy"])
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    api = gsw.segment(small(), sweeps=200)
+    api = gsw.segment(small(), sweeps=200, spacing=(2, 3))
     wait_for(qtbot, lambda: "m [entropy]" in viewer.layers)
     assert np.allclose(viewer.layers["m [boundary]"].data, api.boundary)
     assert np.allclose(viewer.layers["m [entropy]"].data, api.uncertainty)
@@ -678,7 +679,8 @@ def test_volumes(panel, qtbot):
     labels = panel.viewer.layers["v [GSW]"]
     assert labels.data.shape == image.shape
     assert metrics.adjusted_rand(labels.data, truth) > 0.8
-    assert same_partition(labels.data, gsw.segment(image, axes="ZYX", sweeps=150, view="clusters").labels)
+    same = gsw.segment(image, axes="ZYX", sweeps=150, view="clusters", spacing=(2, 1, 1))
+    assert same_partition(labels.data, same.labels)
 
 
 def test_consensus_range_and_detail(panel, qtbot):

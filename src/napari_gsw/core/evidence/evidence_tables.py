@@ -27,8 +27,9 @@ from napari_gsw.core.evidence.rising_factorial import log_rising
 # A word with a tail has FACTOR != 0; the last three are zero but for the pixels behind channels.
 FACTOR, BASE, UNIT, SHIFT, LOG_FACTOR, LOG_UNIT, SLOPE = range(7)
 TAIL = 7
-# The entries of `Evidence.gauss`: kappa_0, a_0, the weight of a pixel, and from RATE on the b_0 of each channel.
-KAPPA, SHAPE, PIXEL_WEIGHT, RATE = 0, 1, 2, 3
+# The columns of `Evidence.gauss`: kappa_0, a_0, the weight of a pixel, and b_0 of each channel.
+KAPPA, SHAPE, PIXEL_WEIGHT, RATE = range(4)
+GAUSS = 4
 
 # Entries of the table of a word, and of all tables: at most 8 and 512 megabytes. What a word needs is an entry for
 # every pixel it has, which a large picture has too many of; greater counts are so large that Stirling's series does as
@@ -48,8 +49,8 @@ class Evidence(NamedTuple):
     table_end: Counts  # (D,) the first count of each word that its table does not reach
     tail: Floats  # (D, TAIL) the contribution of greater counts, by column; zeros where there are none
     moments: Floats  # (n, 2 C) weighted sums of each channel about its prior mean, then of their squares
-    gauss: Floats  # (RATE + C,) the prior of the channels, by entry; without channels (RATE,)
-    pixels: int  # the word that counts the pixels behind the moments; -1 without channels
+    gauss: Floats  # (C, GAUSS) the prior of each channel, by column
+    pixels: int  # a word that counts the pixels behind the moments; -1 without channels
 
 
 class _Word(NamedTuple):
@@ -63,11 +64,13 @@ class _Word(NamedTuple):
 def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     """All blocks of n sites as the tables and sparse rows that the sampler reads.
 
-    A histogram of words becomes its words and, as one word more, its total; the channels' pixels are a word too.
+    A histogram of words becomes its words and, as one word more, its total; the pixels behind a block of channels are a
+    word too. Blocks of channels have the same pixels, so that the word of any of them counts them for all.
     """
     rows: list[sparse.csr_array] = []
     words: list[_Word] = []
-    moments, gauss, pixels = np.zeros((n, 0)), np.ones(RATE), -1
+    channels: list[Gaussian] = []
+    pixels = -1
     for block in blocks:
         if block.n != n:
             raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
@@ -75,13 +78,11 @@ def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
             rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
             words += _histogram_words(block)
         elif isinstance(block, Gaussian):
-            if pixels >= 0:
-                raise InputError("a problem takes one block of continuous channels; put all channels into it")
-            pixels = len(words)
+            check_same_pixels([*channels, block])
+            pixels = len(words) if pixels < 0 else pixels
             rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
             words.append(_Word(int(block.mass.sum()), partial(_pixel_table, block), _pixel_tail(block)))
-            moments = block.weight * np.concatenate((block.sums, block.squares), axis=1)
-            gauss = np.concatenate(([block.kappa, block.shape, block.weight], block.rate))
+            channels.append(block)
     counts = (
         sparse.csr_array(sparse.hstack(rows, format="csr")) if rows else sparse.csr_array(np.zeros((n, 0), np.int64))
     )
@@ -105,10 +106,31 @@ def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
         table_start=start.astype(np.uint64),
         table_end=ends.astype(np.uint32),
         tail=tail,
-        moments=np.ascontiguousarray(moments),
-        gauss=gauss,
+        moments=_moments(channels, n),
+        gauss=np.concatenate([np.zeros((0, GAUSS)), *(_channel_priors(block) for block in channels)]),
         pixels=pixels,
     )
+
+
+def check_same_pixels(blocks: Sequence[Gaussian]) -> None:
+    """Refuse blocks of channels that count the pixels of a site differently."""
+    if any(not np.array_equal(block.mass, blocks[0].mass) for block in blocks[1:]):
+        raise InputError("blocks of continuous channels must have the same mass: the same pixels of every site")
+
+
+def _moments(blocks: Sequence[Gaussian], n: int) -> Floats:
+    """(n, 2 C) weighted sums of the channels of all blocks, then of their squares."""
+    sums = [block.weight * block.sums for block in blocks]
+    squares = [block.weight * block.squares for block in blocks]
+    return np.ascontiguousarray(np.concatenate([np.zeros((n, 0)), *sums, *squares], axis=1))
+
+
+def _channel_priors(block: Gaussian) -> Floats:
+    """(C, GAUSS) what the kernels need of the prior of each channel, by column."""
+    rows = np.empty((len(block.rate), GAUSS))
+    rows[:, [KAPPA, SHAPE, PIXEL_WEIGHT]] = block.kappa, block.shape, block.weight
+    rows[:, RATE] = block.rate
+    return rows
 
 
 def _histogram_words(block: DirichletMultinomial) -> list[_Word]:

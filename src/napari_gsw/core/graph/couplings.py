@@ -20,14 +20,14 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
 
     constant: beta. length: beta times the boundary's length over the mean length. contrast: beta times exp(-d), with d
     the sum of :func:`dissimilarity`. learnt: beta times (log odds that the two belong together - offset), which is
-    negative where people draw boundaries; ``repulsion`` weighs the negative ones. Second-order edges are multiplied by
-    ``second_weight``.
+    negative where people draw boundaries; ``repulsion`` weighs the negative ones. boundaries: 0, for a map to add to.
+    Second-order edges are multiplied by ``second_weight``.
     """
     if settings.coupling == "learnt":
         model = learnt_model(settings, features.has_network)
         beta = -settings.beta * (model.log_odds(features, graph) + settings.offset)
         return np.where(beta < 0, settings.repulsion * beta, beta)
-    beta = np.full(len(graph.edges), settings.beta)
+    beta = np.full(len(graph.edges), 0.0 if settings.coupling == "boundaries" else settings.beta)
     if settings.coupling == "length" and len(beta):
         beta = settings.beta * graph.length / graph.length.mean()
     elif settings.coupling == "contrast":
@@ -37,7 +37,7 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
 
 def learnt_model(settings: Settings, network: bool) -> BoundaryModel:
     """The model of human boundaries that the settings name; the shipped one with the cues of a network or without."""
-    return photo_model(network) if settings.boundaries == "shipped" else BoundaryModel.load(settings.boundaries)
+    return photo_model(network) if settings.boundary_model == "shipped" else BoundaryModel.load(settings.boundary_model)
 
 
 def network_record(settings: Settings) -> dict[str, str] | None:

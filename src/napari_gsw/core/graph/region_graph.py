@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.image.spacing import face_areas
 from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.sites.face_kernels import touching_pairs
 from napari_gsw.core.sites.per_site import means_and_pixels
@@ -26,7 +27,7 @@ class RegionGraph:
     ----------
     n : number of sites.
     edges : (m, 2) int32, sites 0..n-1 with the smaller one first, sorted.
-    length : (m,) number of pixel faces of the common boundary.
+    length : (m,) number of pixel faces of the common boundary; with a spacing their area, that of the smallest being 1.
     contrast : (m,) mean colour difference across these faces, in units of Lab.
     order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. For the latter, length and contrast are those
         of the best way over a common neighbour: the narrowest boundary on the way, the sharpest contrast on the way.
@@ -71,7 +72,8 @@ def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> Regi
     n = int(sites.max())
     numbers = np.ascontiguousarray(sites, dtype=np.int32)
     channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
-    edges, length, total = touching_pairs(numbers.reshape((1,) * (3 - sites.ndim) + sites.shape), channels, n)
+    deep = numbers.reshape((1,) * (3 - sites.ndim) + sites.shape)
+    edges, length, total = touching_pairs(deep, channels, n, face_areas(picture.spacing, sites.ndim))
     means, pixels = means_and_pixels(channels, numbers.ravel(), n)
     first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return first if neighbourhood == 1 else with_second_order(first)

@@ -19,8 +19,10 @@ from skimage.filters import threshold_otsu
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.noise import calmed, noise_of
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
+from napari_gsw.core.image.spacing import Spacing, pixel_widths
 
-# Widths in pixels of Gaussians: against noise; of the difference that deepens valleys; and of what is around a place.
+# Widths of Gaussians, in units of the smallest distance between pixels: against noise; of the difference that deepens
+# valleys; and of what is around a place.
 NOISE, FINE, COARSE = 0.5, 1.0, 4.0
 SURROUNDINGS = 16.0
 # Noise that is taken off, in units of a typical object's brightness.
@@ -60,36 +62,39 @@ class SignalLevels(NamedTuple):
     noise: Floats | None = None
 
 
-def signal_picture(image: ArrayLike, axes: str = "auto", calm: bool = False) -> Picture:
+def signal_picture(image: ArrayLike, axes: str = "auto", calm: bool = False, spacing: Spacing = None) -> Picture:
     """The image as one channel: background about 0, objects about 50; `calm` looks for noise, too."""
     picture(image, axes)  # checks it
     array = np.asarray(image)
     values, rgb = samples(array, guess_axes(array) if axes == "auto" else axes.upper())
-    return as_picture(signal(values.astype(np.float64), signal_levels([values], rgb, calm)))
+    levels = signal_levels([values], rgb, calm, spacing)
+    return as_picture(signal(values.astype(np.float64), levels, spacing), spacing)
 
 
-def as_picture(light: Floats) -> Picture:
+def as_picture(light: Floats, spacing: Spacing = None) -> Picture:
     """A signal (\\*shape,) as a picture of one channel."""
-    return Picture(light.astype(np.float32)[..., np.newaxis], False)
+    return Picture(light.astype(np.float32)[..., np.newaxis], False, spacing)
 
 
-def signal_levels(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False) -> SignalLevels | None:
+def signal_levels(
+    parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False, spacing: Spacing = None
+) -> SignalLevels | None:
     """The levels of an image, from parts (\\*shape, C) that stand for the whole; None if nothing differs.
 
     The minority of Otsu's two classes are the objects. With `calm`, noise is taken off that is not small beside them.
     """
     many = [part.astype(np.float64) for part in parts]
-    levels = _levels(many, rgb)
+    levels = _levels(many, rgb, spacing)
     if levels is None or not calm:
         return levels
     noise = noise_of(many)
     if noise.max() < LEAST_NOISE * levels.brightness:
         return levels
-    quiet = _levels([calmed(part, noise).astype(np.float64) for part in many], rgb)
+    quiet = _levels([calmed(part, noise).astype(np.float64) for part in many], rgb, spacing)
     return None if quiet is None else quiet._replace(noise=noise)
 
 
-def _levels(parts: Sequence[Floats], rgb: bool) -> SignalLevels | None:
+def _levels(parts: Sequence[Floats], rgb: bool, spacing: Spacing) -> SignalLevels | None:
     """As :func:`signal_levels`, of an image as it is."""
     weights = _telling_light(parts)
     lights = [_light(part, weights) for part in parts]
@@ -101,18 +106,18 @@ def _levels(parts: Sequence[Floats], rgb: bool) -> SignalLevels | None:
         weights = RED
         lights = [_light(part, weights) for part in parts]
     top = max(float(light.max()) for light in lights) if dark else 0.0
-    smooth = [ndimage.gaussian_filter(top - light if dark else light, NOISE) for light in lights]
+    smooth = [_blurred(top - light if dark else light, NOISE, spacing) for light in lights]
     every = _all(smooth)
     if every.max() == every.min():
         return None
     background = float(np.median(every[every <= threshold_otsu(every.ravel())]))
     brightness = _typical(np.maximum(every - background, 0))
     levels = SignalLevels(dark, weights, top, background, brightness, 1.0)
-    shine = [np.maximum(_above(light, levels), 0) for light in smooth]
+    shine = [np.maximum(_above(light, levels, spacing), 0) for light in smooth]
     return levels._replace(unit=max(_typical(_all(shine)), 1e-12))
 
 
-def signal(values: Floats, levels: SignalLevels | None) -> Floats:
+def signal(values: Floats, levels: SignalLevels | None, spacing: Spacing = None) -> Floats:
     """(\\*shape,) signal of an image, or of a part of one, (\\*shape, C) without alpha.
 
     Bright objects shine, each place with its own gain: their brightness differs by staining and depth. Dark ones
@@ -125,9 +130,9 @@ def signal(values: Floats, levels: SignalLevels | None) -> Floats:
     if levels.noise is not None:
         values = calmed(values, levels.noise).astype(np.float64)
     light = _light(values, levels.weights)
-    smooth = ndimage.gaussian_filter(levels.top - light if levels.dark else light, NOISE)
-    above = _above(smooth, levels) / levels.unit
-    above = above + ndimage.gaussian_filter(above, FINE) - ndimage.gaussian_filter(above, COARSE)
+    smooth = _blurred(levels.top - light if levels.dark else light, NOISE, spacing)
+    above = _above(smooth, levels, spacing) / levels.unit
+    above = above + _blurred(above, FINE, spacing) - _blurred(above, COARSE, spacing)
     bend = 0.5 if levels.dark else 1.0
     bent: Floats = np.clip(OBJECT * np.arcsinh(bend * above) / bend, LOWEST, HIGHEST)
     return bent
@@ -157,16 +162,19 @@ def _telling_light(parts: Sequence[Floats]) -> Floats | None:
     return np.asarray(first * (1.0 if first.sum() >= 0 else -1.0))
 
 
-def _above(smooth: Floats, levels: SignalLevels) -> Floats:
+def _blurred(light: Floats, width: float, spacing: Spacing) -> Floats:
+    """(\\*shape,) light blurred by so many of the smallest distances between pixels."""
+    return np.asarray(ndimage.gaussian_filter(light, pixel_widths(width, light.ndim, spacing)))
+
+
+def _above(smooth: Floats, levels: SignalLevels, spacing: Spacing) -> Floats:
     """How far light is above the background, where objects shine in units of what is usual around them."""
     above: Floats = smooth - levels.background
     if levels.dark:
         return above
     shine = np.maximum(above, 0)
     least = 1e-6 * max(levels.brightness, 1e-12)
-    near = ndimage.gaussian_filter(np.square(shine), SURROUNDINGS) / (
-        ndimage.gaussian_filter(shine, SURROUNDINGS) + least
-    )
+    near = _blurred(np.square(shine), SURROUNDINGS, spacing) / (_blurred(shine, SURROUNDINGS, spacing) + least)
     return np.asarray(above / (near + COMMON_GAIN * levels.brightness))
 
 

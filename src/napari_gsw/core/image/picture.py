@@ -18,6 +18,7 @@ from napari_gsw.core.arrays import Mask, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
 from napari_gsw.core.image.noise import calmed, noise_of
+from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.image.unseen import bad_pixels, filled_outside, refuse
 from napari_gsw.core.inputs import plain_array
 
@@ -38,10 +39,12 @@ class Picture:
     ----------
     channels : (\\*shape, C) float32, Lab for RGB, otherwise 0..100.
     rgb : whether the channels are Lab.
+    spacing : distance between pixels along each axis of space, the smallest being 1; None for the same along all.
     """
 
     channels: Pixels
     rgb: bool
+    spacing: Spacing = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +96,7 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm
         span = span_of([values], rgb, calm)
     if span.noise is not None:
         values = calmed(values, span.noise)
-    return Picture(_lab(values, span) if rgb else _stretched(values, span), rgb)
+    return Picture(_lab(values, span) if rgb else stretched(values, span), rgb)
 
 
 def check_image(array: NDArray[Any], axes: str = "auto") -> str:
@@ -274,7 +277,7 @@ def _lab(rgb: NDArray[np.generic], span: Span) -> Pixels:
     return out.reshape(rgb.shape)
 
 
-def _stretched(array: NDArray[np.generic], span: Span) -> Pixels:
+def stretched(array: NDArray[np.generic], span: Span) -> Pixels:
     """Each channel from its span to 0..100."""
     channels = np.empty(array.shape, np.float32)
     for c, (low, high) in enumerate(zip(span.low, span.high, strict=True)):

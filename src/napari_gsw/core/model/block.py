@@ -12,20 +12,24 @@ from scipy import sparse
 from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
+from napari_gsw.core.evidence.given_maps import NO_MAPS, GivenMaps
+from napari_gsw.core.evidence.map_sites import followed_picture, followed_sites
 from napari_gsw.core.evidence.network import HALO, network_named
 from napari_gsw.core.evidence.network_plan import STRIDE
 from napari_gsw.core.evidence.site_features import sums_over_edges
 from napari_gsw.core.evidence.words import colours, histogram, lab_colours, luminance_words, texture
-from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
 from napari_gsw.core.image.object_signal import SignalLevels, as_picture, signal
 from napari_gsw.core.image.picture import Picture, Span, picture, samples
+from napari_gsw.core.image.spacing import Spacing, settings_spacing
 from napari_gsw.core.image.unseen import bad_pixels, filled_outside
+from napari_gsw.core.model.site_maps import MapBlock, map_block
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.core.sites.per_site import means_over
-from napari_gsw.core.sites.superpixels import connected, superpixels
+from napari_gsw.core.sites.superpixels import connected
 
 # The two ends of a block along an axis.
 HIGH, LOW = 1, 0
@@ -45,6 +49,7 @@ class BlockContext:
     site_size : pixels of a site.
     span, levels : of the image as a whole; `levels` where objects are looked at.
     network : whether learnt couplings look at the network that the settings name.
+    maps : those that are given beside the image.
     counts : the histograms to make, of ``luminance``, ``colour``, ``texture``, ``photo_colour``, ``photo_texture``.
     books : their codebooks; luminance has none.
     """
@@ -61,6 +66,7 @@ class BlockContext:
     span: Span | None = None
     levels: SignalLevels | None = None
     network: bool = False
+    maps: GivenMaps = NO_MAPS
     counts: tuple[str, ...] = ()
     books: dict[str, Codebook] = field(default_factory=dict)
 
@@ -82,9 +88,14 @@ class BlockContext:
     def picture_of(self, values: NDArray[Any]) -> Picture:
         """Values (\\*part, C) as the model sees them."""
         if self.settings.signal == "objects":
-            return as_picture(signal(values.astype(np.float64), self.levels))
+            return as_picture(signal(values.astype(np.float64), self.levels, self.spacing), self.spacing)
         axes = "ZYX"[-(values.ndim - 1) :] + ("S" if "S" in self.letters else "C")
-        return picture(values, axes, self.span)
+        return replace(picture(values, axes, self.span), spacing=self.spacing)
+
+    @property
+    def spacing(self) -> Spacing:
+        """Distance between pixels along each axis, the smallest being 1; None for the same along all."""
+        return settings_spacing(self.settings, len(self.grid.shape))
 
     def reach(self, index: Index, axis: int) -> int:
         """Pixels on either side of the border after a block in which sites are compared."""
@@ -101,12 +112,14 @@ class Side(NamedTuple):
     channels : (\\*plane, C) of these pixels.
     band : numbers of its sites, as they were before they were cut, on both sides of the border.
     drawn : (\\*plane,) probability of a boundary at these pixels, by the network; None without one.
+    marked : (\\*plane,) log odds of a boundary at these pixels, by a map; None without one.
     """
 
     pieces: PackedArray
     channels: Pixels
     band: PackedArray
     drawn: Floats32 | None = None
+    marked: Floats32 | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +135,7 @@ class Block:
     edges, length, steps : (e, 2) pieces from 0 that touch, the faces between them, and the sum of differences there.
     words : histograms (p, words) by the codebook's name.
     sides : by axis and LOW or HIGH, where there is a neighbour.
+    maps : what maps beside the image say of it; None without any.
     drawn, places : by the network, (e,) probability of a boundary summed over the faces, and (p, 8) sums of places;
         None without one.
     """
@@ -136,6 +150,7 @@ class Block:
     steps: Floats
     words: dict[str, sparse.csr_array]
     sides: dict[tuple[int, int], Side]
+    maps: MapBlock | None = None
     drawn: Floats | None = None
     places: Floats | None = None
 
@@ -148,8 +163,9 @@ def block_of(context: BlockContext, index: Index) -> Block:
     sites = _sites(context, shown, around)
     cut = sites[core]
     pieces, uncut = pieces_of(cut)
-    here = Picture(np.ascontiguousarray(shown.channels[core]), shown.rgb)
-    graph = region_graph(here, pieces)
+    here = Picture(np.ascontiguousarray(shown.channels[core]), shown.rgb, shown.spacing)
+    followed = followed_picture(here, context.maps, context.settings, inside)
+    graph = region_graph(followed, pieces)
     sums, squares = _moments(here, pieces, inside, context.grid.shape)
     block = Block(
         pieces=PackedArray.of(pieces),
@@ -161,9 +177,23 @@ def block_of(context: BlockContext, index: Index) -> Block:
         length=graph.length,
         steps=graph.contrast * graph.length,
         words={name: _counts(name, context, shown, here, pieces, core) for name in context.counts},
-        sides=sides_of(context, index, sites, pieces, here, around, inside),
+        sides=sides_of(context, index, sites, pieces, followed, around, inside),
     )
+    if context.maps:
+        block = with_maps(context, index, block, pieces, graph)
     return with_network(context, index, block, pieces) if context.network else block
+
+
+def with_maps(context: BlockContext, index: Index, block: Block, pieces: Sites, graph: RegionGraph) -> Block:
+    """The block of these pieces with what the maps beside the image say of it."""
+    inside = context.grid.inside(index)
+    sides = dict(block.sides)
+    if context.maps.boundaries is not None:
+        log_odds = context.maps.boundaries.log_odds(inside)
+        for (axis, end), side in block.sides.items():
+            plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
+            sides[axis, end] = side._replace(marked=log_odds[plane].copy())
+    return replace(block, sides=sides, maps=map_block(context.maps, inside, pieces, graph, context.spacing))
 
 
 def with_network(context: BlockContext, index: Index, block: Block, pieces: Sites) -> Block:
@@ -240,7 +270,7 @@ def _sites(context: BlockContext, shown: Picture, around: Slices) -> Sites:
         return (own if mask is None else np.where(mask, own, 0)).astype(np.int32)
     pixels = int(np.prod(shown.shape)) if mask is None else int(mask.sum())
     wanted = max(1, min(pixels, round(pixels / context.site_size)))
-    return superpixels(shown, context.settings.replace(site_count=wanted), mask)
+    return followed_sites(shown, context.maps, context.settings.replace(site_count=wanted), mask, around)
 
 
 def _moments(here: Picture, pieces: Sites, inside: Slices, shape: tuple[int, ...]) -> tuple[Floats, Floats]:

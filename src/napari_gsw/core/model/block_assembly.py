@@ -10,7 +10,7 @@ a border. In memory are at any time a block for each worker, and a few hundred b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,17 +22,21 @@ from scipy import sparse
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.evidence.given_maps import given_maps
 from napari_gsw.core.evidence.likelihoods import Gaussian
+from napari_gsw.core.evidence.map_sites import followed_unit
 from napari_gsw.core.evidence.network import network_named
 from napari_gsw.core.evidence.site_features import telling
 from napari_gsw.core.evidence.words import colour_codebook, softened, texture, texture_codebook
 from napari_gsw.core.graph.region_graph import RegionGraph, merged_graph, with_second_order
 from napari_gsw.core.image import lazy
-from napari_gsw.core.image.block_grid import Grid, tiles
+from napari_gsw.core.image.block_grid import Grid, Slices, tiles
 from napari_gsw.core.image.lazy_image import LazyImage
 from napari_gsw.core.image.object_signal import signal_levels
 from napari_gsw.core.image.picture import span_of
+from napari_gsw.core.image.spacing import pixel_volume, settings_spacing
 from napari_gsw.core.model.block import Block, BlockContext, block_of, photo_books
+from napari_gsw.core.model.site_maps import SiteMaps, joined_maps
 from napari_gsw.core.model.stitching import offsets, stitched
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic
@@ -138,6 +142,7 @@ class AssembledImage(NamedTuple):
     graph: RegionGraph
     features: BlockFeatures
     context: BlockContext
+    maps: SiteMaps = SiteMaps()
 
 
 def assemble(
@@ -148,6 +153,7 @@ def assemble(
     mask: Any = None,
     codebook: Codebook | None = None,
     done: Callable[[int], None] = lambda blocks: None,
+    given: Mapping[str, Any] | None = None,
 ) -> AssembledImage:
     """Go over the blocks and put together what they say.
 
@@ -155,11 +161,14 @@ def assemble(
     ----------
     sites, mask : of the image's space, lazy or not; see :func:`napari_gsw.prepare`.
     done : called with the number of finished blocks.
+    given : maps beside the image by name, lazy or not.
     """
     for name, array in (("sites", sites), ("mask", mask)):
         if array is not None and tuple(array.shape) != image.shape:
             raise InputError(f"{name} must have the image's shape {image.shape}, not {tuple(array.shape)}")
-    context = with_codebooks(block_context(image, grid, settings, sites, mask), codebook)
+    context = block_context(image, grid, settings, sites, mask)
+    context = replace(context, maps=given_maps(given or {}, image.shape, settings, sample_tiles(context)))
+    context = with_codebooks(context, codebook)
     blocks = lazy.mapped(block_of, [(context, index) for index in grid], done)
     return assemble_blocks(context, blocks)
 
@@ -168,8 +177,9 @@ def block_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, 
     """The context of an image's blocks, without what has to be looked for in its pixels."""
     pixels = int(np.prod(image.shape))
     # The mask's pixels are not counted, which would mean to read it all: sites are then as large as without one.
-    size = pixels / settings.wanted_sites(pixels)
-    across = int(np.ceil(size ** (1 / len(image.shape))))
+    volume = pixel_volume(settings_spacing(settings, len(image.shape)))
+    size = pixels / settings.wanted_sites(pixels, volume)
+    across = int(np.ceil((size * volume) ** (1 / len(image.shape))))
     halo = max(LEAST_HALO, 2 * across, SIGNAL_HALO if settings.signal == "objects" else 0)
     # Volumes have no learnt couplings, which is said where these are asked for.
     network = settings.coupling == "learnt" and len(image.shape) == 2 and network_named(settings.network, "photo")
@@ -178,15 +188,20 @@ def block_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, 
     )
 
 
+def sample_tiles(context: BlockContext) -> list[Slices]:
+    """Parts of the image from which its span, its words and the ranges of maps are learnt."""
+    side = max(8, round(SAMPLE_PIXELS ** (1 / len(context.grid.shape))))
+    return tiles(context.grid.shape, SAMPLES, side)
+
+
 def with_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockContext:
     """The context with the span of the image and its codebooks, learnt from parts that are spread over it."""
     settings = context.settings
-    side = max(8, round(SAMPLE_PIXELS ** (1 / len(context.grid.shape))))
-    where = tiles(context.grid.shape, SAMPLES, side)
+    where = sample_tiles(context)
     parts = [context.pixels(part) for part in where]
     rgb = "S" in context.letters and parts[0].shape[-1] == 3
     if settings.signal == "objects":
-        context = replace(context, levels=signal_levels(parts, rgb))
+        context = replace(context, levels=signal_levels(parts, rgb, spacing=context.spacing))
     else:
         context = replace(context, span=span_of(parts, rgb))
     pictures = [context.picture_of(part) for part in parts]
@@ -230,7 +245,11 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     length = np.concatenate([b.length for b in blocks] + [touching.length])
     steps = np.concatenate([b.steps for b in blocks] + [touching.steps])
     ndim = len(context.grid.shape)
-    means = sums[:, :-ndim] / mass[:, np.newaxis]
+    pieces = [b.maps for b in blocks if b.maps is not None]
+    looks = sums[:, :-ndim]
+    if context.settings.sites_from == "features" and context.maps.features is not None:
+        looks = together @ np.concatenate([b.sums for b in pieces]) * followed_unit(context.maps.features)
+    means = looks / mass[:, np.newaxis]
     graph = merged_graph(n, site[edges].astype(np.int64), length, steps, mass, means)
     if context.settings.neighbourhood == 2:
         graph = with_second_order(graph)
@@ -239,7 +258,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
             f"coupling learnt is for at most {MOST_LEARNT:,} sites, not {n:,}; choose coupling contrast (preset "
             f"general), or larger sites (most_sites {MOST_LEARNT})"
         )
-    rgb = "S" in context.letters and context.settings.signal != "objects" and means.shape[1] == 3
+    rgb = "S" in context.letters and context.settings.signal != "objects" and sums.shape[1] == ndim + 3
     features = BlockFeatures(context.settings, rgb, ndim, mass, sums, totals, words)
     if context.network:
         along = np.concatenate([*(b.drawn for b in blocks if b.drawn is not None), touching.drawn])
@@ -247,4 +266,12 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
         drawn = merged_graph(n, site[edges].astype(np.int64), length, along, mass, means).contrast
         places = together @ np.concatenate([b.places for b in blocks if b.places is not None])
         features = replace(features, place_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
-    return AssembledImage(mosaic, graph, features, context)
+    edge_sums = None
+    if context.maps.boundaries is not None:
+        along = np.concatenate([*(b.edge_sums for b in pieces), touching.marked])
+        marked = merged_graph(n, site[edges].astype(np.int64), length, along, mass, means).contrast
+        edge_sums = marked * graph.length[: len(marked)]
+    maps = (
+        joined_maps(context.maps, pieces, together, mass, edge_sums, context.settings) if context.maps else SiteMaps()
+    )
+    return AssembledImage(mosaic, graph, features, context, maps)

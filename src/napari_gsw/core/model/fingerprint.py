@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.evidence.evidence_tables import Evidence
+from napari_gsw.core.arrays import Floats
+from napari_gsw.core.evidence.evidence_tables import RATE, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
 from napari_gsw.core.model.field import Field
 from napari_gsw.core.model.priors import PriorTables
@@ -27,8 +28,20 @@ def data_digest(evidence: Evidence, graph: Adjacency) -> bytes:
     first = evidence.table_start.astype(np.int64)
     last = first + evidence.table_end.astype(np.int64) - 1
     second = np.minimum(first + 1, last)
-    known = [array for name, array in evidence._asdict().items() if name != "table"]
+    known = [
+        array
+        for name, array in evidence._replace(gauss=_flat_gauss(evidence.gauss))._asdict().items()
+        if name != "table"
+    ]
     return _digest(*known, evidence.table[second], evidence.table[last], graph.left, graph.right, graph.beta)
+
+
+def _flat_gauss(gauss: Floats) -> Floats:
+    """The priors of channels (C, GAUSS) in a row: what all have in common is written once, as older versions did."""
+    if not len(gauss):
+        return np.ones(RATE)
+    common = gauss[:, :RATE]
+    return np.concatenate((common[0], gauss[:, RATE])) if (common == common[0]).all() else gauss
 
 
 def problem_digest(data: bytes, prior: PriorTables, field: Field | None) -> NDArray[np.uint8]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.evidence_tables import Evidence, pack_evidence
+from napari_gsw.core.evidence.evidence_tables import Evidence, check_same_pixels, pack_evidence
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
+from napari_gsw.core.image.spacing import Spacing, pixel_volume, settings_spacing
 from napari_gsw.core.inputs import float_array, plain_array, whole_number
 from napari_gsw.core.model.field import Field, field_of, log_field
 from napari_gsw.core.model.fingerprint import data_digest, problem_digest
+from napari_gsw.core.model.map_field import MapField
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
 from napari_gsw.core.settings import MOST_BETA, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
@@ -50,6 +53,8 @@ class Problem:
     block_context : how the image was read, if it was read in blocks
         (:class:`napari_gsw.core.model.block.BlockContext`), or None.
     field : what named clusters say about every site, a factor exp(sum of h_i(name)) of the posterior; or None.
+    map_field : what a map of the foreground says, for a field to be made of it when sites are clamped; or None.
+    maps : what was recognised of the maps beside the image, by name, ready for JSON.
     """
 
     n: int
@@ -63,6 +68,8 @@ class Problem:
     signal: NDArray[np.float32] | None = None
     block_context: Any = None
     field: Field | None = None
+    map_field: MapField | None = None
+    maps: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", whole_number("n", self.n, 1, MOST_SITES))
@@ -142,6 +149,19 @@ class Problem:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
+
+    @property
+    def spacing(self) -> Spacing:
+        """Distance between the pixels of its image, the smallest being 1; None for the same along all axes."""
+        if self.settings is None or self.sites is None:
+            return None
+        ndim = len(self.sites.shape)
+        # Slices that were images of their own have the spacing of a plane.
+        return settings_spacing(self.settings, ndim) if self.settings.spacing.count(",") == ndim - 1 else None
+
+    def own_pixels(self, cubes: int) -> int:
+        """How many pixels have the size of so many cubes of the smallest distance between pixels; 0 stays 0."""
+        return cubes if self.spacing is None else -int(-cubes // pixel_volume(self.spacing))
 
     @property
     def closed(self) -> bool:
@@ -225,8 +245,7 @@ def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...
             raise InputError(f"likelihoods must be blocks of {kinds}, not {type(block).__name__}")
         if block.n != n:
             raise InputError(f"likelihoods must have one row for each of {n} sites in every block, not {block.n}")
-    if sum(isinstance(block, Gaussian) for block in blocks) > 1:
-        raise InputError("a problem takes one block of continuous channels; put all channels into it")
+    check_same_pixels([block for block in blocks if isinstance(block, Gaussian)])
     return tuple(blocks)
 
 

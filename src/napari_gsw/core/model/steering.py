@@ -25,6 +25,7 @@ from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
 from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.stroke_walk import StrokeWalk
 from napari_gsw.core.model.field import Field
+from napari_gsw.core.model.map_field import MapField, with_map, without_anchors
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering_kernels import log_likeness
 from napari_gsw.core.settings import Settings
@@ -94,10 +95,10 @@ class Steering:
         names = np.unique(clamps[clamps >= 0])
         problem = self.problem
         prior = problem.prior.exactly(len(names)) if self.closed and len(names) else None
-        if not len(names) or (self.settings.steering == 0 and prior is None):
-            return problem
-        field = self.field(clamps) if self.settings.steering > 0 else None
-        return problem.with_field(field, prior)
+        strokes = without_anchors(problem.map_field, clamps)
+        spoken = self.settings.steering > 0 and bool((strokes >= 0).any())
+        field = with_map(problem.map_field, self.field(strokes) if spoken else None, clamps)
+        return problem if field is None and prior is None else problem.with_field(field, prior)
 
     def field(self, clamps: Ints) -> Field:
         """h_i(s) of every site and every number that is painted, in the order of the numbers."""
@@ -173,8 +174,13 @@ class Steering:
         return np.ascontiguousarray(np.concatenate(columns, axis=1), dtype=np.float64)
 
 
-def is_closed(settings: Settings, clamps: Ints | None) -> bool:
-    """Whether a run that begins with these seeds (n,), -1 for a free site, is to find no other labels."""
+def is_closed(settings: Settings, clamps: Ints | None, named: MapField | None = None) -> bool:
+    """Whether a run that begins with these seeds (n,), -1 for a free site, is to find no other labels.
+
+    The names of a map are no paint, but where only they are to be labels there must be no other.
+    """
+    if clamps is not None and settings.only_painted == "auto":
+        clamps = without_anchors(named, clamps)
     return closes(settings, 0 if clamps is None else len(np.unique(clamps[clamps >= 0])))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.graph.region_graph import connected_pairs
+from napari_gsw.core.image.spacing import face_areas
 from napari_gsw.core.model.block import HIGH, LOW, Block, BlockContext
 from napari_gsw.core.model.partition_kernels import canonical
 
@@ -33,6 +34,7 @@ class Contacts(NamedTuple):
     pairs : (c, 2) pieces; length (c,) faces between them; steps (c,) sum of colour differences there.
     same : (c,) whether the two are one site.
     drawn : (c,) sum of the network's probability of a boundary there; 0 without a network.
+    marked : (c,) sum of a map's log odds of a boundary there; 0 without a map.
     """
 
     pairs: Longs
@@ -40,6 +42,7 @@ class Contacts(NamedTuple):
     steps: Floats
     same: NDArray[np.bool_]
     drawn: Floats
+    marked: Floats
 
 
 def stitched(context: BlockContext, blocks: Sequence[Block]) -> tuple[Ints, Contacts]:
@@ -66,6 +69,7 @@ def stitched(context: BlockContext, blocks: Sequence[Block]) -> tuple[Ints, Cont
 def contacts(context: BlockContext, blocks: Sequence[Block]) -> Contacts:
     """Everything that touches across borders."""
     first = offsets(blocks)
+    areas = face_areas(context.spacing, len(context.grid.shape))
     borders = []
     for index in context.grid:
         for axis in range(len(index)):
@@ -74,9 +78,11 @@ def contacts(context: BlockContext, blocks: Sequence[Block]) -> Contacts:
                 continue
             a, b = context.grid.place(index), context.grid.place(after)
             one = _contact(blocks[a], blocks[b], axis, context.sites is not None)
+            one = _with_area(one, areas[axis - len(index)])
             borders.append(one._replace(pairs=one.pairs + np.array([first[a], first[b]])))
     if not borders:
-        return Contacts(np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0))
+        nothing = np.zeros(0)
+        return Contacts(np.zeros((0, 2), np.int64), nothing, nothing, np.zeros(0, bool), nothing, nothing)
     return Contacts(*(np.concatenate(column) for column in zip(*borders, strict=True)))
 
 
@@ -104,7 +110,16 @@ def _contact(a: Block, b: Block, axis: int, own_sites: bool) -> Contacts:
     if here.drawn is not None and there.drawn is not None:
         values = (here.drawn[both].astype(np.float64) + there.drawn[both]) / 2
         drawn = np.bincount(index, values, len(key)).astype(np.float64)
-    return Contacts(pairs - 1, length.astype(np.float64), steps, same, drawn)
+    marked = np.zeros(len(key))
+    if here.marked is not None and there.marked is not None:
+        values = np.maximum(here.marked[both], there.marked[both]).astype(np.float64)
+        marked = np.bincount(index, values, len(key)).astype(np.float64)
+    return Contacts(pairs - 1, length.astype(np.float64), steps, same, drawn, marked)
+
+
+def _with_area(one: Contacts, area: float) -> Contacts:
+    """Contacts across faces of this area."""
+    return one._replace(length=area * one.length, steps=area * one.steps, marked=area * one.marked)
 
 
 def _shared(one: NDArray[np.integer], other: NDArray[np.integer], left: Longs, right: Longs) -> Floats:

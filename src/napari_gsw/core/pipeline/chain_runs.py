@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.sampling import chains, summarized
+from napari_gsw.core.pipeline.sampling import chains, steered_start, summarized
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.settings import Settings
@@ -24,13 +24,15 @@ class ChainRun(NamedTuple):
 
 def sampled(problem: Problem, settings: Settings, seed: int, number: int) -> ChainRun:
     """Run one of the chains of a segmentation, the one of this number, by itself."""
-    alone = chains(problem, settings, seed, numbers=(number,))
+    problem, clamps = steered_start(problem, settings, None)
+    alone = chains(problem, settings, seed, clamps, numbers=(number,))
     trace = np.concatenate([one.trace for (one,) in alone.run(settings.sweeps)])
     return ChainRun(dict(alone.snapshots[0].state), trace)
 
 
 def gathered(problem: Problem, settings: Settings, runs: Sequence[ChainRun]) -> Summary:
     """What chains that ran by themselves have to say together: the same as if they had run side by side."""
+    problem = steered_start(problem, settings, None)[0]
     snapshots = [run(problem, 0, state=one.state) for one in runs]
     return summarized(problem, settings, snapshots, [one.trace for one in runs])
 

@@ -129,7 +129,7 @@ class LiveChain(WatchedChain):
     def _closed_by(self, seeds: Ints) -> bool:
         """Whether the painted labels are all that there are, once these (n,) are, -1 for a free site."""
         if self.settings.only_painted != "auto" or (self.closed_at_start is None and self.sweep == 0):
-            return is_closed(self.settings, seeds)
+            return is_closed(self.settings, seeds, self.problem.map_field)
         return self.steering.closed
 
     def _move_burn_in(self, end: int) -> None:

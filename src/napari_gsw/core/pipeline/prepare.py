@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Mask, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Likelihood
+from napari_gsw.core.evidence.given_maps import given_maps
+from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.evidence.map_sites import followed_picture, followed_sites
 from napari_gsw.core.evidence.shared_features import SharedFeatures
 from napari_gsw.core.evidence.site_features import ImageFeatures, SiteFeatures
+from napari_gsw.core.graph.boundary_map import map_couplings
 from napari_gsw.core.graph.couplings import couplings
 from napari_gsw.core.graph.joined_graph import (
     joined_couplings,
@@ -28,13 +31,16 @@ from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
 from napari_gsw.core.image.object_signal import signal_picture
-from napari_gsw.core.image.picture import Picture, finite_outside, picture
+from napari_gsw.core.image.picture import Picture, finite_outside, letters_of, picture
 from napari_gsw.core.image.several import are_several, one_each, pictures_of
+from napari_gsw.core.image.spacing import pixel_volume, settings_spacing, spacing_text
 from napari_gsw.core.inputs import float_array, plain_array
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.block_assembly import assemble
+from napari_gsw.core.model.map_field import foreground_field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
+from napari_gsw.core.model.site_maps import SiteMaps, maps_of_sites
 from napari_gsw.core.model.steering import closes
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
@@ -64,6 +70,8 @@ def settings_or_data(
             beta, changes = None, changes | {"beta": values[()]}
     if isinstance(codebook, str):
         codebook, changes = None, changes | {"codebook": codebook}
+    if "spacing" in changes:
+        changes = changes | {"spacing": spacing_text(changes["spacing"])}
     return beta, codebook, changes
 
 
@@ -77,6 +85,9 @@ def prepare(
     seeds: ArrayLike | None = None,
     beta: ArrayLike | None = None,
     codebook: Codebook | str | None = None,
+    features: Any = None,
+    boundaries: Any = None,
+    foreground: Any = None,
     linked: bool = False,
     report: Report | None = None,
     **changes: Any,
@@ -97,34 +108,55 @@ def prepare(
         steer at all (``steering``) and the image is not read in blocks.
     beta : instead of the setting, one number or an array with a coupling for each edge of ``problem.edges``.
     codebook : colour words, as the setting names them or as a :class:`Codebook`.
+    features, boundaries, foreground : maps of the image's space beside it, in memory or lazy; features with any number
+        of channels on the first or the last axis. See ``docs/evidence.md``.
     linked : of several images of one shape, such as slices or frames: couple sites of consecutive images that overlap.
     report : called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
     """
     beta, codebook, changes = settings_or_data(beta, codebook, changes)
     chosen = resolve(settings, preset, changes)
     report = report or (lambda stage, snapshot: None)
+    maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
     if are_several(image):
+        _refuse_maps(maps)
         count = len(image)  # type: ignore[arg-type]
         each = tuple(one_each(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
         return _prepare_several(image, chosen, each, beta, codebook, linked, report)  # type: ignore[arg-type]
     if linked:
         raise InputError("linked is for a list of several images of one shape")
     if is_lazy(image):
-        return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
+        given = {"sites": sites, "mask": mask, "codebook": codebook}
+        return _prepare_lazy(open_lazy(image, chosen.axes), chosen, given, maps, beta, report)
     image = _finite(image, chosen.axes, sites, mask)
     objects = chosen.signal == "objects"
-    convert = signal_picture if objects else picture
-    pixels = convert(image, chosen.axes, calm=chosen.calm)
+    pixels = _picture(image, chosen, objects)
+    beside = given_maps(maps, pixels.shape, chosen)
     report(Stage("superpixels"), None)
     finer = _finer(chosen, [seeds], [pixels.shape])
-    own_sites = superpixels(pixels, finer, mask) if sites is None else given_sites(sites, pixels.shape, mask)
+    own_sites = followed_sites(pixels, beside, finer, mask) if sites is None else given_sites(sites, pixels.shape, mask)
     own_sites = _divided(own_sites, pixels, chosen, seeds)
     report(Stage("graph"), None)
-    graph = region_graph(pixels, own_sites, chosen.neighbourhood)
+    graph = region_graph(followed_picture(pixels, beside, chosen), own_sites, chosen.neighbourhood)
     report(Stage("features"), None)
-    features = ImageFeatures(pixels, own_sites, chosen, codebook)
+    looks = ImageFeatures(pixels, own_sites, chosen, codebook)
     light = pixels.channels[..., 0] if objects else None
-    return _problem(features, graph, chosen, beta, sites=own_sites, signal=light)
+    said = maps_of_sites(beside, own_sites, graph, chosen, pixels.spacing)
+    return _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
+
+
+def _picture(image: NDArray[Any], settings: Settings, objects: bool) -> Picture:
+    """The image as the model sees it, with the spacing of its pixels."""
+    spacing = settings_spacing(settings, sum(letter in "ZYX" for letter in letters_of(image, settings.axes)))
+    if objects:
+        return signal_picture(image, settings.axes, settings.calm, spacing)
+    return replace(picture(image, settings.axes, calm=settings.calm), spacing=spacing)
+
+
+def _refuse_maps(maps: Mapping[str, Any]) -> None:
+    """Say that several images take no maps, if there are any."""
+    for name, value in maps.items():
+        if value is not None:
+            raise InputError(f"{name} is for one image at a time, not for several that share their clusters")
 
 
 def _finite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLike | None) -> NDArray[Any]:
@@ -170,6 +202,7 @@ def _prepare_several(
     images = [_finite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
     objects = settings.signal == "objects"
     pictures = pictures_of(images, settings.axes, objects, settings.calm)
+    pictures = [replace(p, spacing=settings_spacing(settings, len(p.shape))) for p in pictures]
     report(Stage("superpixels"), None)
     uncut = _sites_of_all(pictures, _finer(settings, seeds, [p.shape for p in pictures]), sites, masks)
     own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]
@@ -205,7 +238,7 @@ def _sites_of_all(
     """The sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
     inside = [check_mask(mask, p.shape) for p, mask in zip(pictures, masks, strict=True)]
     pixels = [int(np.prod(p.shape)) if i is None else int(i.sum()) for p, i in zip(pictures, inside, strict=True)]
-    wanted = settings.wanted_sites(sum(pixels))
+    wanted = settings.wanted_sites(sum(pixels), pixel_volume(pictures[0].spacing))
     own_sites = []
     for p, given, where, count in zip(pictures, sites, inside, pixels, strict=True):
         share = settings.replace(site_count=max(1, round(wanted * count / sum(pixels))))
@@ -216,20 +249,22 @@ def _sites_of_all(
 def _prepare_lazy(
     image: LazyImage,
     settings: Settings,
-    sites: Any,
-    mask: Any,
+    given: Mapping[str, Any],
+    maps: Mapping[str, Any],
     beta: ArrayLike | None,
-    codebook: Codebook | None,
     report: Report,
 ) -> Problem:
-    """As :func:`prepare`, of a lazy image: in blocks, unless it is small enough to be taken at once."""
+    """As :func:`prepare`, of a lazy image: in blocks, unless it is small enough to be taken at once.
+
+    `given` has its sites, its mask and its codebook, `maps` what else is beside it.
+    """
+    sites, mask, codebook = given["sites"], given["mask"], given["codebook"]
     grid = image.grid(settings.block_pixels)
     if len(grid) == 1:
         sites, mask = (None if a is None else plain_array("sites and mask", a) for a in (sites, mask))
         at_once = settings.replace(axes=image.axes)
-        problem = prepare(
-            image.read_all(), at_once, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report
-        )  # fmt: skip
+        beside = {"sites": sites, "mask": mask, "codebook": codebook, **maps}
+        problem = prepare(image.read_all(), at_once, beta=beta, report=report, **beside)
         return replace(problem, sites=Mosaic.of(problem.site_image), settings=settings)
 
     def blocks_done(count: int) -> None:
@@ -237,25 +272,57 @@ def _prepare_lazy(
         if count == len(grid):
             report(Stage("assembly"), None)
 
-    assembled = assemble(image, grid, settings, sites, mask, codebook, blocks_done)
-    return _problem(
-        assembled.features, assembled.graph, settings, beta, sites=assembled.sites, block_context=assembled.context
-    )
+    assembled = assemble(image, grid, settings, sites, mask, codebook, blocks_done, maps)
+    origin = {"sites": assembled.sites, "block_context": assembled.context}
+    return _problem(assembled.features, assembled.graph, settings, beta, assembled.maps, **origin)
 
 
 def _problem(
-    features: SiteFeatures, graph: RegionGraph, settings: Settings, beta: ArrayLike | None, **origin: Any
+    features: SiteFeatures,
+    graph: RegionGraph,
+    settings: Settings,
+    beta: ArrayLike | None,
+    maps: SiteMaps,
+    **origin: Any,
 ) -> Problem:
     """What is sampled, from the features and the graph of the sites; `origin` says where they came from."""
+    if beta is None:
+        values = couplings(graph, settings, features)
+        if maps.edge_sums is not None:
+            values = values + map_couplings(maps.edge_sums, graph, settings)
+    else:
+        values = float_array("beta", beta)
     return Problem(
         n=graph.n,
-        likelihoods=likelihoods(features, graph),
+        likelihoods=with_features(likelihoods(features, graph), maps.features),
         edges=graph.edges,
-        beta=couplings(graph, settings, features) if beta is None else float_array("beta", beta),
+        beta=values,
         prior=priors.from_settings(settings),
         graph=graph,
         settings=settings,
+        map_field=None if maps.foreground is None else foreground_field(maps.foreground, settings),
+        maps=maps.notes,
         **origin,
+    )
+
+
+def with_features(blocks: tuple[Likelihood, ...], more: Gaussian | None) -> tuple[Likelihood, ...]:
+    """The blocks with one of channels that a user gives; channels of the same weight are one block."""
+    if more is None:
+        return blocks
+    for b, block in enumerate(blocks):
+        if isinstance(block, Gaussian) and block.evidence == more.evidence:
+            return (*blocks[:b], _joined(block, more), *blocks[b + 1 :])
+    return (*blocks, more)
+
+
+def _joined(one: Gaussian, other: Gaussian) -> Gaussian:
+    """Two blocks of the same weight and prior as one with the channels of both."""
+    return replace(
+        one,
+        sums=np.concatenate((one.sums, other.sums), axis=1),
+        squares=np.concatenate((one.squares, other.squares), axis=1),
+        variance=np.concatenate((one.variance, other.variance)),
     )
 
 
@@ -270,6 +337,9 @@ def likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ..
     histograms, blocks = [], []
     if settings.likelihood == "gaussian":
         blocks.append(words.channels)
+    elif settings.likelihood == "none":
+        if settings.position > 0:
+            blocks.append(words.place)
     else:
         histograms.append((words.colour, settings.phi, settings.evidence))
         if settings.position > 0:

@@ -52,6 +52,7 @@ def provenance(
         "versions": all_versions(),
         **looks,
         "given": given_hashes(inputs, several),
+        **({"maps": dict(problem.maps)} if problem.maps else {}),
         "settings": summary.settings.to_dict(),
         **({} if network is None else {"network": network}),
         "seed": int(seed),

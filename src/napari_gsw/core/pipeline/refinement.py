@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Longs
+from napari_gsw.core.model.map_field import carried_field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.bonds import from_settings
 from napari_gsw.core.sampler.chain import Chain
@@ -28,6 +29,8 @@ def refinement(before: Problem, after: Problem) -> Refinement:
     parents = np.zeros(after.n, np.int64)
     inside = pieces > 0
     parents[pieces[inside] - 1] = sites[inside] - 1
+    if after.map_field is not None:
+        after = replace(after, map_field=carried_field(after.map_field, before.map_field, parents))
     return Refinement(after, parents)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.given_maps import MAPS
 from napari_gsw.core.image.several import are_several
 from napari_gsw.core.pipeline.deeds import do_again
 from napari_gsw.core.pipeline.live_chain import LiveChain, Remake
@@ -39,9 +40,9 @@ def replay(saved: SavedRun, image: Any, *, report: Report | None = None) -> Resu
         outcome: Result | SharedResult = segment(image, settings, seed=saved.seed, report=report, **given)
         return outcome
     saved = with_image(saved, image)
-    mask = saved.given.get("mask")
+    given = {name: saved.given.get(name) for name in ("mask", *MAPS)}
     live = replayed_chain(
-        saved, lambda sites, strokes: prepare(image, saved.settings, sites=sites, mask=mask, seeds=strokes)
+        saved, lambda sites, strokes: prepare(image, saved.settings, sites=sites, seeds=strokes, **given)
     )
     record = provenance(saved.looks, live.summary, live.seed, saved.given, live.steps)
     own = result(live.summary, record, saved_live(live, saved.looks, saved.given))
@@ -52,7 +53,7 @@ def replay(saved: SavedRun, image: Any, *, report: Report | None = None) -> Resu
 
 
 # What a run may have been given beside its image.
-GIVEN = ("sites", "mask", "seeds", "init", "beta", "linked")
+GIVEN = ("sites", "mask", "seeds", "init", "beta", "linked", *MAPS)
 
 
 def replayed_chain(saved: SavedRun, remake: Remake | None = None) -> LiveChain:

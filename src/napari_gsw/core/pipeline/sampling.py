@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_gsw.core.arrays import Ints
 from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.model.map_field import anchored
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
+from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.pipeline.saved_run import SavedRun, in_memory
 from napari_gsw.core.pipeline.stage import Report, Stage
@@ -114,6 +117,19 @@ class Sampling:
         if isinstance(self.problem, SharedProblem):
             return shared_result(self.problem, summary, record, self.saved())
         return result(summary, record, self.saved())
+
+
+def steered_start(problem: Problem, settings: Settings, clamps: Ints | None) -> tuple[Problem, Ints | None]:
+    """The problem under the field of what is clamped at the start, and these clamps with those that a map needs.
+
+    Parameters
+    ----------
+    clamps : (n,) seeds of the sites, -1 for none; None if nothing was painted.
+    """
+    seeds = anchored(problem.map_field, clamps)
+    if seeds is None:
+        return problem, None
+    return Steering(problem, settings, is_closed(settings, seeds, problem.map_field)).steered(seeds), seeds
 
 
 def own_words(codebook: Codebook | None) -> dict[str, Any]:

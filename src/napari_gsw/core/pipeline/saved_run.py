@@ -18,6 +18,7 @@ from scipy import sparse
 from napari_gsw.core.arrays import Arrays, Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.evidence.given_maps import NO_MAPS, GivenMaps
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.block_grid import Grid
@@ -27,11 +28,12 @@ from napari_gsw.core.image.picture import Span
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.block import BlockContext
 from napari_gsw.core.model.field import Field
+from napari_gsw.core.model.map_field import MapField
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.record_tree import Kind, plain_kind
 from napari_gsw.core.sampler.records import TRACE
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import Settings, present_names
 from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
 
 
@@ -164,7 +166,7 @@ def _problem_kind(record: type[Problem]) -> Kind:
         if context is not None:
             # A mask has done its work. Sites that were given are those of the problem.
             sites = None if context.sites is None else True
-            values["block_context"] = dataclasses.replace(context, image=None, sites=sites, mask=None)
+            values["block_context"] = dataclasses.replace(context, image=None, sites=sites, mask=None, maps=NO_MAPS)
         return values
 
     def make(**values: Any) -> Problem:
@@ -185,7 +187,9 @@ KINDS: Mapping[str, Kind] = {
     "channels": plain_kind(Gaussian),
     "graph": plain_kind(RegionGraph),
     "field": plain_kind(Field),
-    "settings": Kind(Settings, Settings.to_dict, Settings),
+    "map field": plain_kind(MapField),
+    "maps": Kind(GivenMaps, lambda maps: {}, GivenMaps),
+    "settings": Kind(Settings, Settings.to_dict, lambda **values: Settings(**present_names(values))),
     "mosaic": plain_kind(Mosaic),
     "packed": plain_kind(PackedArray),
     "grid": plain_kind(Grid),

@@ -15,9 +15,8 @@ from napari_gsw.core.image.several import are_several
 from napari_gsw.core.inputs import random_seed, whole_number
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem, check_problem
-from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
-from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words
+from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words, steered_start
 from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, Trace, trace_of
@@ -53,6 +52,9 @@ def segment(
     init: Any = None,
     beta: ArrayLike | None = None,
     codebook: Codebook | str | None = None,
+    features: Any = None,
+    boundaries: Any = None,
+    foreground: Any = None,
     linked: bool = False,
     report: Report | None = None,
     keep: Keep | None = None,
@@ -92,14 +94,14 @@ def segment(
         changes = shared_changes(preset or DEFAULT_PRESET) | changes
     chosen = resolve(settings, preset, changes)
     codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
-    beside = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked}
+    maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
+    beside = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked, **maps}
     problem = prepare(image, chosen, codebook=codebook, report=report, **beside)
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
-    if clamps is not None:
-        problem = Steering(problem, chosen, is_closed(chosen, clamps)).steered(clamps)
+    problem, clamps = steered_start(problem, chosen, clamps)
     if report and not is_compiled(chain_kernels.advance):
         report(Stage("compiling"), None)
-    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta, "linked": linked or None}
+    inputs = beside | {"init": init, "linked": linked or None}
     given = {name: value for name, value in inputs.items() if value is not None} | own_words(codebook)
     ensemble = chains(problem, chosen, seed, clamps, init)
     going = Sampling(problem, chosen, seed, ensemble, given, image=image)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs, Mask
+from napari_gsw.core.model.map_field import anchored
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Log
@@ -91,10 +92,12 @@ class WatchedChain:
         what is painted before the first sweep.
         """
         self.settings, self.seed = settings, seed
-        clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
+        clamps = anchored(problem.map_field, None if seeds is None else problem.labels_under(seeds, "seeds"))
         self.closed_at_start = closed
         by_seeds = settings.only_painted != "auto" or closed is None
-        self.steering = Steering(problem, settings, is_closed(settings, clamps) if by_seeds else bool(closed))
+        self.steering = Steering(
+            problem, settings, is_closed(settings, clamps, problem.map_field) if by_seeds else bool(closed)
+        )
         self.problem = problem if clamps is None else self.steering.steered(clamps)
         self.ensemble: Ensemble = chains(self.problem, settings, seed, clamps, init)
         n = problem.n

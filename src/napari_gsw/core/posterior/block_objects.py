@@ -129,7 +129,11 @@ def _objects(
     here = sites[around]
     image = outlined(here, light, look)
     mask = (image >= 0) & (image != background)
-    objects = parted(mask, light, neck) if neck > 0 and mask.any() else label(mask, connectivity=1).astype(np.int32)
+    objects = (
+        parted(mask, light, neck, context.spacing)
+        if neck > 0 and mask.any()
+        else label(mask, connectivity=1).astype(np.int32)
+    )
     clamp_of = np.zeros(int(objects.max()) + 1, np.int32)
     clamps = clamped_pixels(here, seeds)
     if clamps is not None:

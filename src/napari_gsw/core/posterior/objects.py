@@ -18,6 +18,7 @@ from skimage.segmentation import watershed
 
 from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.image.object_signal import OBJECT
+from napari_gsw.core.image.spacing import Spacing, pixel_widths
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.object_borders import slopes, standing_out
 from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers, without_small
@@ -56,7 +57,7 @@ def object_labels(
     common = np.bincount(image[inside]).argmax() if background is None else np.searchsorted(names, background)
     parts = without_small(label(inside & (image != common), connectivity=1), smallest, clamps)
     if neck > 0 and parts.any():
-        parts = parted(parts > 0, problem.signal, neck)
+        parts = parted(parts > 0, problem.signal, neck, problem.spacing)
     if distinction > 0 and problem.signal is not None:
         parts = distinct_parts(parts, inside, problem.signal, distinction, clamps)
     if clamps is None:
@@ -144,17 +145,18 @@ def outlined(sites: Ints, light: NDArray[np.float32] | None, look: ClusterLook) 
     return image
 
 
-def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: float) -> Ints:
+def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: float, spacing: Spacing = None) -> Ints:
     """(\\*shape,) the parts of a mask, divided at necks.
 
     A landscape whose height is the logarithm of the depth inside the mask plus that of the brightness: a ridge between
     two peaks that is lower than the smaller one by the factor `neck` divides them, whatever their size.
     """
     middle = (slice(1, -1),) * inside.ndim
-    depth = ndimage.distance_transform_edt(np.pad(inside, 1, mode="edge"))[middle]
-    height = np.log(np.maximum(ndimage.gaussian_filter(depth, DEPTH_BLUR), LEAST_DEPTH))
+    depth = ndimage.distance_transform_edt(np.pad(inside, 1, mode="edge"), sampling=spacing)[middle]
+    widths = pixel_widths(DEPTH_BLUR, inside.ndim, spacing)
+    height = np.log(np.maximum(ndimage.gaussian_filter(depth, widths), LEAST_DEPTH))
     if light is not None:
-        bright = ndimage.gaussian_filter(light / OBJECT, LIGHT_BLUR)
+        bright = ndimage.gaussian_filter(light / OBJECT, pixel_widths(LIGHT_BLUR, inside.ndim, spacing))
         height += LIGHT_WEIGHT * np.log(np.maximum(bright, LEAST_LIGHT))
     floor = height.min() - 1
     land = np.where(inside, height, floor).astype(np.float32)

@@ -96,6 +96,11 @@ class Summary:
         """Sweeps of each chain after its burn-in that the probabilities of edges are shares of."""
         return int(self.snapshot.state["counted"])
 
+    @property
+    def smallest(self) -> int:
+        """Pixels of a region at least."""
+        return self.problem.own_pixels(self.settings.min_region)
+
     @cached_property
     def draws(self) -> Ints:
         """(d, n) partitions seen after the burn-in, of all chains."""
@@ -163,7 +168,7 @@ class Summary:
     def _parts(self) -> Ints:
         """(n,) region of each site, without those that are too small."""
         tie = self.snapshot.together if self.settings.merge == "posterior" else None
-        return regions_of(self.problem, self.partition, self.settings.min_region, tie, self.seeds >= 0)
+        return regions_of(self.problem, self.partition, self.smallest, tie, self.seeds >= 0)
 
     @cached_property
     def regions(self) -> Longs:
@@ -175,7 +180,7 @@ class Summary:
         """Objects pixel by pixel, if that is the view."""
         if self.settings.view != "objects" or self.problem.closed:
             return None
-        looks = self.settings.min_region, self.settings.neck, self.named_seeds
+        looks = self.smallest, self.settings.neck, self.named_seeds
         distinction = self.settings.distinction
         if self.problem.block_context is not None:
             return object_mosaic(self.problem, self.partition, *looks, distinction=distinction)
@@ -189,7 +194,7 @@ class Summary:
             return None
         objects = self.settings.view == "objects"
         base = self._objects if objects else self.problem.paint(self.regions)
-        return edited_labels(np.asarray(base), self.edits, self.settings.min_region, objects)
+        return edited_labels(np.asarray(base), self.edits, self.smallest, objects)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Setting
 from napari_gsw.core.settings.chain_settings import ResultSettings, SamplerSettings
+from napari_gsw.core.settings.evidence_settings import EvidenceSettings
 from napari_gsw.core.settings.image_settings import ImageSettings, SuperpixelSettings
 from napari_gsw.core.settings.model_settings import (
     LEAST,
@@ -25,10 +26,14 @@ from napari_gsw.core.settings.model_settings import (
 )
 from napari_gsw.core.settings.stroke_settings import StrokeSettings
 
-__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations"]
+__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations", "present_names"]
 
 # The parts of a form, in its order.
-SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "strokes", "sampler", "result")
+SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "evidence", "strokes", "sampler", "result")
+# Pixels of a site at least, however far they are apart, unless fewer are asked for.
+LEAST_PIXELS = 6
+# Settings that had another name in files that older versions have written.
+RENAMED = {"boundaries": "boundary_model"}
 
 
 # A dataclass takes the fields of its last base first: these are the sections from the last to the first.
@@ -37,6 +42,7 @@ class Settings(
     ResultSettings,
     SamplerSettings,
     StrokeSettings,
+    EvidenceSettings,
     CouplingSettings,
     PriorSettings,
     FeatureSettings,
@@ -58,10 +64,26 @@ class Settings(
             changes = {"site_count": None} | changes
         return super().replace(**changes)
 
-    def wanted_sites(self, pixels: int) -> int:
-        """How many sites so many pixels are to become."""
-        by_size = max(1, round(pixels / self.site_size))
+    def wanted_sites(self, pixels: int, volume: float = 1.0) -> int:
+        """How many sites so many pixels are to become.
+
+        Parameters
+        ----------
+        volume : of a pixel in units of the smallest distance between pixels. A site has the size of `site_size` cubes
+            of that distance, as it would have in an image without a spacing, but `LEAST_PIXELS` pixels.
+        """
+        size = max(self.site_size / volume, min(self.site_size, LEAST_PIXELS)) if volume > 1 else self.site_size
+        by_size = max(1, round(pixels / size))
         return min(self.site_count or min(by_size, self.most_sites or by_size), pixels)
+
+
+def present_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of settings by the names of today, from a file that any version may have written.
+
+    >>> present_names({"beta": 2.0, "boundaries": "shipped"})
+    {'beta': 2.0, 'boundary_model': 'shipped'}
+    """
+    return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
 def declarations() -> Mapping[str, Setting]:

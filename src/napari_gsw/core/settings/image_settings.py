@@ -16,6 +16,12 @@ class ImageSettings(Options):
         "image",
         "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
     )
+    spacing: str = setting(
+        "auto",
+        "image",
+        "Distance between pixels along each axis of space, such as 5,1,1 for planes that are five times as far apart "
+        "as pixels; auto takes that of the file or the layer, or else the same along all.",
+    )
     denoise: str = setting(
         "no",
         "superpixels",
@@ -50,6 +56,14 @@ class SuperpixelSettings(Options):
         choices=("colour", "objects"),
         title="Look at",
     )
+    sites_from: str = setting(
+        "image",
+        "superpixels",
+        "What sites follow: the image, or a map that is given beside it: features (contrast is then theirs too), or "
+        "boundaries (watersheds of the map).",
+        choices=("image", "features", "boundaries"),
+        title="Follow",
+    )
     superpixels: str = setting(
         "slic",
         "superpixels",
@@ -60,7 +74,7 @@ class SuperpixelSettings(Options):
     site_size: int = setting(
         60,
         "superpixels",
-        "Mean number of pixels in a site.",
+        "Mean number of pixels in a site; with a spacing, of cubes of the smallest distance between pixels.",
         low=1,
         when=("site_count", (None,)),
         title="Site size",

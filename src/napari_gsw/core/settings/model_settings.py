@@ -24,8 +24,8 @@ class FeatureSettings(Options):
         "words",
         "features",
         "What a site is described by: a histogram of colour words, an 8-bin luminance histogram, "
-        "or the continuous channels themselves (gaussian).",
-        choices=("words", "luminance", "gaussian"),
+        "the continuous channels themselves (gaussian), or nothing but maps that are given beside the image (none).",
+        choices=("words", "luminance", "gaussian", "none"),
     )
     words: int = setting(
         120,
@@ -247,8 +247,9 @@ class CouplingSettings(Options):
         "constant",
         "coupling",
         "How beta varies from edge to edge: not at all, with the length of the common boundary, falling with the "
-        "contrast across it, or as learnt from the boundaries that people draw in photographs.",
-        choices=("constant", "length", "contrast", "learnt"),
+        "contrast across it, as learnt from the boundaries that people draw in photographs, or by a map of boundaries "
+        "alone, which otherwise adds to it.",
+        choices=("constant", "length", "contrast", "learnt", "boundaries"),
         title="Varies with",
     )
     beta: float = setting(
@@ -289,11 +290,12 @@ class CouplingSettings(Options):
         when=("coupling", ("contrast",)),
         title="Texture scale",
     )
-    boundaries: str = setting(
+    boundary_model: str = setting(
         "shipped",
         "coupling",
         "What learnt couplings go by: shipped (learnt on photographs), or the path of a saved model.",
         when=("coupling", ("learnt",)),
+        title="Learnt from",
     )
     network: str = setting(
         "shipped",

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
+from napari_gsw.core.arrays import Bytes, Floats, Ints, Longs, Pixels
 from napari_gsw.core.jit import jit
 from napari_gsw.core.sites.pixel_kernels import root_of
 
 
 @jit
-def touching_pairs(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats, Floats]:
+def touching_pairs(
+    sites: Ints, channels: Pixels, n: int, area: tuple[float, float, float]
+) -> tuple[Ints, Floats, Floats]:
     """Pairs of sites that share faces, and what is at the faces.
 
     Faces are first sorted into the smaller site of each pair, by counting. The sites of the others are then gathered in
@@ -23,18 +25,23 @@ def touching_pairs(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats,
     ----------
     sites : (Z, Y, X) int32 numbered 1..n, 0 for none.
     channels : (Z * Y * X, C) float32; the difference of two pixels is the Euclidean distance.
+    area : of a face across each axis.
 
     Returns
     -------
     edges : (m, 2) int32 sites from 0, the smaller one first, sorted.
-    length : (m,) float64 number of faces.
-    total : (m,) float64 sum of the differences across them.
+    length : (m,) float64 area of the faces, or their number where the area of each is 1.
+    total : (m,) float64 sum of the differences across them, each times its area.
     """
     start = np.zeros(n + 1, np.int64)
-    _faces(sites, channels, start, np.empty(0, np.int32), np.empty(0, np.float64))
+    nothing = np.empty(0, np.int8)
+    _faces(sites, channels, start, np.empty(0, np.int32), np.empty(0, np.float64), nothing)
     partner, step = np.empty(start[n], np.int32), np.empty(start[n], np.float64)
+    # Across which axis a face lies, where that matters.
+    equal = area[0] == 1.0 and area[1] == 1.0 and area[2] == 1.0
+    across = nothing if equal else np.empty(start[n], np.int8)
     begin = start.copy()
-    _faces(sites, channels, begin, partner, step)
+    _faces(sites, channels, begin, partner, step, across)
 
     most = 0
     for i in range(n):
@@ -61,20 +68,22 @@ def touching_pairs(sites: Ints, channels: Pixels, n: int) -> tuple[Ints, Floats,
             edges[m + k, 0], edges[m + k, 1] = i, row[k]
         for f in range(start[i], start[i + 1]):
             e = slot[partner[f]]
-            length[e] += 1
-            total[e] += step[f]
+            size = 1.0 if equal else area[across[f]]
+            length[e] += size
+            total[e] += size * step[f]
         m += count
     return edges[:m].copy(), length[:m].copy(), total[:m].copy()
 
 
 @jit
-def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Floats) -> None:
+def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Floats, across: Bytes) -> None:
     """Without room for partners, where the faces of each smaller site begin; with it, their larger sites and steps.
 
     Parameters
     ----------
     start : (n + 1,) int64; zeros become the first face of each site, or these move on face by face.
     partner, step : (0,) or (faces,) int32 and float64, written.
+    across : (0,) or (faces,) int8 axis of each face, written if there is room.
     """
     depth, height, width = sites.shape
     flat = sites.ravel()
@@ -97,6 +106,8 @@ def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Flo
                         change = np.float64(channels[p + ahead, c] - channels[p, c])
                         square += change * change
                     partner[start[i]], step[start[i]] = max(here, there) - 1, np.sqrt(square)
+                    if across.size > 0:
+                        across[start[i]] = axis
                     start[i] += 1
     if counting:
         for i in range(1, start.size):

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
 from napari_gsw.core.jit import jit
 
+# One number an axis, float32.
+Scale = tuple[np.float32, np.float32, np.float32]
 # Pixels of a row that are looked at together: enough to fill the vector unit, few enough for its cache.
 BLOCK = 128
 # Channels are compared three at a time, as many as the coordinates.
@@ -28,7 +30,7 @@ class Rivals(NamedTuple):
 
 @jit
 def slic_clusters(
-    channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int, int], scale: float, rounds: int
+    channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int, int], scale: Scale, rounds: int
 ) -> Ints:
     """(Z, Y, X) int32 number of the cluster of each pixel, from 1; 0 outside.
 
@@ -41,7 +43,7 @@ def slic_clusters(
     channels : (Z, Y, X, C) float32.
     inside : (Z, Y, X) bool, or (0, 0, 0) for everywhere.
     grid : cells along each axis.
-    scale : what a step of one pixel weighs, in units of the channels.
+    scale : what a step of one pixel along each axis weighs, in units of the channels; float32.
     """
     depth, height, width, count = channels.shape
     everywhere = inside.size == 0
@@ -60,22 +62,22 @@ def slic_clusters(
     total, pixels = np.empty((cells, AT_ONCE + count), np.float64), np.empty(cells, np.int64)
     rivals = Rivals(np.zeros((27, features, BLOCK), np.float32), np.zeros((27, BLOCK), np.int32))
     for turn in range(rounds):
-        _move(channels, labels, np.float32(scale), centres, total, pixels)
+        _move(channels, labels, scale, centres, total, pixels)
         if turn == 0:
             _purify(channels, labels, grid, centres)
-        if not _assign(channels, labels, grid, column, np.float32(scale), centres, rivals):
+        if not _assign(channels, labels, grid, column, scale, centres, rivals):
             break
     return labels
 
 
 @jit
-def _move(channels: Pixels, labels: Ints, scale: np.float32, centres: Pixels, total: Floats, pixels: Longs) -> None:
+def _move(channels: Pixels, labels: Ints, scale: Scale, centres: Pixels, total: Floats, pixels: Longs) -> None:
     """Every cluster to the mean of its pixels.
 
     Parameters
     ----------
     channels, labels : (Z, Y, X, C) float32 and (Z, Y, X) int32.
-    centres : (cells, features) float32, written; the first three are the coordinates times `scale`.
+    centres : (cells, features) float32, written; the first three are the coordinates times their `scale`.
     total, pixels : (cells, 3 + C) float64 and (cells,) int64, scratch.
     """
     depth, height, width, count = channels.shape
@@ -97,7 +99,7 @@ def _move(channels: Pixels, labels: Ints, scale: np.float32, centres: Pixels, to
             centres[i] = 0
             for f in range(total.shape[1]):
                 mean = total[i, f] / pixels[i]
-                centres[i, f] = mean * scale if f < AT_ONCE else mean
+                centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
 
 
 @jit
@@ -123,7 +125,7 @@ def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres:
 
 @jit
 def _assign(
-    channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: np.float32, centres: Pixels,
+    channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: Scale, centres: Pixels,
     rivals: Rivals,
 ) -> int:  # fmt: skip
     """Every pixel to its nearest cluster; how many have changed. The first of the nearest wins.
@@ -150,10 +152,10 @@ def _assign(
             size = min(BLOCK, width - first)
             count_of_rivals = _expand(centres, grid, i, j, column, first, size, rivals)
             for x in range(size):
-                planes[2, x] = scale * np.float32(first + x)
+                planes[2, x] = scale[2] * np.float32(first + x)
             for z in range(-(-i * depth // grid[0]), -(-(i + 1) * depth // grid[0])):
                 for y in range(-(-j * height // grid[1]), -(-(j + 1) * height // grid[1])):
-                    here, there = scale * np.float32(z), scale * np.float32(y)
+                    here, there = scale[0] * np.float32(z), scale[1] * np.float32(y)
                     for x in range(size):
                         for c in range(count):
                             planes[AT_ONCE + c, x] = channels[z, y, first + x, c]

@@ -110,6 +110,13 @@ def saved_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | No
     return source
 
 
+def map_layer(viewer: napari.Viewer, source: Source, name: str, parts: Mapping[tuple[int, ...], Any]) -> Image | None:
+    """An image layer of a map that was given beside the image; None if there was none, or only a part of one."""
+    if set(parts) != {()} or source.where == "view":
+        return None
+    return viewer.add_image(np.asarray(parts[()]), name=f"{source.layer.name} {name}", visible=False, rgb=False)
+
+
 def given_layer(
     viewer: napari.Viewer, source: Source, name: str, parts: Mapping[tuple[int, ...], Any]
 ) -> Labels | None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy, pyramid, stacked
 from napari_gsw.core.image.lazy_image import FEW
+from napari_gsw.core.image.spacing import relative, spacing_text
 from napari_gsw.core.settings import Settings
 from napari_gsw.files.geometry import LENGTHS, unit_name
 from napari_gsw.widgets.layers.shapes_mask import shapes_mask
@@ -178,6 +179,19 @@ class Source:
     def space(self) -> tuple[int, ...]:
         """Shape of one segmented array."""
         return tuple(s.stop - s.start for s in self.crop)
+
+    @property
+    def full_space(self) -> tuple[int, ...]:
+        """Shape of one array, of which a part may be segmented."""
+        return tuple(self.layer.data.shape[a] for a in self._space)
+
+    @property
+    def spacing(self) -> str:
+        """The setting of that name: how far pixels are apart by the layer's scale, where that says anything."""
+        if self.shared or len({unit_name(self.layer.units[a]) for a in self._space}) > 1:
+            return "auto"
+        steps = np.abs(np.asarray(self.layer.scale, dtype=float)[self._space]).tolist()
+        return "auto" if relative(steps) is None else spacing_text(steps)
 
     @property
     def loop(self) -> tuple[int, ...]:

@@ -12,12 +12,14 @@ from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.setting_control import Control, spoken, title
+from napari_gsw.widgets.panel.map_rows import MapRows
 
 TITLES = {
     "superpixels": "Superpixels",
     "features": "Features",
     "prior": "Prior",
     "coupling": "Coupling",
+    "evidence": "Evidence",
     "sampler": "Sampler",
     "result": "Result",
 }
@@ -28,6 +30,7 @@ HELP = {
     "features": "What the model sees of a site",
     "prior": "How many clusters are expected, and of what sizes",
     "coupling": "How strongly neighbouring sites want to share a cluster",
+    "evidence": "Maps of other programs beside the image: features, boundaries, foreground",
     "sampler": "How the chain moves; it does not change where it settles",
     "result": "What is made of the states of the chain: which partition, which view of it",
 }
@@ -104,6 +107,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
                     label.setToolTip(control.toolTip())
                     self._rows[name] = (layout, control)
                     control.changed.connect(self._touched)
+        self.maps = MapRows(self.sections["evidence"], self.layouts["evidence"], self)
+        self.maps.changed.connect(self._touched)
         for name in LENT:
             control = self.controls[name] = Control(name, declarations()[name], getattr(start, name))
             control.changed.connect(self._touched)
@@ -161,8 +166,9 @@ class SettingsForm(QObject):  # type: ignore[misc]
 
     def summarise_nothing(self) -> None:
         """The settings do not go together, so that there is nothing to say about them."""
-        for section in self.sections.values():
-            section.set_summary("")
+        for name, section in self.sections.items():
+            if name != "evidence":  # which says which layers were chosen
+                section.set_summary("")
 
     def _touched(self) -> None:
         if not self._filling:
@@ -226,6 +232,7 @@ def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> 
         how = [f"from {sites_from}"] if sites_from else []
     texts["superpixels"] = ", ".join(filter(None, [count_sites(expectation), *how]))
     first = {"words": "colour words", "luminance": f"{now.bins} luminance bins", "gaussian": "Gaussian channels"}
+    first["none"] = "nothing but maps"
     texture = f", {now.texture_words} texture words" if now.texture_words else ""
     texts["features"] = first[now.likelihood] + texture
     number = f"α {now.alpha:g}" if now.prior != "potts" else f"K {now.K}"

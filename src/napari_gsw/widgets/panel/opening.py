@@ -12,22 +12,23 @@ from typing import Any, NamedTuple
 
 import napari
 import numpy as np
-from napari.layers import Labels
 from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QSpinBox
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.given_maps import MAPS
 from napari_gsw.core.pipeline.saved_session import SavedSession
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
 from napari_gsw.core.settings import Settings
 from napari_gsw.files.session_file import open_session
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
-from napari_gsw.widgets.layers.saved_layers import given_layer, image_layer, saved_source
+from napari_gsw.widgets.layers.saved_layers import given_layer, image_layer, map_layer, saved_source
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.form import Filling
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
+from napari_gsw.widgets.panel.map_rows import MapRows
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.session_section import RestoreRow
@@ -37,9 +38,9 @@ from napari_gsw.widgets.session.plan import Plan
 from napari_gsw.widgets.session.restoring import check_source, given_parts, restored_runs
 from napari_gsw.widgets.session.session import Session
 
-# What may have been given beside the image, as Labels layers.
+# What may have been given beside the image, as Labels layers; maps are image layers.
 GIVEN = ("mask", "sites", "seeds")
-Given = Mapping[str, Labels | None]
+Given = Mapping[str, Any]
 
 
 class Desk(NamedTuple):
@@ -57,6 +58,7 @@ class Desk(NamedTuple):
     sites: LayerCombo
     seeds: LayerCombo
     settings: Callable[[Source], Settings]
+    maps: MapRows
 
     def lay_out(self, source: Source, filling: Filling, seed: int, lock: bool, layers: Given) -> Plan:
         """Choose what a session worked on, and fill the form as it was; returns the plan that it makes."""
@@ -67,8 +69,10 @@ class Desk(NamedTuple):
         sites, seeds = layers["sites"], layers["seeds"]
         self.sites.choose(sites)
         self.seeds.choose(seeds)
+        for name in MAPS:
+            self.maps.combos[name].choose(layers[name])
         data = None if sites is None else np.array(sites.data)
-        return Plan(source, self.settings(source), seed, sites, data, seeds, lock)
+        return Plan(source, self.settings(source), seed, sites, data, seeds, lock, self.maps.layers())
 
 
 class Opening(QObject):  # type: ignore[misc]
@@ -111,7 +115,8 @@ class Opening(QObject):  # type: ignore[misc]
         layers = [image_layer(self.viewer, image, path) for image in images]
         bare = saved_source(words.get("source") or headless_words(session), layers, None)
         check_source(bare, session)
-        given = {name: given_layer(self.viewer, bare, name, given_parts(session, name)) for name in GIVEN}
+        given: dict[str, Any] = {n: given_layer(self.viewer, bare, n, given_parts(session, n)) for n in GIVEN}
+        given |= {n: map_layer(self.viewer, bare, n, given_parts(session, n)) for n in MAPS}
         source = dataclasses.replace(bare, mask=given["mask"])
         first = next(iter(session.runs.values()))
         filling = Filling(preset_name(words), _values(first.settings))

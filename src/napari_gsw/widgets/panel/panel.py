@@ -168,7 +168,7 @@ class SegmentationPanel(Docked):
 
     def _open_sessions(self) -> None:
         parts = (self.chooser, self.presets, self.paint_row, self.seed, self.sites, self.seeds.seeds, self._settings)
-        self.opening = Opening(self.viewer, self.session, Desk(*parts), self)
+        self.opening = Opening(self.viewer, self.session, Desk(*parts, self.form.maps), self)
         self.opening.said.connect(self._noticed)
         self.opening.opened.connect(remember)
         self.saving.chosen.connect(self.opening.open)
@@ -244,7 +244,8 @@ class SegmentationPanel(Docked):
         settings = self._settings(source)
         sites, seeds = self._check_layers(source)
         data = None if sites is None else np.array(sites.data)
-        return Plan(source, settings, self.seed.value(), sites, data, seeds, self.session.corrections.lock_strokes)
+        lock, maps = self.session.corrections.lock_strokes, self.form.maps.layers()
+        return Plan(source, settings, self.seed.value(), sites, data, seeds, lock, maps)
 
     def _check_layers(self, source: Source) -> tuple[Labels | None, Labels | None]:
         """The layers of superpixels and of seeds, if there are any; an InputError if one does not fit the image."""
@@ -253,6 +254,7 @@ class SegmentationPanel(Docked):
             source.check_sites(sites)
         if seeds is not None:
             source.check_labels(seeds)
+        self.form.maps.check(source, self._settings(source))
         return sites, seeds
 
     def _settings(self, source: Source) -> Settings:
@@ -266,7 +268,6 @@ class SegmentationPanel(Docked):
         self._source = source = None
         try:
             self._source = source = self.chooser.source()
-            self._settings(source)
             self._check_layers(source)
         except InputError as reason:
             self._plan_error = str(reason)
@@ -375,6 +376,7 @@ class SegmentationPanel(Docked):
         ours = [] if seg is None else seg.layers.all()
         self.sites.follow([x for x in layers if not any(x is y for y in ours)])
         self.seeds.seeds.follow(layers)
+        self.form.maps.follow(layers)
         self._take_superpixels(event)
         self._plan_changed()
 

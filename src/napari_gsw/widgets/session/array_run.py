@@ -152,7 +152,12 @@ class ArrayRun:
         if summary.edits is None:
             return labels
         objects = settings.view == "objects" and not detailed
-        return _wrapped(edited_labels(labels, summary.edits, settings.min_region, objects))
+        return _wrapped(edited_labels(labels, summary.edits, self._smallest, objects))
+
+    @property
+    def _smallest(self) -> int:
+        """Pixels of a region at least."""
+        return self.live.problem.own_pixels(self.live.settings.min_region)
 
     def _free_regions(self, numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of the regions or objects of some clusters, whatever a person has fixed."""
@@ -161,10 +166,10 @@ class ArrayRun:
             return self.paint(numbers)
         if settings.view == "objects" and not isinstance(self.sites, Mosaic):
             seeds = summary.named_seeds
-            return _wrapped(object_labels(self.live.problem, numbers, settings.min_region, settings.neck, seeds))
+            return _wrapped(object_labels(self.live.problem, numbers, self._smallest, settings.neck, seeds))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
-            regions_of(self.live.problem, numbers, settings.min_region, together, self.live.locks).astype(np.int64) + 1
+            regions_of(self.live.problem, numbers, self._smallest, together, self.live.locks).astype(np.int64) + 1
         )
 
     def final(self) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels, Layer
+from napari.layers import Image, Labels, Layer
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.given_maps import MAPS
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
@@ -21,6 +22,7 @@ from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.strokes import touched_sites
+from napari_gsw.widgets.layers.map_layers import maps_at
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.layers.several_layers import SeveralLayers
 from napari_gsw.widgets.layers.source import Position, Source
@@ -42,6 +44,7 @@ class Plan:
     sites_data : its array then, so that a later edit shows.
     seeds : a Labels layer whose labels are clamped, or None.
     lock : whether paint that is already there is locked.
+    maps : image layers that are evidence beside the image, by the names of the maps.
     """
 
     source: Source
@@ -51,6 +54,7 @@ class Plan:
     sites_data: NDArray[np.integer] | None = None
     seeds: Labels | None = None
     lock: bool = False
+    maps: Mapping[str, Image] = field(default_factory=dict)
 
     def unstarted(self) -> Plan:
         """The plan before the first: it has a seed that nobody can choose, so that everything starts afresh."""
@@ -62,6 +66,12 @@ class Plan:
             return False
         if self.sites is not None:
             return bool(np.array_equal(self.sites_data, other.sites_data))  # type: ignore[arg-type]
+        followed = self.settings.sites_from
+        if followed != "image" and (
+            self.maps.get(followed) is not other.maps.get(followed)
+            or not _same(self.settings, other.settings, ("evidence",))
+        ):
+            return False
         return _same(self.settings, other.settings, ("image", "superpixels"))
 
     def same_problem(self, other: Plan) -> bool:
@@ -70,7 +80,8 @@ class Plan:
             self.same_sites(other)
             and self.seeds is other.seeds
             and self.settings.chains == other.settings.chains
-            and _same(self.settings, other.settings, ("features", "prior", "coupling"))
+            and all(self.maps.get(name) is other.maps.get(name) for name in MAPS)
+            and _same(self.settings, other.settings, ("features", "prior", "coupling", "evidence"))
         )
 
 
@@ -169,12 +180,14 @@ def make_array_run(
     given: dict[str, Any] = {
         name: a for name, a in (("mask", mask), ("sites", sites), ("seeds", seeds)) if a is not None
     }
+    maps = maps_at(source, plan.maps, position, plan.settings)
+    given |= maps
     if before is not None and same_sites:
         sites = before.sites  # no need to make them again
     # A site in which two labels meet is cut.
     kept = None if before is None else before.live.kept_strokes()
     strokes = kept if kept is not None else paint if seeds is None else seeds
-    problem = array_problem(plan, image, sites, mask, strokes, report)
+    problem = array_problem(plan, image, {"sites": sites, "mask": mask, "seeds": strokes, **maps}, report)
     if source.several:
         given = {name: [source.plane(a, z) for z in range(source.space[0])] for name, a in given.items()}
     elif source.shared:
@@ -241,19 +254,26 @@ def finished_run(plan: Plan, position: Position, live: LiveChain, image: Any, gi
         assert problem.graph is not None
         means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
     else:
-        live.remake = lambda sites, strokes: array_problem(plan, image, sites, mask, strokes, lambda stage: None)
-        means = site_means(image, plan.settings.axes, problem.site_image)
+        kept = {"mask": mask} | {name: given[name] for name in MAPS if name in given}
+        live.remake = lambda sites, strokes: array_problem(
+            plan, image, {"sites": sites, "seeds": strokes, **kept}, lambda stage: None
+        )
+        means = site_means(image, source.axes, problem.site_image)  # a session of a script may leave them open
     images = source.planes(image) if source.several else None
-    return ArrayRun(live, image, plan.settings.axes, means, names, source.pixel_size, given, images)
+    return ArrayRun(live, image, source.axes, means, names, source.pixel_size, given, images)
 
 
-def array_problem(plan: Plan, image: Any, sites: Any, mask: Any, strokes: Any, report: StageReport) -> Problem:
+def array_problem(plan: Plan, image: Any, given: Mapping[str, Any], report: StageReport) -> Problem:
     """What is sampled of one array: the array, or its slices as several images with shared labels.
 
     Slices without any site, by the mask or by given sites, are left out.
+
+    Parameters
+    ----------
+    given : sites, mask, strokes as ``seeds``, and maps beside the image; None for none.
     """
+    sites, mask, strokes = given["sites"], given["mask"], given["seeds"]
     if not plan.source.shared:
-        given = {"sites": sites, "mask": mask, "seeds": strokes}
         return prepare(image, plan.settings, **given, report=lambda stage, _: report(stage))
     axes, part = plan.settings.axes, plan.source.plane
     planes = plan.source.planes(image)
@@ -281,7 +301,9 @@ def settings_for(source: Source, settings: Settings) -> Settings:
         raise InputError(
             "Photo (couplings learnt from photographs) is for flat images; choose another preset, or slices"
         )
-    return settings.replace(**shared_moves(settings)) if source.shared else settings
+    if source.shared:
+        return settings.replace(**shared_moves(settings))
+    return settings.replace(spacing=source.spacing) if settings.spacing == "auto" else settings
 
 
 def _carry_over(live: LiveChain, paint: Any, lock: bool) -> None:

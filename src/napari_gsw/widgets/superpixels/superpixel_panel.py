@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import napari
@@ -17,6 +18,7 @@ from qtpy.QtWidgets import QVBoxLayout
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import Picture, picture
+from napari_gsw.core.image.spacing import spacing_named
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.superpixels import superpixels
 from napari_gsw.widgets.kit.docked import Docked
@@ -188,6 +190,7 @@ class SuperpixelPanel(Docked):
                 if self._cancelled:
                     return None
                 pixels = picture(source.image(position), source.axes)
+                pixels = replace(pixels, spacing=spacing_named(source.spacing, len(pixels.shape)))
                 yield f"making them ... {i + 1} of {len(positions)}" if len(positions) > 1 else "making them ..."
                 here = superpixels(pixels, settings, source.mask_at(position))
                 borders += _borders(pixels, here)

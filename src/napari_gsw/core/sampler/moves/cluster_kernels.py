@@ -100,19 +100,19 @@ def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats
 
     Parameters
     ----------
-    gauss : (3 + C,) as in :class:`~napari_gsw.core.evidence.evidence_tables.Evidence`.
+    gauss : (C, 4) as in :class:`~napari_gsw.core.evidence.evidence_tables.Evidence`.
     moments : (2 C, slots). more : (2 C,). pixels : of the cluster with the group.
     """
     channels = more.size // 2
-    weight = gauss[PIXEL_WEIGHT] * pixels
-    kappa = gauss[KAPPA] + weight
-    shape = gauss[SHAPE] + 0.5 * weight
     result = 0.0
     for c in range(channels):
+        weight = gauss[c, PIXEL_WEIGHT] * pixels
+        kappa = gauss[c, KAPPA] + weight
+        shape = gauss[c, SHAPE] + 0.5 * weight
         first = moments[c, k] + more[c]
         second = moments[channels + c, k] + more[channels + c]
-        rate = gauss[RATE + c] + 0.5 * max(second - first * first / kappa, 0.0)
-        result -= shape * math.log(rate / gauss[RATE + c])
+        rate = gauss[c, RATE] + 0.5 * max(second - first * first / kappa, 0.0)
+        result -= shape * math.log(rate / gauss[c, RATE])
     return result
 
 
