@@ -6,9 +6,9 @@ import torch
 from torch.nn import functional
 
 from napari_gsw.core.evidence.network_plan import PLACE_STRIDE
+from napari_gsw.core.evidence.object_maps import OCTAVES
 from napari_gsw.experiments.network_crops import PICTURE, ZOOM, PictureStore, lab
 from napari_gsw.experiments.network_module import NetworkModule
-from napari_gsw.experiments.network_objects import OCTAVES
 
 # What is subtracted from Lab, and by what it is divided, before a network sees it: as in core/evidence/network.py.
 MIDDLE, SPREAD = 50.0, 25.0

@@ -9,31 +9,16 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from napari_gsw.core.arrays import LabelImage
+from napari_gsw.core.evidence.object_maps import LEAST_WIDTH, OCTAVES, stretched, zoomed
 
 # Pixels across an object to which pictures are brought before they are scaled by chance.
-ACROSS = 22.0
-# Percentiles of a picture that become black and white.
-BLACK, WHITE = 1.0, 99.8
+ACROSS = 28.0
 LARGEST, SMALLEST = 3.0, 0.2
 # Pictures are learnt from at their own scale too, if their objects are so many pixels across and the scale differs.
 NARROW, WIDE, OTHER_SCALE = 8.0, 60.0, 1.3
-# Widths of objects from 4 to 128 pixels are so many octaves.
-LEAST_WIDTH, OCTAVES = 4.0, 5.0
-# A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how much
-# the channels of such a picture differ in the mean, of 255.
+# A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how
+# much the channels of such a picture differ in the mean, of 255.
 COLOURED, COLOURFUL = 3, 8.0
-
-
-def as_bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
-    """(h, w, 3) uint8 of a picture (h, w) or (h, w, c) of any type, from its dark to its bright end."""
-    values = image[..., np.newaxis] if image.ndim == 2 else image[..., :3]
-    if values.shape[-1] < 3:
-        values = np.repeat(values[..., :1], 3, axis=-1)
-    values = values.astype(np.float64)
-    low, high = np.percentile(values, (BLACK, WHITE))
-    if high <= low:
-        low, high = values.min(), max(values.max(), values.min() + 1)
-    return np.asarray(np.rint(np.clip((values - low) / (high - low), 0, 1) * 255), dtype=np.uint8)
 
 
 def typical_width(labels: LabelImage) -> float:
@@ -53,13 +38,9 @@ def scaled(image: NDArray[np.uint8], labels: LabelImage) -> tuple[NDArray[np.uin
     zoom = float(np.clip(ACROSS / typical_width(labels), SMALLEST, LARGEST))
     if abs(zoom - 1) < 0.05:
         return image, labels
-    if zoom < 1:  # blurred first, so that nothing finer than the new pixels is left
-        image = ndimage.gaussian_filter(image, (0.4 / zoom, 0.4 / zoom, 0))
-    shape = [max(8, round(n * zoom)) for n in labels.shape]
-    y, x = (np.linspace(0, n - 1, m) for n, m in zip(labels.shape, shape, strict=True))
-    places = np.meshgrid(y, x, indexing="ij")
-    channels = [ndimage.map_coordinates(image[..., c], places, order=1, mode="nearest") for c in range(3)]
-    return np.stack(channels, axis=-1), labels[np.ix_(np.rint(y).astype(int), np.rint(x).astype(int))]
+    larger = zoomed(image, zoom, least=8)
+    rows = (np.rint(np.linspace(0, n - 1, m)).astype(int) for n, m in zip(labels.shape, larger.shape, strict=False))
+    return larger, labels[np.ix_(*rows)]
 
 
 def middles(labels: LabelImage) -> NDArray[np.uint8]:
@@ -93,14 +74,14 @@ class ObjectPicture(NamedTuple):
 
 
 def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPicture]:
-    """A picture as it is learnt from: with objects of the usual size, at its own scale, and more often if it has stains.
+    """A picture as it is learnt from: with objects of the usual size, at its own scale, more often if it has stains.
 
     Parameters
     ----------
     image : (h, w) or (h, w, c) of any type.
     labels : (h, w), 0 for background.
     """
-    plain, width = as_bytes(image), typical_width(labels)
+    plain, width = stretched(image), typical_width(labels)
     scales = [scaled(plain, labels)]
     if NARROW <= width <= WIDE and abs(np.log(width / ACROSS)) > np.log(OTHER_SCALE):
         scales.append((plain, labels))
@@ -113,7 +94,7 @@ def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPictu
 
 
 def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
-    """Pictures of plain shapes in noise, every other one without a shape: what stands out is an object, noise is not."""
+    """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not."""
     rows, columns = np.mgrid[:side, :side].astype(np.float64)
     pictures = []
     for number in range(count):
@@ -139,5 +120,5 @@ def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> lis
         field = sign * contrast * light + grain + contrast * (ramp + haze)
         numbers = np.unique(np.concatenate(([0], labels.ravel())), return_inverse=True)[1][1:].reshape(labels.shape)
         extra = np.stack((middles(numbers), widths(numbers)), axis=-1)
-        pictures.append(ObjectPicture(as_bytes(field), numbers, extra))
+        pictures.append(ObjectPicture(stretched(field), numbers, extra))
     return pictures

@@ -94,8 +94,8 @@ def _blocks(name: str, width: int, count: int) -> Iterator[Convolution]:
 # Networks that the package knows. Boundaries of photographs: log odds that a person draws one here, and places in which
 # pixels of one segment are near each other.
 PHOTO = NetworkPlan(fine=1, places=8)
-# Objects of microscopy: log odds of an object, of its border, of its middle (1 there, 0 at its border), of a place where
-# two objects touch, and how wide the object is (0 for four pixels, 1 for 128, in equal steps of the logarithm).
+# Objects of microscopy: log odds of an object, of its border, of its middle (1 there, 0 at its border), of a place
+# where two objects touch, and how wide the object is (0 for four pixels, 1 for 128, in equal steps of the logarithm).
 OBJECTS = NetworkPlan(fine=5, sharp=16)
 
 

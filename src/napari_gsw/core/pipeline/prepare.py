@@ -36,6 +36,7 @@ from napari_gsw.core.model.block_assembly import assemble
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
 from napari_gsw.core.model.steering import closes
+from napari_gsw.core.pipeline.prepare_objects import asks_for_network, network_problem
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
@@ -104,6 +105,7 @@ def prepare(
     chosen = resolve(settings, preset, changes)
     report = report or (lambda stage, snapshot: None)
     if are_several(image):
+        chosen = chosen.replace(objects="classical")
         count = len(image)  # type: ignore[arg-type]
         each = tuple(one_each(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
         return _prepare_several(image, chosen, each, beta, codebook, linked, report)  # type: ignore[arg-type]
@@ -112,6 +114,13 @@ def prepare(
     if is_lazy(image):
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, sites, mask, beta, codebook, report)
     image = _finite(image, chosen.axes, sites, mask)
+    if asks_for_network(chosen):
+        problem = network_problem(
+            image, chosen, sites, mask, beta, lambda own, pixels: _divided(own, pixels, chosen, seeds), report
+        )
+        if problem is not None:
+            return problem
+    chosen = chosen.replace(objects="classical")  # what is done, for who reads the settings of the problem
     objects = chosen.signal == "objects"
     convert = signal_picture if objects else picture
     pixels = convert(image, chosen.axes, calm=chosen.calm)
@@ -230,7 +239,11 @@ def _prepare_lazy(
         problem = prepare(
             image.read_all(), at_once, sites=sites, mask=mask, beta=beta, codebook=codebook, report=report
         )  # fmt: skip
-        return replace(problem, sites=Mosaic.of(problem.site_image), settings=settings)
+        assert problem.settings is not None
+        done = settings.replace(objects=problem.settings.objects)
+        return replace(problem, sites=Mosaic.of(problem.site_image), settings=done)
+
+    settings = settings.replace(objects="classical")
 
     def blocks_done(count: int) -> None:
         report(Stage("blocks", count, len(grid)), None)
