@@ -16,6 +16,7 @@ from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.evidence.network import Network
+from napari_gsw.core.image.object_signal import telling_light
 from napari_gsw.core.image.picture import picture
 
 # The channels of the maps, in their order; see core/evidence/network_plan.py.
@@ -24,6 +25,8 @@ INSIDE, OUTLINE, MIDDLE, CONTACT, WIDTH = range(5)
 LEAST_WIDTH, OCTAVES = 4.0, 5.0
 # Percentiles of a picture that become black and white.
 BLACK, WHITE = 1.0, 99.8
+# Width in pixels of the Gaussian under which channels are compared, since noise varies in all of them.
+CALM = 2.0
 # Pixels across an object at which it is seen best, and what is taken for the width where there is no object.
 ACROSS, USUAL = 38.0, 28.0
 # How far a picture is made smaller or larger, at most.
@@ -41,12 +44,15 @@ _kept: OrderedDict[str, Floats32] = OrderedDict()
 def stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
     """(h, w, 3) uint8 of a picture (h, w) or (h, w, c) of any type, from its dark to its bright end.
 
-    Three channels are those of colours; of any other number it is the mean.
+    Three channels are those of colours; of any other number it is the mean. Where the mean of the channels hardly
+    varies beside another sum of them it is that sum: no stain looks so, and the network has seen stains.
     """
     light = values[..., np.newaxis] if values.ndim == 2 else values
     light = light.astype(np.float64)
-    if light.shape[-1] != 3:
-        light = np.repeat(light.mean(axis=-1, keepdims=True), 3, axis=-1)
+    weights = None if light.shape[-1] == 1 else telling_light([ndimage.gaussian_filter(light, (CALM, CALM, 0))])
+    if weights is not None or light.shape[-1] != 3:
+        grey = light.mean(axis=-1) if weights is None else light @ weights
+        light = np.repeat(grey[..., np.newaxis], 3, axis=-1)
     low, high = np.percentile(light, (BLACK, WHITE))
     if high <= low:
         low, high = light.min(), max(light.max(), light.min() + 1)
