@@ -4,7 +4,8 @@
 
 FOLDER has images/ and labels/, 0 for the background; NETWORKS the files that object_network wrote with ``--folds``.
 Writes OUT/objects.json, learnt from all pictures, and OUT/objects_fold0.json and so on, each learnt without the
-pictures of its fold.
+pictures of its fold; and OUT/reliability.csv: how often two fragments are one object where the posterior says how
+probable that is, with a network and a model that have not seen the picture.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.object_cues import fragment_sums, own_cues, pair_cues
 from napari_gsw.core.graph.object_model import ObjectModel
 from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.object_signal import OBJECT
 from napari_gsw.core.image.picture import Picture, check_image, samples
+from napari_gsw.core.pipeline.segment import segment
+from napari_gsw.core.posterior.result import Result
+from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.evaluation.data_sets import Scene, labelled_folder
 from napari_gsw.experiments.boundaries import as_forest
+from napari_gsw.files.tables import write_csv
 
 TREES = {
     "objective": "binary",
@@ -72,12 +78,13 @@ def object_look(scene: Scene, network: Network) -> ObjectLook:
     best = _most_of(sites, scene.humans[0])
     sums = fragment_sums(sites, maps)
     i, j = graph.edges.T
-    kept = fragment[i] & fragment[j] & ((best[i] > 0) | (best[j] > 0))
-    one = (best[i] == best[j])[kept]
+    touching = fragment[i] & fragment[j]
+    known = ((best[i] > 0) | (best[j] > 0))[touching]
+    one = (best[i] == best[j])[touching][known]
     return ObjectLook(
         own_cues(sums)[fragment],
         (best > 0)[fragment].astype(np.int64),
-        pair_cues(sites, maps, sums, graph.edges[kept]),
+        pair_cues(sites, maps, sums, graph.edges[touching])[known],
         one.astype(np.int64),
     )
 
@@ -116,6 +123,45 @@ def learn_folds(folder: str, out: str, networks: str, report: Callable[[int], No
         )
 
 
+def write_reliability(folder: str, out: str, networks: str) -> None:
+    """Segment every picture with the network and the model of its fold, and write how often the posterior is right."""
+    count = len(sorted(Path(networks).glob("fold*.npz")))
+    said, one = [], []
+    for number, example in enumerate(labelled_folder(folder)):
+        scene, fold = example.read(), number % count
+        files = {"network": str(Path(networks, f"fold{fold}.npz")), "boundaries": f"{out}/objects_fold{fold}.json"}
+        result = segment(scene.image, preset="microscopy", axes=scene.axes, **files)
+        if result.problem.coloured:
+            pairs = pairs_of(result, scene.humans[0])
+            said.append(pairs[0])
+            one.append(pairs[1])
+    write_csv(Path(out, "reliability.csv"), ("from", "to", "pairs", "said", "one"), reliability(said, one))
+
+
+def pairs_of(result: Result, labels: LabelImage) -> tuple[Floats, Longs]:
+    """(pairs,) of touching fragments how probable it is that they are one object, and whether labels (h, w) say so."""
+    problem = result.problem
+    assert problem.signal is not None
+    best = _most_of(problem.site_image, labels)
+    i, j = problem.edges.T
+    bright = np.bincount(problem.site_image.ravel(), problem.signal.ravel() > OBJECT / 2, problem.n + 1)[1:]
+    fragment = 2 * bright > site_pixels(problem)
+    known = fragment[i] & fragment[j] & ((best[i] > 0) | (best[j] > 0))
+    return result.summary.same_colour[known], (best[i] == best[j])[known].astype(np.int64)
+
+
+def reliability(said: Sequence[Floats], one: Sequence[Longs], bins: int = 10) -> list[list[float]]:
+    """Rows of a table: from which to which probability, how many pairs, what was said and what was so in the mean."""
+    share, truth = np.concatenate(said), np.concatenate(one)
+    step = np.minimum((share * bins).astype(int), bins - 1)
+    rows = []
+    for k in range(bins):
+        here = step == k
+        means = (float(share[here].mean()), float(truth[here].mean())) if here.any() else (float("nan"),) * 2
+        rows.append([k / bins, (k + 1) / bins, float(here.sum()), *means])
+    return rows
+
+
 def _most_of(sites: LabelImage, labels: LabelImage) -> Longs:
     """(n,) the label that most pixels of each site have."""
     n, k = int(sites.max()), int(labels.max()) + 1
@@ -127,6 +173,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Learn from a folder, and write the models."""
     folder, out, networks = sys.argv[1:] if words is None else words
     learn_folds(folder, out, networks)
+    write_reliability(folder, out, networks)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What there is to see of the fragments of objects, and of two that touch: cues for whether they are one object.
 
 All of it comes from the maps of a network and from the shapes of the fragments. Sizes are in units of the width that
-the network expects there, so that small and large objects look alike.
+the network expects there, so that small and large objects look alike, and beside those of the other fragments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from napari_gsw.core.arrays import Floats, Floats32, Ints, Sites
 from napari_gsw.core.evidence.object_maps import CONTACT, INSIDE, LEAST_WIDTH, MIDDLE, OCTAVES, OUTLINE, WIDTH
 
 # How many cues there are of a fragment, and of two.
-OWN_CUES, PAIR_CUES = 7, 14
+OWN_CUES, PAIR_CUES = 11, 18
 # Probabilities are kept so far from 0 and 1 before their log odds are taken.
 MARGIN = 0.002
 # What one pixel adds to the variance of positions along each axis.
@@ -38,6 +38,17 @@ class FragmentSums:
     second: Floats
     mean: Floats
     peak: Floats
+
+    @property
+    def usual(self) -> tuple[float, float, float, float]:
+        """Of fragments of objects, by pixels: their pixels, probability of an object, peak; and how many there are."""
+        inside = self.mean[:, INSIDE] > 0.5
+        if not inside.any():
+            return 1.0, 1.0, 1.0, 0.0
+        weight = self.pixels[inside]
+        means = (np.average(v[inside], weights=weight) for v in (np.log(self.pixels), self.mean[:, INSIDE], self.peak))
+        size, share, peak = (float(value) for value in means)
+        return float(np.exp(size)), share, peak, float(inside.sum())
 
     @property
     def width(self) -> Floats:
@@ -69,20 +80,33 @@ def fragment_sums(sites: Sites, maps: Floats32) -> FragmentSums:
 
 
 def own_cues(sums: FragmentSums) -> Floats:
-    """(n, 7) cues for whether a fragment is an object, or a part of one."""
+    """(n, 11) cues for whether a fragment is an object, or a part of one."""
     mean, side = sums.mean, np.sqrt(sums.pixels)
     roundness = _ellipse_share(sums.pixels, sums.first, sums.second)
     relative = np.log(side / sums.width)
-    columns = (mean[:, INSIDE], sums.peak, mean[:, OUTLINE], mean[:, CONTACT], relative, roundness, np.log(sums.pixels))
+    size, share, peak, count = sums.usual
+    columns = (
+        mean[:, INSIDE],
+        sums.peak,
+        mean[:, OUTLINE],
+        mean[:, CONTACT],
+        relative,
+        roundness,
+        np.log(sums.pixels),
+        np.log(sums.pixels / size),
+        mean[:, INSIDE] - share,
+        np.full(len(mean), np.log(count + 1)),
+        sums.peak - peak,
+    )
     return np.stack(columns, axis=1)
 
 
 def pair_cues(sites: Sites, maps: Floats32, sums: FragmentSums, pairs: Ints) -> Floats:
-    """(pairs, 14) cues for whether two fragments are one object.
+    """(pairs, 18) cues for whether two fragments are one object.
 
     Parameters
     ----------
-    pairs : (pairs, 2) sites 0..n-1 that touch, the smaller one first, sorted.
+    pairs : (pairs, 2) all fragments 0..n-1 that touch, the smaller one first, sorted.
     """
     if not len(pairs):
         return np.zeros((0, PAIR_CUES))
@@ -95,6 +119,8 @@ def pair_cues(sites: Sites, maps: Floats32, sums: FragmentSums, pairs: Ints) -> 
     expected = share * width[i] + (1 - share) * width[j]
     own = _ellipse_share(a, sums.first, sums.second)
     joint = _ellipse_share(both, sums.first[i] + sums.first[j], sums.second[i] + sums.second[j])
+    usual_size, usual_share = sums.usual[:2]
+    neighbours = np.bincount(pairs.ravel(), minlength=len(a))
     lower_peak = np.minimum(sums.peak[i], sums.peak[j])
     columns = (
         *(_log_odds(along[:, c]) for c in (INSIDE, OUTLINE, MIDDLE, CONTACT)),
@@ -106,6 +132,10 @@ def pair_cues(sites: Sites, maps: Floats32, sums: FragmentSums, pairs: Ints) -> 
         np.minimum(own[i], own[j]),
         joint - (share * own[i] + (1 - share) * own[j]),
         np.abs(sums.mean[i, INSIDE] - sums.mean[j, INSIDE]),
+        np.log(both / usual_size),
+        np.log(small / usual_size),
+        np.full(len(pairs), usual_share),
+        np.minimum(neighbours[i], neighbours[j]),
     )
     return np.stack(columns, axis=1)
 

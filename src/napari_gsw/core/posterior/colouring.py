@@ -15,9 +15,8 @@ from napari_gsw.core.graph.object_model import COLOURS
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 
-# Two fragments are shown as one object if they are so with a probability above this. It is less than one half: to cut
-# an object in two is a worse mistake than to leave two together.
-ONE = 0.4
+# Two fragments are shown as one object if they are so with a probability above this.
+ONE = 0.5
 
 
 def same_colour(problem: Problem, draws: Ints) -> Floats:
