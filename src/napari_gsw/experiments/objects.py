@@ -31,6 +31,7 @@ from napari_gsw.core.image.picture import Picture, check_image, samples
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.presets import preset
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.evaluation.data_sets import Scene, labelled_folder
 from napari_gsw.experiments.boundaries import as_forest
@@ -130,7 +131,7 @@ def write_reliability(folder: str, out: str, networks: str) -> None:
     for number, example in enumerate(labelled_folder(folder)):
         scene, fold = example.read(), number % count
         files = {"network": str(Path(networks, f"fold{fold}.npz")), "boundaries": f"{out}/objects_fold{fold}.json"}
-        result = segment(scene.image, preset="microscopy", axes=scene.axes, **files)
+        result = segment(scene.image, preset("microscopy", axes=scene.axes, **files))
         if result.problem.coloured:
             pairs = pairs_of(result, scene.humans[0])
             said.append(pairs[0])

@@ -83,4 +83,4 @@ def _without_small(labels: NDArray[np.integer], smallest: int) -> Ints:
     kept = np.bincount(labels.ravel()) >= smallest
     kept[0] = False
     numbers: Ints = np.where(kept, np.cumsum(kept), 0).astype(np.int32)
-    return numbers[labels]
+    return np.asarray(numbers[labels], dtype=np.int32)

@@ -64,7 +64,7 @@ def fragment_sums(sites: Sites, maps: Floats32) -> FragmentSums:
     places = np.stack(np.nonzero(inside), axis=1).astype(np.float64)
 
     def total(values: NDArray[Any]) -> Floats:
-        return np.bincount(site, values, n)
+        return np.asarray(np.bincount(site, values, n), dtype=np.float64)
 
     pixels = np.bincount(site, minlength=n).astype(np.float64)
     products = [total(places[:, a] * places[:, b]) for a in range(2) for b in range(2)]
