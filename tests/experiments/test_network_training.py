@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
+from napari_gsw.core.evidence.object_maps import stretched
 from napari_gsw.core.image.picture import picture
-from napari_gsw.experiments.network_objects import as_bytes, middles, scaled, typical_width
+from napari_gsw.experiments.network_objects import (
+    ACROSS,
+    drawn_pictures,
+    middles,
+    object_pictures,
+    scaled,
+    typical_width,
+    widths,
+)
 
 RNG = np.random.default_rng(8)
 
@@ -46,11 +55,35 @@ def test_middles_are_bright_in_the_middle_of_objects():
 def test_pictures_are_brought_to_one_size_of_objects():
     labels = np.zeros((90, 90), np.int64)
     labels[10:54, 20:64] = 5
-    image, smaller = scaled(as_bytes(labels * 1000), labels)
-    assert typical_width(smaller) == pytest.approx(22, abs=1)
+    image, smaller = scaled(stretched(labels * 1000), labels)
+    assert typical_width(smaller) == pytest.approx(ACROSS, abs=1)
     assert image.shape == (*smaller.shape, 3)
     assert image[smaller == 5].mean() > 240 > 10 > image[smaller == 0].mean()
-    assert typical_width(np.zeros((4, 4), np.int64)) == 22
+    assert typical_width(np.zeros((4, 4), np.int64)) == ACROSS
+
+
+def test_widths_go_by_octaves_and_pictures_are_seen_at_two_scales():
+    labels = np.zeros((90, 90), np.int64)
+    labels[10:18, 20:28], labels[30:62, 30:62] = 3, 7
+    assert widths(labels)[12, 22] == round(255 / 5)
+    assert widths(labels)[40, 40] == round(255 * 3 / 5)
+    assert widths(labels)[0, 0] == 0
+    labels[30:62, 30:62] = 0
+    pictures = object_pictures(labels * 20, labels)
+    assert [one.labels.max() for one in pictures] == [1, 1]
+    assert typical_width(pictures[0].labels) == pytest.approx(8 * 3, abs=1)  # three times is the most
+    assert np.array_equal(pictures[1].labels, labels > 0)
+    # A picture of stains is there more often.
+    stained = np.stack((labels, 0 * labels, 3 * labels), axis=-1)
+    assert len(object_pictures(100 * stained + 5, labels)) >= len(pictures)
+
+
+def test_every_other_drawn_picture_has_no_object():
+    pictures = drawn_pictures(np.random.default_rng(3), 4, 64)
+    assert [bool(one.labels.any()) for one in pictures] == [False, True, False, True]
+    shapes = pictures[1]
+    assert shapes.image.shape == (64, 64, 3)
+    assert shapes.extra.shape == (64, 64, 2)
 
 
 @pytest.mark.parametrize("name", ["boundary_network", "object_network"])

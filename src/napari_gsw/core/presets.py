@@ -48,6 +48,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "microscopy": dict(
         denoise="auto",
         signal="objects",
+        objects="network",
         superpixels="watershed",
         site_size=30,
         likelihood="gaussian",

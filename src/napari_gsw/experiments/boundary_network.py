@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> None:
     labels = [[numbered(person) for person in scene.humans] for scene in scenes]
     device = device_of(options)
 
-    def store(numbers: Longs) -> Any:
+    def store(numbers: Longs, alone: bool) -> Any:
         return PictureStore([images[k] for k in numbers], [labels[k] for k in numbers], device)
 
     teach(options, "photo", store, len(scenes), PHOTOGRAPHS, boundary_loss)

@@ -42,6 +42,7 @@ def arguments(words: Sequence[str] | None, what: str, **defaults: int) -> argpar
         ("side", "pixels of a crop along each axis, a multiple of 16"),
     ):
         parser.add_argument(f"--{name}", type=int, default=defaults[name], help=f"{text} (default {defaults[name]})")
+    parser.add_argument("--more", help="another folder, whose pictures are learnt from in every fold (objects)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     options = parser.parse_args(words)
     if options.side < 16 or options.side % 16:
@@ -58,7 +59,7 @@ def pictures_in(folder: str, split: str) -> list[Example]:
 
 
 def teach(
-    options: argparse.Namespace, kind: str, store: Callable[[Longs], Any], count: int, how: Any, loss: Any
+    options: argparse.Namespace, kind: str, store: Callable[[Longs, bool], Any], count: int, how: Any, loss: Any
 ) -> None:
     """Learn the network of all pictures, and of the folds that are asked for, and write them.
 
@@ -66,7 +67,7 @@ def teach(
     ----------
     kind : of network.
     store : gives the pictures of these numbers on the device, as a
-        :class:`napari_gsw.experiments.network_crops.PictureStore`.
+        :class:`napari_gsw.experiments.network_crops.PictureStore`; alone, or with what every network sees.
     count : how many pictures there are.
     how, loss : as a :class:`napari_gsw.experiments.network_training.Lesson` takes them.
     """
@@ -83,9 +84,9 @@ def teach(
         seed = options.seed + (ALL_PICTURES if left_out is None else left_out)
         torch.manual_seed(seed)
         seen = np.flatnonzero(fold != left_out) if left_out is not None else np.arange(count)
-        others = None if left_out is None else store(np.flatnonzero(fold == left_out))
+        others = None if left_out is None else store(np.flatnonzero(fold == left_out), True)
         name = "network" if left_out is None else f"fold{left_out}"
-        lessons[name] = Lesson(NetworkModule(PLANS[kind]), store(seen), others, how, loss, seed)
+        lessons[name] = Lesson(NetworkModule(PLANS[kind]), store(seen, False), others, how, loss, seed)
     training = TrainingOptions(steps=options.steps, batch=options.batch, side=options.side)
     torch.backends.cudnn.benchmark = True
     learn(list(lessons.values()), training, device_of(options), lambda step: _report(step, lessons))

@@ -98,7 +98,7 @@ class PictureStore:
         extra: Sequence[NDArray[np.uint8]] | None = None,
     ) -> None:
         """Images (h, w, 3); of each the labels (h, w) of one person or more, as :func:`numbered` gives them; `extra`
-        (h, w) a value for each pixel.
+        (h, w, values) for each pixel.
         """
         most = max(len(one) for one in labels)
         self.start = torch.tensor(np.cumsum([0, *(i.shape[0] * i.shape[1] for i in images)])[:-1], device=device)
@@ -111,7 +111,9 @@ class PictureStore:
             weights[number, : len(one)] = 1 / len(one)
         self.labels = torch.tensor(np.concatenate(rows), device=device)
         self.people = torch.tensor(weights, device=device)
-        self.extra = None if extra is None else torch.tensor(np.concatenate([e.ravel() for e in extra]), device=device)
+        self.extra = None
+        if extra is not None:
+            self.extra = torch.tensor(np.concatenate([e.reshape(-1, e.shape[-1]) for e in extra]), device=device)
         noise = np.random.default_rng(0).normal(size=(NOISE_SIDE, NOISE_SIDE)).astype(np.float32)
         self.noise = torch.tensor(noise, device=device)
 
@@ -125,7 +127,7 @@ class PictureStore:
         -------
         images : (b, 3, side, side) float32 sRGB from 0 to 1.
         labels : (b, side, side, people) int16.
-        extra : (b, side, side) float32 from 0 to 1, or None.
+        extra : (b, side, side, values) float32 from 0 to 1, or None.
         """
         number = rows[:, PICTURE].long()
         shape, start = self.shape[number].float(), self.start[number]

@@ -6,13 +6,18 @@ import torch
 from torch.nn import functional
 
 from napari_gsw.core.evidence.network_plan import PLACE_STRIDE
-from napari_gsw.experiments.network_crops import PICTURE, PictureStore, lab
+from napari_gsw.core.evidence.object_maps import OCTAVES
+from napari_gsw.experiments.network_crops import PICTURE, ZOOM, PictureStore, lab
 from napari_gsw.experiments.network_module import NetworkModule
 
 # What is subtracted from Lab, and by what it is divided, before a network sees it: as in core/evidence/network.py.
 MIDDLE, SPREAD = 50.0, 25.0
 # How much more a pixel on a boundary counts than one off it.
 DRAWN_WEIGHT = 3.0
+# The same for the outlines of objects, and for where two of them touch.
+OUTLINE_WEIGHT, CONTACT_WEIGHT = 2.0, 5.0
+# More than any label.
+MANY = 1e6
 # What the side outputs and the pairs count beside the fine output.
 SIDE, PAIR = 0.3, 0.5
 
@@ -52,28 +57,56 @@ def boundary_loss(
 def object_loss(
     module: NetworkModule, pictures: PictureStore, rows: torch.Tensor, pairs: torch.Tensor, side: int
 ) -> torch.Tensor:
-    """How wrong a network is about what is an object, where its border is, and how near to its middle a pixel is.
+    """How wrong a network is about objects: their pixels, borders and middles, where they touch, and how wide they are.
 
     The parameters are those of :func:`boundary_loss`.
     """
-    images, labels, middle = pictures.crops(rows, side)
-    assert middle is not None
-    inside = (labels[..., 0] > 0).float()
-    border = borders(labels.permute(0, 3, 1, 2))[:, 0]
-    target = torch.stack((inside, border, middle * inside), dim=1)
+    images, labels, extra = pictures.crops(rows, side)
+    assert extra is not None
+    names = labels.permute(0, 3, 1, 2)
+    inside = (names > 0).float()
+    middle, width = extra.permute(0, 3, 1, 2).split(1, dim=1)
+    zoom = torch.log2(rows[:, ZOOM, None, None, None]) / OCTAVES
+    outline, contact = borders(names, thick=False), contacts(names)
+    target = torch.cat((inside, outline, middle * inside, contact, (width + zoom).clamp(0, 1)), dim=1)
+    weight = torch.cat(
+        (
+            torch.ones_like(inside),
+            1 + OUTLINE_WEIGHT * outline,
+            torch.ones_like(inside),
+            1 + CONTACT_WEIGHT * contact,
+            inside,
+        ),
+        dim=1,
+    )
     fine, _, sides = _computed(module, images)
-    loss = functional.binary_cross_entropy_with_logits(fine, target)
+    loss = (functional.binary_cross_entropy_with_logits(fine, target, reduction="none") * weight).mean()
     for output in sides:
         large = functional.interpolate(output, scale_factor=side // output.shape[-1], mode="bilinear")
-        loss = loss + SIDE / len(sides) * functional.binary_cross_entropy_with_logits(large, target)
+        part = functional.binary_cross_entropy_with_logits(large, target, reduction="none")
+        loss = loss + SIDE / len(sides) * (part * weight).mean()
     return loss
 
 
-def borders(labels: torch.Tensor) -> torch.Tensor:
-    """(b, k, h, w) float32 1 at and next to pixels of labels (b, k, h, w) that differ from the one right or below."""
+def contacts(labels: torch.Tensor) -> torch.Tensor:
+    """(b, k, h, w) float32 1 where two objects of labels (b, k, h, w) are within two pixels."""
+    names = labels.to(torch.float32)
+    largest = functional.max_pool2d(names, 5, 1, 2)
+    smallest = -functional.max_pool2d(torch.where(names > 0, -names, torch.full_like(names, -MANY)), 5, 1, 2)
+    return ((largest > 0) & (smallest < largest)).to(torch.float32)
+
+
+def borders(labels: torch.Tensor, thick: bool = True) -> torch.Tensor:
+    """(b, k, h, w) float32 1 at and next to pixels of labels (b, k, h, w) that differ from the one right or below.
+
+    Those that are not thick are the two pixels on either side alone.
+    """
     down = labels[:, :, 1:] != labels[:, :, :-1]
     right = labels[:, :, :, 1:] != labels[:, :, :, :-1]
     thin = functional.pad(down, (0, 0, 0, 1)) | functional.pad(right, (0, 1, 0, 0))
+    if not thick:
+        thin = thin | functional.pad(down, (0, 0, 1, 0)) | functional.pad(right, (1, 0, 0, 0))
+        return thin.to(torch.float32)
     return functional.max_pool2d(thin.to(torch.float32), 3, 1, 1)
 
 

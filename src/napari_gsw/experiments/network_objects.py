@@ -1,32 +1,24 @@
-"""Pictures of objects and their labels, as an object network learns from them: of one size, with their middles."""
+"""Pictures of objects and their labels, as an object network learns from them: of usual sizes, with their middles."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
 from napari_gsw.core.arrays import LabelImage
+from napari_gsw.core.evidence.object_maps import LEAST_WIDTH, OCTAVES, stretched, zoomed
 
 # Pixels across an object to which pictures are brought before they are scaled by chance.
-ACROSS = 22.0
-# Percentiles of a picture that become black and white.
-BLACK, WHITE = 1.0, 99.8
+ACROSS = 28.0
 LARGEST, SMALLEST = 3.0, 0.2
-
-
-def as_bytes(image: NDArray[Any]) -> NDArray[np.uint8]:
-    """(h, w, 3) uint8 of a picture (h, w) or (h, w, c) of any type, from its dark to its bright end."""
-    values = image[..., np.newaxis] if image.ndim == 2 else image[..., :3]
-    if values.shape[-1] < 3:
-        values = np.repeat(values[..., :1], 3, axis=-1)
-    values = values.astype(np.float64)
-    low, high = np.percentile(values, (BLACK, WHITE))
-    if high <= low:
-        low, high = values.min(), max(values.max(), values.min() + 1)
-    return np.asarray(np.rint(np.clip((values - low) / (high - low), 0, 1) * 255), dtype=np.uint8)
+# Pictures are learnt from at their own scale too, if their objects are so many pixels across and the scale differs.
+NARROW, WIDE, OTHER_SCALE = 8.0, 60.0, 1.3
+# A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how
+# much the channels of such a picture differ in the mean, of 255.
+COLOURED, COLOURFUL = 3, 8.0
 
 
 def typical_width(labels: LabelImage) -> float:
@@ -46,13 +38,9 @@ def scaled(image: NDArray[np.uint8], labels: LabelImage) -> tuple[NDArray[np.uin
     zoom = float(np.clip(ACROSS / typical_width(labels), SMALLEST, LARGEST))
     if abs(zoom - 1) < 0.05:
         return image, labels
-    if zoom < 1:  # blurred first, so that nothing finer than the new pixels is left
-        image = ndimage.gaussian_filter(image, (0.4 / zoom, 0.4 / zoom, 0))
-    shape = [max(8, round(n * zoom)) for n in labels.shape]
-    y, x = (np.linspace(0, n - 1, m) for n, m in zip(labels.shape, shape, strict=True))
-    places = np.meshgrid(y, x, indexing="ij")
-    channels = [ndimage.map_coordinates(image[..., c], places, order=1, mode="nearest") for c in range(3)]
-    return np.stack(channels, axis=-1), labels[np.ix_(np.rint(y).astype(int), np.rint(x).astype(int))]
+    larger = zoomed(image, zoom, least=8)
+    rows = (np.rint(np.linspace(0, n - 1, m)).astype(int) for n, m in zip(labels.shape, larger.shape, strict=False))
+    return larger, labels[np.ix_(*rows)]
 
 
 def middles(labels: LabelImage) -> NDArray[np.uint8]:
@@ -67,3 +55,70 @@ def middles(labels: LabelImage) -> NDArray[np.uint8]:
     most = np.zeros(count)
     np.maximum.at(most, labels.ravel(), distance.ravel())
     return np.rint(255 * distance / np.maximum(most[labels], 1)).astype(np.uint8)
+
+
+def widths(labels: LabelImage) -> NDArray[np.uint8]:
+    """(h, w) uint8 of labels (h, w): how wide a pixel's object is, 0 for 4 pixels, 255 for 128 and more."""
+    pixels = np.maximum(np.bincount(labels.ravel()), 1)
+    width = np.log2(np.sqrt(pixels) / LEAST_WIDTH) / OCTAVES
+    width[0] = 0
+    return np.asarray(np.rint(255 * np.clip(width, 0, 1)), dtype=np.uint8)[labels]
+
+
+class ObjectPicture(NamedTuple):
+    """A picture (h, w, 3) uint8, its labels (h, w) 0, 1, 2, ..., and (h, w, 2) uint8 middles and widths."""
+
+    image: NDArray[np.uint8]
+    labels: LabelImage
+    extra: NDArray[np.uint8]
+
+
+def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPicture]:
+    """A picture as it is learnt from: with objects of the usual size, at its own scale, more often if it has stains.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, c) of any type.
+    labels : (h, w), 0 for background.
+    """
+    plain, width = stretched(image), typical_width(labels)
+    scales = [scaled(plain, labels)]
+    if NARROW <= width <= WIDE and abs(np.log(width / ACROSS)) > np.log(OTHER_SCALE):
+        scales.append((plain, labels))
+    pictures = []
+    for pixels, names in scales:
+        numbers = np.unique(np.concatenate(([0], names.ravel())), return_inverse=True)[1][1:].reshape(names.shape)
+        pictures.append(ObjectPicture(pixels, numbers, np.stack((middles(numbers), widths(numbers)), axis=-1)))
+    spread = np.ptp(plain.astype(np.float64), axis=-1).mean()
+    return pictures * (COLOURED if spread > COLOURFUL else 1)
+
+
+def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
+    """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not."""
+    rows, columns = np.mgrid[:side, :side].astype(np.float64)
+    pictures = []
+    for number in range(count):
+        labels = np.zeros((side, side), np.int64)
+        for k in range(1, int(rng.integers(1, 30)) + 1 if number % 2 else 1):
+            y, x, angle = rng.uniform(0, side), rng.uniform(0, side), rng.uniform(0, np.pi)
+            long, wide = ACROSS / 2 * np.exp(rng.uniform(-0.7, 1.0, 2))
+            u = (np.cos(angle) * (rows - y) + np.sin(angle) * (columns - x)) / long
+            v = (np.cos(angle) * (columns - x) - np.sin(angle) * (rows - y)) / wide
+            shape = np.hypot(u, v) < 1 if rng.random() < 0.7 else np.maximum(np.abs(u), np.abs(v)) < 0.9
+            if not labels[ndimage.binary_dilation(shape, iterations=2)].any():  # alike and joined they would be one
+                labels[shape] = k
+        light = ndimage.gaussian_filter((labels > 0).astype(np.float64), rng.uniform(0.1, 1.5))
+        contrast = np.exp(rng.uniform(np.log(0.05), 0))
+        noise = ndimage.gaussian_filter(rng.normal(size=labels.shape), rng.choice([0, 0, 0, 1, 2, 4, 8]))
+        ramp = rng.uniform(0, 1) * rng.integers(0, 2) * (np.cos(number) * rows + np.sin(number) * columns) / side
+        glow = ndimage.gaussian_filter((rng.random(labels.shape) < 5e-4).astype(np.float64), rng.uniform(12, 35))
+        haze = rng.uniform(0, 1) * rng.integers(0, 2) * glow / max(float(glow.max()), 1e-12)
+        if number % 2:
+            ramp, haze = 0.4 * ramp, 0.4 * haze
+        grain = contrast * rng.uniform(0.02, 0.45) * noise / max(float(noise.std()), 1e-12)
+        sign = rng.choice([-1, 1])
+        field = sign * contrast * light + grain + contrast * (ramp + haze)
+        numbers = np.unique(np.concatenate(([0], labels.ravel())), return_inverse=True)[1][1:].reshape(labels.shape)
+        extra = np.stack((middles(numbers), widths(numbers)), axis=-1)
+        pictures.append(ObjectPicture(stretched(field), numbers, extra))
+    return pictures

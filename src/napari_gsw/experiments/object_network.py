@@ -1,9 +1,10 @@
-"""Teach a network what is an object, where its border is, and where its middle.
+"""Teach a network what is an object, where its border and its middle are, where two touch, and how wide it is.
 
-    python -m napari_gsw.experiments.object_network FOLDER --seed 0 --folds 3 -o OUT
+    python -m napari_gsw.experiments.object_network FOLDER --seed 0 --folds 3 --more OTHERS -o OUT
 
 FOLDER has images/ and labels/, 0 for the background. It writes OUT/network.npz, OUT/fold0.npz and so on, and
-OUT/curves.png, as :mod:`napari_gsw.experiments.boundary_network` does.
+OUT/curves.png, as :mod:`napari_gsw.experiments.boundary_network` does. The pictures of OTHERS, a folder of the same
+kind, are learnt from in every fold.
 """
 
 from __future__ import annotations
@@ -17,33 +18,40 @@ import numpy as np
 from napari_gsw.core.arrays import Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import check_image, samples
+from napari_gsw.evaluation.data_sets import Example, labelled_folder
 from napari_gsw.experiments.network_command import arguments, device_of, pictures_in, run_command, teach
-from napari_gsw.experiments.network_objects import as_bytes, middles, scaled
+from napari_gsw.experiments.network_objects import ObjectPicture, drawn_pictures, object_pictures
+
+# Pictures of plain shapes, and of noise alone, that every network sees too.
+DRAWN = 64
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Read the pictures, bring their objects to one size, and teach."""
-    options = arguments(words, "Teach an object network.", steps=5000, batch=24, side=256, folds=0)
-    from napari_gsw.experiments.network_crops import MICROGRAPHS, PictureStore, numbered
+    """Read the pictures, bring their objects to usual sizes, and teach."""
+    options = arguments(words, "Teach an object network.", steps=10000, batch=24, side=256, folds=0)
+    from napari_gsw.experiments.network_crops import MICROGRAPHS, PictureStore
     from napari_gsw.experiments.network_losses import object_loss
 
-    pictures = []
-    for example in pictures_in(options.folder, options.split):
-        scene = example.read()
-        if scene.humans[0].ndim != 2:
-            raise InputError(f"{str(example.image)!r} is a volume; an object network learns from two dimensions")
-        values, _ = samples(scene.image, check_image(scene.image, scene.axes))
-        image, labels = scaled(as_bytes(values), scene.humans[0].astype(np.int64))
-        # A background of one pixel at least, so that 0 is the background after they are numbered.
-        labels[0, 0] = 0
-        pictures.append((image, numbered(labels), middles(labels)))
+    own = [_pictures(example) for example in pictures_in(options.folder, options.split)]
+    more = [one for example in (labelled_folder(options.more) if options.more else []) for one in _pictures(example)]
+    more += drawn_pictures(np.random.default_rng(options.seed), DRAWN, options.side)
     device = device_of(options)
 
-    def store(numbers: Longs) -> Any:
-        images, labels, extra = zip(*(pictures[k] for k in numbers), strict=True)
-        return PictureStore(images, [[one] for one in labels], device, extra)
+    def store(numbers: Longs, alone: bool) -> Any:
+        pictures = [one for k in numbers for one in own[k]] + ([] if alone else more)
+        images, labels, extra = zip(*pictures, strict=True)
+        return PictureStore(images, [[one.astype(np.int16)] for one in labels], device, extra)
 
-    teach(options, "objects", store, len(pictures), MICROGRAPHS, object_loss)
+    teach(options, "objects", store, len(own), MICROGRAPHS, object_loss)
+
+
+def _pictures(example: Example) -> list[ObjectPicture]:
+    """A picture as it is learnt from, at one scale or two."""
+    scene = example.read()
+    if scene.humans[0].ndim != 2:
+        raise InputError(f"{str(example.image)!r} is a volume; an object network learns from two dimensions")
+    values, _ = samples(scene.image, check_image(scene.image, scene.axes))
+    return object_pictures(values, scene.humans[0].astype(np.int64))
 
 
 if __name__ == "__main__":

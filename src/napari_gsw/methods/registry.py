@@ -38,6 +38,7 @@ from napari_gsw.methods.forest import Forest, forest
 from napari_gsw.methods.graph_cut import GraphCut, graph_cut
 from napari_gsw.methods.mean_shift import MeanShift, mean_shift
 from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
+from napari_gsw.methods.object_watershed import NetworkWatershed, OtsuWatershed, network_watershed, otsu_watershed
 from napari_gsw.methods.random_walker import RandomWalker, random_walker
 from napari_gsw.methods.watershed import Watershed, watershed
 
@@ -66,6 +67,8 @@ METHODS: Mapping[str, Method] = {
     "mean-shift": Method("mean shift: OpenCV's filtering with region merging", MeanShift, False),
     "felzenszwalb": Method("scikit-image's graph-based segmentation", Felzenszwalb, False),
     "normalized-cut": Method("normalized cut of the graph of superpixels", NormalizedCut, False),
+    "otsu-watershed": Method("objects: Otsu's threshold, cut by a watershed of the distance", OtsuWatershed, False),
+    "network-watershed": Method("objects: our network with a plain watershed", NetworkWatershed, False),
     "random-walker": Method("scikit-image's random walker from strokes", RandomWalker, False, True),
     "watershed": Method("scikit-image's watershed of the gradient from strokes", Watershed, False, True),
     "forest": Method("pixels classified by scikit-learn's trees, learnt under strokes", Forest, False, True),
@@ -85,6 +88,8 @@ ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
     "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
     "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
     "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
+    "otsu-watershed": lambda image, options, axes, seed: otsu_watershed(image, options, axes),
+    "network-watershed": lambda image, options, axes, seed: network_watershed(image, options, axes),
 }
 # The same from strokes: image, strokes, options, axes, seed -> labels.
 FROM_SEEDS: Mapping[str, Callable[[Any, Any, Any, str, int], LabelImage]] = {

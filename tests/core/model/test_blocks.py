@@ -107,7 +107,7 @@ def test_jobs_come_back_in_their_order_and_errors_come_through():
     [
         (scene(), dict(preset="general")),
         (scene(), dict(preset="photo")),
-        (scene(channels=1)[..., 0], dict(preset="microscopy")),
+        (scene(channels=1)[..., 0], dict(preset="microscopy", objects="classical")),
         (scene((20, 40, 40), 1)[..., 0], dict(preset="general", site_size=60, axes="ZYX")),
     ],
     ids=["general", "photo", "microscopy", "volume"],
@@ -269,8 +269,8 @@ def test_objects_in_blocks_are_those_in_memory():
     for cy, cx in rng.random((60, 2)) * (260, 250):
         image += 60 * (np.hypot(y - cy, x - cx) < 7)
     image = np.clip(image, 0, 255).astype(np.uint8)
-    here = gsw.segment(image, preset="microscopy")
-    there = gsw.segment(stored(image, (64, 64)), preset="microscopy", **SMALL)
+    here = gsw.segment(image, preset="microscopy", objects="classical")
+    there = gsw.segment(stored(image, (64, 64)), preset="microscopy", objects="classical", **SMALL)
     assert len(there.problem.sites.grid) > 8
     labels = there.labels.compute()
     assert ((labels > 0) == (here.labels > 0)).mean() > 0.995

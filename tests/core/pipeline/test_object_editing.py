@@ -18,7 +18,7 @@ SWEEPS = 12
 
 @pytest.fixture(scope="module")
 def problem():
-    return gsw.prepare(IMAGE, preset="microscopy", sweeps=SWEEPS)
+    return gsw.prepare(IMAGE, preset="microscopy", objects="classical", sweeps=SWEEPS)
 
 
 def drain(live, sweeps=SWEEPS):

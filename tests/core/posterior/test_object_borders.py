@@ -75,7 +75,7 @@ def test_noise_that_is_read_in_blocks_has_no_objects_either():
 
     noise = np.random.default_rng(5).normal(100, 20, (192, 192)).astype(np.float32)
     lazy = da.from_array(noise, chunks=(64, 64))
-    assert gsw.segment(lazy, preset="microscopy", sweeps=20, block_pixels=2**12).n_regions <= 1
+    assert gsw.segment(lazy, preset="microscopy", objects="classical", sweeps=20, block_pixels=2**12).n_regions <= 1
 
 
 def test_pieces_of_an_object_in_several_blocks_are_judged_together():

@@ -11,7 +11,7 @@ from napari_gsw.core.posterior.objects import object_labels
 from pictures import CENTRES, cells
 
 IMAGE, TRUTH = cells()
-GRID = dict(preset="microscopy", superpixels="grid", site_size=16)
+GRID = dict(preset="microscopy", objects="classical", superpixels="grid", site_size=16)
 
 
 @pytest.fixture(scope="module")

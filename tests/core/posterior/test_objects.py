@@ -33,13 +33,13 @@ def test_dark_stains_are_objects_too():
 
 def test_the_preset_finds_every_object_and_parts_those_that_touch():
     image, truth = cells()
-    result = gsw.segment(image, preset="microscopy", seed=0)
+    result = gsw.segment(image, preset="microscopy", objects="classical", seed=0)
     assert label(truth > 0).max() == 6  # to a threshold two are one
     assert result.n_regions == 7
     assert adjusted_rand(result.labels, truth) > 0.95
     assert result.labels[0, 0] == 0
     assert np.array_equal(np.unique(result.labels), np.arange(8))
-    together = gsw.segment(image, preset="microscopy", seed=0, neck=0.0)
+    together = gsw.segment(image, preset="microscopy", objects="classical", seed=0, neck=0.0)
     assert together.n_regions == 6
     assert result.regions.shape == result.clusters.shape == (result.problem.n,)
 
@@ -47,19 +47,19 @@ def test_the_preset_finds_every_object_and_parts_those_that_touch():
 def test_volumes_and_masks():
     image, _ = cells()
     volume = np.stack([np.full_like(image, 12), image, image, image, np.full_like(image, 12)])
-    result = gsw.segment(volume, preset="microscopy", axes="ZYX", seed=0)
+    result = gsw.segment(volume, preset="microscopy", objects="classical", axes="ZYX", seed=0)
     assert result.labels.shape == volume.shape
     assert 6 <= result.n_regions <= 8
     mask = np.zeros(image.shape, bool)
     mask[:60] = True
-    inside = gsw.segment(image, preset="microscopy", mask=mask)
+    inside = gsw.segment(image, preset="microscopy", objects="classical", mask=mask)
     assert not inside.labels[60:].any()
     assert inside.n_regions == 3
 
 
 def test_small_objects_are_background():
     image, _ = cells()
-    problem = gsw.prepare(image, preset="microscopy")
+    problem = gsw.prepare(image, preset="microscopy", objects="classical")
     clusters = gsw.run(problem, 30, seed=0).best.labels
     few = object_labels(problem, clusters, smallest=300)
     assert few.max() == 1  # only the two that touch are large enough together
@@ -68,7 +68,7 @@ def test_small_objects_are_background():
 
 def test_outlines_are_finer_than_sites():
     image, truth = cells(noise=2.0)
-    problem = gsw.prepare(image, preset="microscopy", site_size=80, superpixels="grid")
+    problem = gsw.prepare(image, preset="microscopy", objects="classical", site_size=80, superpixels="grid")
     clusters = (problem.graph.means[:, 0] > 25).astype(int)
     coarse, fine = (
         problem.paint(clusters) > 0,
@@ -89,7 +89,7 @@ def test_a_neck_parts_whatever_the_size(gap, parts):
 
 def test_the_variance_can_be_known():
     image, _ = cells()
-    block = gsw.prepare(image, preset="microscopy").likelihoods[0]
+    block = gsw.prepare(image, preset="microscopy", objects="classical").likelihoods[0]
     z = np.arange(block.n) % 2
     # The limit of the normal-inverse-gamma marginal: a Gaussian of known variance with a Gaussian mean.
     s, variance = block.weight, block.spread * block.variance

@@ -31,7 +31,7 @@ def obeyed(labels, seeds):
 @pytest.mark.parametrize(
     ("changes", "numbers"),
     [
-        (dict(preset="microscopy"), (7,)),
+        (dict(preset="microscopy", objects="classical"), (7,)),
         (dict(preset="paper", chains=2, min_size=3), (7, 2)),
         (dict(preset="paper", chains=3, prior="potts", K=5), (7, 2)),
         (dict(preset="paper", chains=4, min_size=20), (7, 2)),

@@ -33,11 +33,11 @@ MIDDLE, SPREAD = np.array([50, 0, 0], np.float32), np.float32(25)
 # Pixels of a tile along an axis, at most, and those beyond its border that a network reaches: multiples of the stride.
 TILE, HALO = 1024, 176
 # Hashes of the networks that come with the package.
-SHIPPED = {"photo": "3862ab905bf9199660e5386153b4176cf2fa6e63df16940c9aebca0c55166184"}
-MISSING = (
-    'the network of learnt couplings needs onnxruntime, and goes unused: pip install "napari-gsw[networks]", or set '
-    "network to none"
-)
+SHIPPED = {
+    "photo": "3862ab905bf9199660e5386153b4176cf2fa6e63df16940c9aebca0c55166184",
+    "objects": "bf6ccceeba6a4c42c040eeb37a0e9b5c26e0d47faf3657bfb3b96520967dfed4",
+}
+MISSING = 'a network needs onnxruntime, and goes unused: pip install "napari-gsw[networks]", or set network to none'
 
 
 class NetworkMaps(NamedTuple):

@@ -11,6 +11,9 @@ the image says there.
     fine   <- 24 <- 48 <- 96 <---
                      |
     places <---------                      at a quarter of the pixels along each axis
+
+A network of small things looks at every pixel once more in the end: what the finest scale says is spread over four
+pixels and added to what a first convolution of the pixels themselves gives.
 """
 
 from __future__ import annotations
@@ -52,10 +55,13 @@ class NetworkPlan:
     fine : channels for every pixel, log odds.
     places : coordinates for every fourth pixel along each axis: where they are near, pixels belong together. 0 for
         none.
+    sharp : channels at all pixels in which the finest scale and the pixels meet; 0 if the finest scale has the last
+        word.
     """
 
     fine: int
     places: int = 0
+    sharp: int = 0
 
     def convolutions(self) -> Iterator[Convolution]:
         """All convolutions in the order in which they are met."""
@@ -70,7 +76,13 @@ class NetworkPlan:
             if self.places and scale == PLACE_SCALE:
                 yield Convolution("places", WIDTHS[scale], self.places, 1)
         yield Convolution("last", WIDTHS[0], WIDTHS[0], 3)
-        yield Convolution("fine", WIDTHS[0], 4 * self.fine, 3)
+        if self.sharp:
+            yield Convolution("spread", WIDTHS[0], 4 * self.sharp, 3)
+            yield Convolution("pixels", CHANNELS, self.sharp, 5)
+            yield Convolution("sharp", self.sharp, self.sharp, 3)
+            yield Convolution("fine", self.sharp, self.fine, 3)
+        else:
+            yield Convolution("fine", WIDTHS[0], 4 * self.fine, 3)
 
 
 def _blocks(name: str, width: int, count: int) -> Iterator[Convolution]:
@@ -82,8 +94,9 @@ def _blocks(name: str, width: int, count: int) -> Iterator[Convolution]:
 # Networks that the package knows. Boundaries of photographs: log odds that a person draws one here, and places in which
 # pixels of one segment are near each other.
 PHOTO = NetworkPlan(fine=1, places=8)
-# Objects of microscopy: log odds of an object, of its border, and of its middle (1 there, 0 at its border).
-OBJECTS = NetworkPlan(fine=3)
+# Objects of microscopy: log odds of an object, of its border, of its middle (1 there, 0 at its border), of a place
+# where two objects touch, and how wide the object is (0 for four pixels, 1 for 128, in equal steps of the logarithm).
+OBJECTS = NetworkPlan(fine=5, sharp=16)
 
 
 class Backend(Protocol[T]):
@@ -147,4 +160,9 @@ def run_plan(plan: NetworkPlan, backend: Backend[T], image: T) -> PlanOutputs[T]
         if plan.places and scale == PLACE_SCALE:
             places = backend.convolve("places", x)
     x = backend.rectify(backend.convolve("last", x))
-    return PlanOutputs(backend.unfold(backend.convolve("fine", x)), places, scales)
+    if not plan.sharp:
+        return PlanOutputs(backend.unfold(backend.convolve("fine", x)), places, scales)
+    x = backend.unfold(backend.convolve("spread", x))
+    x = backend.rectify(backend.add(x, backend.convolve("pixels", image)))
+    x = backend.rectify(backend.convolve("sharp", x))
+    return PlanOutputs(backend.convolve("fine", x), places, scales)

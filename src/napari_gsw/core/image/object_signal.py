@@ -96,7 +96,7 @@ def signal_levels(
 
 def _levels(parts: Sequence[Floats], rgb: bool, spacing: Spacing) -> SignalLevels | None:
     """As :func:`signal_levels`, of an image as it is."""
-    weights = _telling_light(parts)
+    weights = telling_light(parts)
     lights = [_light(part, weights) for part in parts]
     every = _all(lights)
     if every.max() == every.min():
@@ -145,7 +145,7 @@ def _light(values: Floats, weights: Floats | None) -> Floats:
     return np.asarray(values @ weights)
 
 
-def _telling_light(parts: Sequence[Floats]) -> Floats | None:
+def telling_light(parts: Sequence[Floats]) -> Floats | None:
     """(C,) weights of the channels where their mean hardly varies beside another sum of them; None for the mean.
 
     What is red on green of the same lightness does not stand out in the mean.

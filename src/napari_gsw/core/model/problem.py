@@ -164,6 +164,11 @@ class Problem:
         return cubes if self.spacing is None else -int(-cubes // pixel_volume(self.spacing))
 
     @property
+    def coloured(self) -> bool:
+        """Whether a cluster is a colour of objects that a network has seen: those that touch have different ones."""
+        return self.settings is not None and self.settings.objects == "network"
+
+    @property
     def closed(self) -> bool:
         """Whether all clusters have names: every site is to have one of the painted labels."""
         return isinstance(self.prior, Exactly)

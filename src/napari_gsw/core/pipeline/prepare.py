@@ -42,6 +42,7 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
 from napari_gsw.core.model.site_maps import SiteMaps, maps_of_sites
 from napari_gsw.core.model.steering import closes
+from napari_gsw.core.pipeline.prepare_objects import asks_for_network, network_problem
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
@@ -119,6 +120,7 @@ def prepare(
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
     if are_several(image):
         _refuse_maps(maps)
+        chosen = chosen.replace(objects="classical")
         count = len(image)  # type: ignore[arg-type]
         each = tuple(one_each(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
         return _prepare_several(image, chosen, each, beta, codebook, linked, report)  # type: ignore[arg-type]
@@ -128,6 +130,13 @@ def prepare(
         given = {"sites": sites, "mask": mask, "codebook": codebook}
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, given, maps, beta, report)
     image = _finite(image, chosen.axes, sites, mask)
+    if asks_for_network(chosen) and all(value is None for value in maps.values()):
+        problem = network_problem(
+            image, chosen, sites, mask, beta, lambda own, pixels: _divided(own, pixels, chosen, seeds), report
+        )
+        if problem is not None:
+            return problem
+    chosen = chosen.replace(objects="classical")  # what is done, for who reads the settings of the problem
     objects = chosen.signal == "objects"
     pixels = _picture(image, chosen, objects)
     beside = given_maps(maps, pixels.shape, chosen)
@@ -265,7 +274,11 @@ def _prepare_lazy(
         at_once = settings.replace(axes=image.axes)
         beside = {"sites": sites, "mask": mask, "codebook": codebook, **maps}
         problem = prepare(image.read_all(), at_once, beta=beta, report=report, **beside)
-        return replace(problem, sites=Mosaic.of(problem.site_image), settings=settings)
+        assert problem.settings is not None
+        done = settings.replace(objects=problem.settings.objects)
+        return replace(problem, sites=Mosaic.of(problem.site_image), settings=done)
+
+    settings = settings.replace(objects="classical")
 
     def blocks_done(count: int) -> None:
         report(Stage("blocks", count, len(grid)), None)

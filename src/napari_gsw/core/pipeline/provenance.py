@@ -13,6 +13,7 @@ from napari_gsw.core.graph.couplings import network_record
 from napari_gsw.core.image.lazy import chunk_lengths, is_lazy, levels, read
 from napari_gsw.core.image.several import are_several
 from napari_gsw.core.model.problem import log_posterior
+from napari_gsw.core.pipeline.prepare_objects import network_seen
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.versions import all_versions
 
@@ -46,7 +47,9 @@ def provenance(
     """
     several = "images" in looks
     problem, best = summary.problem, summary.snapshot.best
-    network = network_record(summary.settings) if inputs.get("beta") is None else None
+    network = network_seen(summary.settings, problem)
+    if network is None and inputs.get("beta") is None:
+        network = network_record(summary.settings)
     return {
         "software": "napari-gsw",
         "versions": all_versions(),

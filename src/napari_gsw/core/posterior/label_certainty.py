@@ -87,6 +87,26 @@ def one_object(draws: Ints, common: Overlap, k: int) -> Floats:
     return np.where(known, times / max(len(draws), 1), np.nan)
 
 
+def joined(problem: Problem, together: Floats, common: Overlap, k: int) -> tuple[Longs, Floats]:
+    """With which other label each is most probably one object, where touching sites of one colour are one.
+
+    Parameters
+    ----------
+    together : (m,) probability that the ends of an edge have one colour.
+
+    Returns
+    -------
+    (k,) row of the other label, -1 for none that touches it; and (k,) how probable it is that they are one, 0 for none.
+    """
+    ends = common.of_site[problem.edges]
+    between = (ends >= 0).all(axis=1) & (ends[:, 0] != ends[:, 1])
+    pairs, share = np.concatenate((ends[between], ends[between, ::-1])), np.tile(together[between], 2)
+    order = np.argsort(share, kind="stable")  # the most probable is written last
+    other, most = np.full(k, -1), np.zeros(k)
+    other[pairs[order, 0]], most[pairs[order, 0]] = pairs[order, 1], share[order]
+    return other, most
+
+
 def commonest(values: Longs, common: Overlap, k: int) -> Longs:
     """(k,) of one whole number >= 0 for each site (n,), the one that most pixels of a label have; 0 if none has any."""
     width = int(values.max(initial=0)) + 1

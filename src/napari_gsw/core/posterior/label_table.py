@@ -18,7 +18,7 @@ from napari_gsw.core.image.block_grid import Slices
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.picture import channels_last, guess_axes
-from napari_gsw.core.posterior.label_certainty import commonest, one_object, overlap, stability
+from napari_gsw.core.posterior.label_certainty import commonest, joined, one_object, overlap, stability
 from napari_gsw.core.posterior.label_shapes import axis_lengths, eccentricity, medians, outlines, spreads
 from napari_gsw.core.posterior.label_sums import LabelSums, Reader, label_sums, numbered_rows, tiles_of_labels
 from napari_gsw.core.posterior.region_table import Columns
@@ -192,11 +192,16 @@ def _certainty(labels: Any, summary: Summary, sites: SiteImage, clusters: Longs 
     common = overlap(problem, sites, labels, index)
     numbers = summary.clusters if clusters is None else clusters
     held = (common.of_site >= 0) & (summary.seeds >= 0)
+    one_with: Columns = {}
+    if problem.coloured:
+        other, share = joined(problem, summary.same_colour, common, k)
+        one_with = {"one_with": np.where(other >= 0, index[other], 0), "one_with_probability": share}
     return {
         "sites": np.bincount(common.of_site[common.of_site >= 0], minlength=k),
         "cluster": commonest(numbers, common, k),
         "stability": stability(problem, summary.snapshot.together, numbers, common, k),
         "one_object": one_object(summary.draws, common, k),
+        **one_with,
         "locked": np.bincount(common.of_site[held], minlength=k),
     }
 

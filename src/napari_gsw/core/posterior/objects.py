@@ -60,9 +60,36 @@ def object_labels(
         parts = parted(parts > 0, problem.signal, neck, problem.spacing)
     if distinction > 0 and problem.signal is not None:
         parts = distinct_parts(parts, inside, problem.signal, distinction, clamps)
+    return _numbered_parts(parts, image, problem.site_image, clamps)
+
+
+def coloured_objects(
+    problem: Problem, clusters: NDArray[np.integer], smallest: int = 0, seeds: Ints | None = None
+) -> Ints:
+    """(\\*shape,) label image of objects that a network has seen: what touches and has one colour is one.
+
+    Sites are as fine as the borders of objects here. What the network takes for background, in the mean over all of its
+    pixels, is background whatever its colour.
+
+    Parameters
+    ----------
+    clusters : (n,) the colour of each site. smallest, seeds : as for :func:`object_labels`.
+    """
+    assert problem.signal is not None
+    sites = problem.site_image
+    clamps = clamped_pixels(sites, seeds)
+    image = np.concatenate(([-1], np.unique(clusters, return_inverse=True)[1]))[sites]
+    parts: Ints = label(image + 1, background=0, connectivity=1).astype(np.int32)
+    light = np.bincount(parts.ravel(), problem.signal.ravel()) / np.maximum(np.bincount(parts.ravel()), 1)
+    parts = without_small(np.where(light[parts] >= OBJECT / 2, parts, 0), smallest, clamps)
+    return _numbered_parts(parts, image, sites, clamps)
+
+
+def _numbered_parts(parts: Ints, image: NDArray[np.integer], sites: Ints, clamps: Ints | None) -> Ints:
+    """(\\*shape,) parts with the numbers of the clamps that they hold, the others with those that are left."""
     if clamps is None:
         return by_first_pixel(parts)
-    own = clamped_numbers(parts, image, problem.site_image, clamps)
+    own = clamped_numbers(parts, image, sites, clamps)
     free = by_first_pixel(np.where(own > 0, 0, parts))
     table = np.concatenate(([0], free_numbers(int(free.max()), own[own > 0]))).astype(np.int32)
     return np.where(own > 0, own, table[free])

@@ -19,10 +19,11 @@ from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.block_objects import object_mosaic
+from napari_gsw.core.posterior.colouring import likely_objects, same_colour
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
-from napari_gsw.core.posterior.objects import largest_cluster, object_labels
+from napari_gsw.core.posterior.objects import coloured_objects, largest_cluster, object_labels
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
 from napari_gsw.core.sampler.greedy import polished
@@ -114,15 +115,24 @@ class Summary:
         return self._consensus[loss]
 
     @cached_property
+    def same_colour(self) -> Floats:
+        """(m,) probability that the ends of an edge are one object, where a network has seen fragments of objects."""
+        return same_colour(self.problem, self.draws)
+
+    @cached_property
     def partition(self) -> Ints:
         """(n,) the partition that is the result: the best state, or the consensus if the settings ask for it.
 
         If every cluster has a name, it is the likeliest name of each site: the least expected number of wrong pixels.
+        Of objects that a network has seen, what is likely to be one object has one colour.
         Before the burn-in is over there are no draws, and a consensus may join sites that seeds hold apart: then it is
         the best state after all.
         """
         if self.problem.closed and len(self.draws):
             return likeliest_names(self.draws, self.seeds)
+        if self.problem.coloured and len(self.draws):
+            likely = likely_objects(self.problem, self.same_colour, self.seeds)
+            return self.snapshot.best.labels if likely is None else likely
         if self.settings.consensus == "none" and self.settings.polish == "yes":
             return polished(self.problem, self.snapshot.best.labels, self.seeds).labels
         if self.settings.consensus == "none" or not len(self.draws):
@@ -184,6 +194,8 @@ class Summary:
         distinction = self.settings.distinction
         if self.problem.block_context is not None:
             return object_mosaic(self.problem, self.partition, *looks, distinction=distinction)
+        if self.problem.coloured:
+            return coloured_objects(self.problem, self.partition, self.settings.min_region, self.named_seeds)
         common = None if self.within is None else largest_cluster(self.problem, self.partition)
         return object_labels(self.problem, self.partition, *looks, background=common, distinction=distinction)
 

@@ -64,6 +64,12 @@ class Settings(
             changes = {"site_count": None} | changes
         return super().replace(**changes)
 
+    def matters(self, name: str) -> bool:
+        """Whether a setting has any effect beside the others; objects by a network go by two of the couplings'."""
+        if name in ("boundary_model", "network") and self.objects == "network" and self.matters("objects"):
+            return True
+        return super().matters(name)
+
     def wanted_sites(self, pixels: int, volume: float = 1.0) -> int:
         """How many sites so many pixels are to become.
 

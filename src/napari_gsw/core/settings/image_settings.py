@@ -64,6 +64,16 @@ class SuperpixelSettings(Options):
         choices=("image", "features", "boundaries"),
         title="Follow",
     )
+    objects: str = setting(
+        "classical",
+        "superpixels",
+        "How objects are found: by a network that has learnt what nuclei look like, whose fragments the posterior puts "
+        "together (network: flat images in memory; needs onnxruntime), or by how they stand out alone (classical, "
+        "which is also what is done where a network cannot look or sees nothing).",
+        choices=("classical", "network"),
+        when=("signal", ("objects",)),
+        title="Objects by",
+    )
     superpixels: str = setting(
         "slic",
         "superpixels",

@@ -293,15 +293,15 @@ class CouplingSettings(Options):
     boundary_model: str = setting(
         "shipped",
         "coupling",
-        "What learnt couplings go by: shipped (learnt on photographs), or the path of a saved model.",
+        "What learnt couplings go by, and objects that a network sees: shipped, or the path of a saved model.",
         when=("coupling", ("learnt",)),
         title="Learnt from",
     )
     network: str = setting(
         "shipped",
         "coupling",
-        "A network whose boundaries are a cue of learnt couplings: shipped (learnt on photographs; needs onnxruntime), "
-        "none, or the path of a saved one.",
+        "A network whose boundaries are a cue of learnt couplings, or that sees objects: shipped (learnt on "
+        "photographs, and on nuclei; needs onnxruntime), none, or the path of a saved one.",
         when=("coupling", ("learnt",)),
     )
     offset: float = setting(

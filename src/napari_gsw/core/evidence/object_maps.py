@@ -1,0 +1,125 @@
+"""What the object network says of an image: looked at twice, the second time so that objects are of a good size.
+
+The first look says how wide objects are, and the second is at the scale at which the network knows them best. What the
+two say is averaged, unless the first look was too coarse for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from napari_gsw.core.arrays import Floats32
+from napari_gsw.core.evidence.network import Network
+from napari_gsw.core.image.object_signal import telling_light
+from napari_gsw.core.image.picture import picture
+
+# The channels of the maps, in their order; see core/evidence/network_plan.py.
+INSIDE, OUTLINE, MIDDLE, CONTACT, WIDTH = range(5)
+# Widths of objects from 4 to 128 pixels are so many octaves.
+LEAST_WIDTH, OCTAVES = 4.0, 5.0
+# Percentiles of a picture that become black and white.
+BLACK, WHITE = 1.0, 99.8
+# Width in pixels of the Gaussian under which channels are compared, since noise varies in all of them.
+CALM = 2.0
+# Pixels across an object at which it is seen best, and what is taken for the width where there is no object.
+ACROSS, USUAL = 38.0, 28.0
+# How far a picture is made smaller or larger, at most.
+SMALLEST, LARGEST = 0.25, 3.0
+# A first look at more pixels than this is coarser, by a half at most; and a picture is not made larger than so many.
+FIRST_PIXELS, MOST_PIXELS = 2**17, 2**18
+LEAST_FIRST = 0.5
+# Scales that differ by less than this factor are the same; and a first look that is coarser by more says nothing.
+SAME, COARSER = 1.1, 1.5
+# Maps of the last images are kept: a stroke of a person makes the problem of an image anew.
+KEPT = 2
+_kept: OrderedDict[str, Floats32] = OrderedDict()
+
+
+def stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """(h, w, 3) uint8 of a picture (h, w) or (h, w, c) of any type, from its dark to its bright end.
+
+    Three channels are those of colours; of any other number it is the mean. Where the mean of the channels hardly
+    varies beside another sum of them it is that sum: no stain looks so, and the network has seen stains.
+    """
+    light = values[..., np.newaxis] if values.ndim == 2 else values
+    light = light.astype(np.float64)
+    weights = None if light.shape[-1] == 1 else telling_light([ndimage.gaussian_filter(light, (CALM, CALM, 0))])
+    if weights is not None or light.shape[-1] != 3:
+        grey = light.mean(axis=-1) if weights is None else light @ weights
+        light = np.repeat(grey[..., np.newaxis], 3, axis=-1)
+    low, high = np.percentile(light, (BLACK, WHITE))
+    if high <= low:
+        low, high = light.min(), max(light.max(), light.min() + 1)
+    return np.asarray(np.rint(np.clip((light - low) / (high - low), 0, 1) * 255), dtype=np.uint8)
+
+
+def resized(image: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """An image (h, w, c) at another shape, by interpolation along straight lines."""
+    places = np.meshgrid(*(np.linspace(0, n - 1, m) for n, m in zip(image.shape, shape, strict=False)), indexing="ij")
+    channels = [ndimage.map_coordinates(image[..., c], places, order=1, mode="nearest") for c in range(image.shape[-1])]
+    return np.stack(channels, axis=-1)
+
+
+def zoomed(image: NDArray[np.uint8], zoom: float, least: int = 16) -> NDArray[np.uint8]:
+    """A picture (h, w, 3) at another scale; blurred first where it becomes smaller, so that nothing is too fine."""
+    if zoom < 1:
+        image = ndimage.gaussian_filter(image, (0.4 / zoom, 0.4 / zoom, 0))
+    return np.asarray(resized(image, tuple(max(least, round(n * zoom)) for n in image.shape[:2])))
+
+
+def object_maps(values: NDArray[Any], network: Network) -> Floats32:
+    """(h, w, 5) float32 probabilities of what the network tells; see ``INSIDE``, ``OUTLINE`` and so on.
+
+    Parameters
+    ----------
+    values : (h, w) or (h, w, c) of any type.
+    """
+    image = stretched(values)
+    key = f"{network.weights.sha256}{image.shape}{hashlib.sha256(image.data).hexdigest()}"
+    if key not in _kept:
+        _kept[key] = _looked_at(image, network)
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return _kept[key]
+
+
+def usual_width(maps: Floats32) -> float:
+    """Pixels across the object in the middle of all, however large the others are, by maps (h, w, 5)."""
+    inside = maps[..., INSIDE] > 0.5
+    if not inside.any():
+        return USUAL
+    width = np.sort(LEAST_WIDTH * 2 ** (OCTAVES * maps[..., WIDTH][inside].astype(np.float64)))
+    objects = np.cumsum(1 / width**2)  # every object counts once, not every pixel
+    return float(width[np.searchsorted(objects, objects[-1] / 2)])
+
+
+def _looked_at(image: NDArray[np.uint8], network: Network) -> Floats32:
+    """The maps of a picture (h, w, 3)."""
+    pixels = image.shape[0] * image.shape[1]
+    first = float(np.clip(np.sqrt(FIRST_PIXELS / pixels), LEAST_FIRST, 1))
+    maps = _look(image, network, first)
+    second = float(np.clip(ACROSS / usual_width(maps), SMALLEST, LARGEST))
+    second = min(second, max(1.0, float(np.sqrt(MOST_PIXELS / pixels))))
+    if max(first / second, second / first) < SAME:  # the same scale, in a mirror
+        return (maps + _look(image[:, ::-1], network, second)[:, ::-1]) / np.float32(2)
+    again = _look(image, network, second)
+    return again if second > COARSER * first and first < 1 else (maps + again) / np.float32(2)
+
+
+def _look(image: NDArray[np.uint8], network: Network, zoom: float) -> Floats32:
+    """What the network says of a picture (h, w, 3) at a scale, at the pixels of the picture."""
+    seen = image if zoom == 1 else zoomed(image, zoom)
+    colours = picture(np.ascontiguousarray(seen), "YXS").channels
+    fine = network.maps(colours).fine
+    if zoom == 1:
+        return fine
+    maps: Floats32 = resized(fine, image.shape[:2]).astype(np.float32)
+    # Widths are those in pixels of the picture.
+    maps[..., WIDTH] = np.clip(maps[..., WIDTH] - np.float32(np.log2(zoom) / OCTAVES), 0, 1)
+    return maps

@@ -1,0 +1,97 @@
+"""Image -> a problem whose sites and couplings come from a network that knows objects.
+
+Sites are fragments of objects and blocks of background; the state of a chain colours them, and touching sites of one
+colour are one object. There is no likelihood beside the couplings: the network has seen the pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.arrays import Sites
+from napari_gsw.core.evidence.network import network_named, onnxruntime_version
+from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, object_maps
+from napari_gsw.core.graph.object_model import COLOURS, object_model_named
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.object_signal import OBJECT
+from napari_gsw.core.image.picture import Picture, check_image, samples
+from napari_gsw.core.inputs import float_array
+from napari_gsw.core.model.priors import Potts
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.stage import Report, Stage
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
+from napari_gsw.core.sites.superpixels import check_mask, given_sites
+
+
+def asks_for_network(settings: Settings) -> bool:
+    """Whether the settings ask for objects that a network sees."""
+    return settings.objects == "network" and settings.signal == "objects" and settings.view == "objects"
+
+
+def network_seen(settings: Settings, problem: Problem) -> dict[str, str] | None:
+    """Which network has seen the objects, and its hash, for the provenance; None where none is asked for."""
+    if not asks_for_network(settings) or settings.network == "none":
+        return None
+    network = network_named(settings.network, "objects")
+    if network is None:
+        return {"name": settings.network, "unused": "onnxruntime is missing"}
+    if not problem.coloured:
+        return {"name": settings.network, "unused": "the image is not flat and in memory, or it has seen no object"}
+    return {"name": settings.network, "sha256": network.weights.sha256, "onnxruntime": onnxruntime_version()}
+
+
+def network_problem(
+    image: NDArray[Any],
+    settings: Settings,
+    sites: ArrayLike | None,
+    mask: ArrayLike | None,
+    beta: ArrayLike | None,
+    divided: Callable[[Sites, Picture], Sites],
+    report: Report,
+) -> Problem | None:
+    """The problem of a flat image in which the network sees an object; None if it sees none or cannot look.
+
+    Parameters
+    ----------
+    image : in memory, finite.
+    sites, mask, beta : as for :func:`napari_gsw.core.pipeline.prepare.prepare`.
+    divided : cuts sites where strokes of several labels meet in one.
+    """
+    values, _ = samples(image, check_image(image, settings.axes))
+    network = network_named(settings.network, "objects") if values.ndim == 3 else None
+    if network is None:
+        return None
+    report(Stage("superpixels"), None)
+    maps = object_maps(values, network)
+    pieces = fragments(maps[..., INSIDE], maps[..., MIDDLE])
+    light = np.float32(OBJECT) * maps[..., INSIDE]
+    pixels = Picture(light[..., np.newaxis], False)
+    inside = check_mask(mask, pixels.shape)
+    if not (pieces > 0 if inside is None else (pieces > 0) & inside).any():
+        return None
+    own_sites = object_sites(pieces, inside) if sites is None else given_sites(sites, pixels.shape, mask)
+    own_sites = divided(own_sites, pixels)
+    report(Stage("graph"), None)
+    graph = region_graph(pixels, own_sites)
+    report(Stage("features"), None)
+    if beta is None:
+        model = object_model_named(settings.boundary_model)
+        couplings = model.couplings(own_sites, maps, graph, are_fragments(own_sites, pieces))
+    else:
+        couplings = float_array("beta", beta)
+    return Problem(
+        n=graph.n,
+        likelihoods=(),
+        edges=graph.edges,
+        beta=couplings,
+        prior=Potts(COLOURS),
+        sites=own_sites,
+        graph=graph,
+        settings=settings,
+        signal=light,
+    )

@@ -1,0 +1,181 @@
+"""Learn which fragments of objects are one, from labels and from networks that have not seen the pictures.
+
+    python -m napari_gsw.experiments.objects FOLDER OUT NETWORKS
+
+FOLDER has images/ and labels/, 0 for the background; NETWORKS the files that object_network wrote with ``--folds``.
+Writes OUT/objects.json, learnt from all pictures, and OUT/objects_fold0.json and so on, each learnt without the
+pictures of its fold; and OUT/reliability.csv: how often two fragments are one object where the posterior says how
+probable that is, with a network and a model that have not seen the picture.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from napari_gsw.core.arrays import Floats, LabelImage, Longs
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.network import Network
+from napari_gsw.core.evidence.network_weights import load_weights
+from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, object_maps
+from napari_gsw.core.graph.decision_forest import DecisionForest
+from napari_gsw.core.graph.object_cues import fragment_sums, own_cues, pair_cues
+from napari_gsw.core.graph.object_model import ObjectModel
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.object_signal import OBJECT
+from napari_gsw.core.image.picture import Picture, check_image, samples
+from napari_gsw.core.pipeline.segment import segment
+from napari_gsw.core.posterior.result import Result
+from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.presets import preset
+from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
+from napari_gsw.evaluation.data_sets import Scene, labelled_folder
+from napari_gsw.experiments.boundaries import as_forest
+from napari_gsw.files.tables import write_csv
+
+TREES = {
+    "objective": "binary",
+    "num_leaves": 8,
+    "learning_rate": 0.05,
+    "min_data_in_leaf": 30,
+    "feature_fraction": 0.7,
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "seed": 0,
+    "deterministic": True,
+    "num_threads": 1,
+    "verbose": -1,
+}
+ROUNDS = 120
+
+
+class ObjectLook(NamedTuple):
+    """What is learnt from one picture.
+
+    Attributes
+    ----------
+    own, is_object : (fragments, cues), and whether most of a fragment is in an object.
+    pair, one : (pairs, cues) of those of which at least one is an object, and whether they are the same one.
+    """
+
+    own: Floats
+    is_object: Longs
+    pair: Floats
+    one: Longs
+
+
+def object_look(scene: Scene, network: Network) -> ObjectLook:
+    """The fragments of a picture, and what its labels say of them."""
+    values, _ = samples(scene.image, check_image(scene.image, scene.axes))
+    maps = object_maps(values, network)
+    pieces = fragments(maps[..., INSIDE], maps[..., MIDDLE])
+    sites = object_sites(pieces, None)
+    graph = region_graph(Picture(maps[..., :1], False), sites)
+    fragment = are_fragments(sites, pieces)
+    best = _most_of(sites, scene.humans[0])
+    sums = fragment_sums(sites, maps)
+    i, j = graph.edges.T
+    touching = fragment[i] & fragment[j]
+    known = ((best[i] > 0) | (best[j] > 0))[touching]
+    one = (best[i] == best[j])[touching][known]
+    return ObjectLook(
+        own_cues(sums)[fragment],
+        (best > 0)[fragment].astype(np.int64),
+        pair_cues(sites, maps, sums, graph.edges[touching])[known],
+        one.astype(np.int64),
+    )
+
+
+def learn(looks: Sequence[ObjectLook]) -> ObjectModel:
+    """The two forests of some pictures."""
+    own = fitted([one.own for one in looks], [one.is_object for one in looks])
+    return ObjectModel(own, fitted([one.pair for one in looks], [one.one for one in looks]))
+
+
+def fitted(rows: Sequence[Floats], targets: Sequence[Longs]) -> DecisionForest:
+    """Boosted trees for the log odds of a target of 0 or 1."""
+    import lightgbm
+
+    data = lightgbm.Dataset(np.concatenate(rows), np.concatenate(targets))
+    return as_forest(lightgbm.train(dict(TREES), data, ROUNDS).dump_model()["tree_info"])
+
+
+def learn_folds(folder: str, out: str, networks: str, report: Callable[[int], None] = lambda done: None) -> None:
+    """Learn from all pictures, and without those of each fold; the network of a fold has not seen them."""
+    files = sorted(Path(networks).glob("fold*.npz"))
+    examples = labelled_folder(folder)
+    if len(files) < 2:
+        raise InputError(f"{networks!r} has no fold0.npz, fold1.npz ...: teach them by object_network --folds 3")
+    folds = [Network(load_weights(file, "objects")) for file in files]
+    looks = []
+    for number, example in enumerate(examples):
+        looks.append(object_look(example.read(), folds[number % len(folds)]))
+        report(number + 1)
+    target = Path(out)
+    target.mkdir(parents=True, exist_ok=True)
+    learn(looks).save(target / "objects.json")
+    for fold in range(len(folds)):
+        learn([one for number, one in enumerate(looks) if number % len(folds) != fold]).save(
+            target / f"objects_fold{fold}.json"
+        )
+
+
+def write_reliability(folder: str, out: str, networks: str) -> None:
+    """Segment every picture with the network and the model of its fold, and write how often the posterior is right."""
+    count = len(sorted(Path(networks).glob("fold*.npz")))
+    said, one = [], []
+    for number, example in enumerate(labelled_folder(folder)):
+        scene, fold = example.read(), number % count
+        files = {"network": str(Path(networks, f"fold{fold}.npz")), "boundary_model": f"{out}/objects_fold{fold}.json"}
+        result = segment(scene.image, preset("microscopy", axes=scene.axes, **files))
+        if result.problem.coloured:
+            pairs = pairs_of(result, scene.humans[0])
+            said.append(pairs[0])
+            one.append(pairs[1])
+    write_csv(Path(out, "reliability.csv"), ("from", "to", "pairs", "said", "one"), reliability(said, one))
+
+
+def pairs_of(result: Result, labels: LabelImage) -> tuple[Floats, Longs]:
+    """(pairs,) of touching fragments how probable it is that they are one object, and whether labels (h, w) say so."""
+    problem = result.problem
+    assert problem.signal is not None
+    best = _most_of(problem.site_image, labels)
+    i, j = problem.edges.T
+    bright = np.bincount(problem.site_image.ravel(), problem.signal.ravel() > OBJECT / 2, problem.n + 1)[1:]
+    fragment = 2 * bright > site_pixels(problem)
+    known = fragment[i] & fragment[j] & ((best[i] > 0) | (best[j] > 0))
+    return result.summary.same_colour[known], (best[i] == best[j])[known].astype(np.int64)
+
+
+def reliability(said: Sequence[Floats], one: Sequence[Longs], bins: int = 10) -> list[list[float]]:
+    """Rows of a table: from which to which probability, how many pairs, what was said and what was so in the mean."""
+    share, truth = np.concatenate(said), np.concatenate(one)
+    step = np.minimum((share * bins).astype(int), bins - 1)
+    rows = []
+    for k in range(bins):
+        here = step == k
+        means = (float(share[here].mean()), float(truth[here].mean())) if here.any() else (float("nan"),) * 2
+        rows.append([k / bins, (k + 1) / bins, float(here.sum()), *means])
+    return rows
+
+
+def _most_of(sites: LabelImage, labels: LabelImage) -> Longs:
+    """(n,) the label that most pixels of each site have."""
+    n, k = int(sites.max()), int(labels.max()) + 1
+    pairs = np.bincount(sites.ravel().astype(np.int64) * k + labels.ravel(), minlength=(n + 1) * k)
+    return np.asarray(pairs.reshape(n + 1, k)[1:].argmax(axis=1))
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Learn from a folder, and write the models."""
+    folder, out, networks = sys.argv[1:] if words is None else words
+    learn_folds(folder, out, networks)
+    write_reliability(folder, out, networks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Objects that a network sees: fragments put together by the chain, and how sure it is that two are one."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.evidence import network as networks
+from napari_gsw.core.evidence.object_maps import WIDTH, object_maps, resized, stretched, usual_width
+from napari_gsw.core.graph.object_model import COLOURS, ObjectModel, shipped_objects
+from napari_gsw.core.graph.region_graph import region_graph
+from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.model.priors import Potts
+from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.posterior.colouring import likely_objects, same_colour
+from napari_gsw.core.posterior.label_certainty import Overlap, joined
+from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
+from napari_gsw.evaluation.partition_scores import adjusted_rand
+from pictures import cells
+
+RUNTIME = pytest.mark.skipif(not networks.is_onnxruntime_there(), reason="onnxruntime is not installed")
+
+
+@pytest.fixture(scope="module")
+def seen():
+    image, truth = cells()
+    return image, truth, gsw.segment(image, preset="microscopy", seed=0)
+
+
+@RUNTIME
+def test_touching_cells_are_parted_by_the_posterior(seen):
+    image, truth, result = seen
+    assert result.problem.coloured
+    assert result.n_regions == 7
+    assert adjusted_rand(result.labels, truth) > 0.95
+    assert result.provenance["network"]["sha256"] == networks.SHIPPED["objects"]
+    assert np.isfinite(result.provenance["log_posterior"])
+    table = result.table(image)
+    pairs = {(int(a), int(b)) for a, b in zip(table["index"], table["one_with"], strict=True) if b}
+    assert pairs
+    assert all((b, a) in pairs for a, b in pairs)
+    assert (table["one_with_probability"] <= 0.5).all()  # what is shown as two is probably two
+    assert table["one_with_probability"].max() > 0
+
+
+@RUNTIME
+def test_the_same_labels_again_and_from_a_lazy_image(seen):
+    import dask.array as da
+
+    image, _, result = seen
+    assert np.array_equal(gsw.segment(image, preset="microscopy", seed=0).labels, result.labels)
+    lazy = gsw.segment(da.from_array(image, chunks=64), preset="microscopy", seed=0)
+    assert np.array_equal(np.asarray(lazy.labels), result.labels)
+
+
+@RUNTIME
+def test_strokes_and_masks_work_with_fragments(seen):
+    image, truth, _ = seen
+    seeds = np.zeros(truth.shape, np.int32)
+    for number in np.unique(truth[truth > 0]):
+        rows, columns = np.nonzero(truth == number)
+        seeds[rows[len(rows) // 2], columns[len(rows) // 2]] = 50 + number
+    result = gsw.segment(image, preset="microscopy", seeds=seeds, seed=0)
+    assert set(50 + np.unique(truth[truth > 0])) <= set(np.unique(result.labels).tolist())
+    mask = np.zeros(truth.shape, bool)
+    mask[:, :80] = True
+    inside = gsw.segment(image, preset="microscopy", mask=mask, seed=0)
+    assert inside.problem.coloured
+    assert not inside.labels[:, 80:].any()
+    assert inside.labels[:, :80].any()
+
+
+@RUNTIME
+def test_where_the_network_cannot_look_it_is_classical(seen):
+    image, _, _ = seen
+    assert not gsw.prepare(np.stack([image] * 3), preset="microscopy", axes="ZYX").coloured
+    assert not gsw.prepare(image, preset="microscopy", view="regions").coloured
+    assert not gsw.prepare(image, preset="microscopy", network="none").coloured
+    assert not gsw.prepare(np.zeros((40, 40)), preset="microscopy").coloured  # nothing to be seen
+    photo = str(resources.files("napari_gsw") / "data" / "network_photo.npz")
+    with pytest.raises(gsw.InputError, match="is one for photo"):
+        gsw.prepare(image, preset="microscopy", network=photo)
+
+
+def test_without_onnxruntime_it_is_classical(monkeypatch):
+    image, _ = cells()
+    classical = gsw.segment(image, preset="microscopy", objects="classical", seed=0)
+    assert "network" not in classical.provenance
+    monkeypatch.setattr(networks, "is_onnxruntime_there", lambda: False)
+    result = gsw.segment(image, preset="microscopy", seed=0)
+    assert np.array_equal(result.labels, classical.labels)
+    assert result.provenance["network"]["unused"] == "onnxruntime is missing"
+
+
+def coupled(edges, beta, n):
+    return Problem(n, (), np.array(edges, np.int32), np.array(beta, float), Potts(COLOURS))
+
+
+def test_two_fragments_are_one_with_the_probability_of_their_coupling():
+    odds = 0.7
+    problem = coupled([(0, 1)], [odds + np.log(COLOURS - 1)], 2)
+    expected = 1 / (1 + np.exp(-odds))
+    for state in ([0, 0], [0, 1]):
+        assert same_colour(problem, np.array([state], np.int32)) == pytest.approx([expected])
+
+
+def test_probabilities_of_a_triangle_are_those_of_all_its_states():
+    problem = coupled([(0, 1), (0, 2), (1, 2)], [4.0, 3.0, 2.5], 3)
+    states = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 1, 2]], np.int32)
+    i, j = problem.edges.T
+    same = states[:, i] == states[:, j]
+    ways = np.array([1, 31, 31, 31, 31 * 30])
+    weight = ways * np.exp(same @ problem.beta)
+    weight /= weight.sum()
+    exact = weight @ same
+    averaged = sum(w * same_colour(problem, state[np.newaxis]) for w, state in zip(weight, states, strict=True))
+    assert averaged == pytest.approx(exact, abs=1e-9)
+
+
+def test_likely_pairs_are_objects_and_a_person_has_the_last_word():
+    problem = coupled([(0, 1), (1, 2), (2, 3)], [1.0, 1.0, 1.0], 4)
+    free = np.full(4, -1, np.int32)
+    labels = likely_objects(problem, np.array([0.9, 0.2, 0.8]), free)
+    assert labels.tolist() == [0, 0, 1, 1]
+    apart = np.array([7, -1, -1, 9], np.int32)
+    assert likely_objects(problem, np.array([0.9, 0.9, 0.9]), apart) is None
+    assert likely_objects(problem, np.array([0.9, 0.1, 0.9]), apart).tolist() == [0, 0, 1, 1]
+    alike = np.array([7, -1, -1, 7], np.int32)
+    assert likely_objects(problem, np.array([0.9, 0.1, 0.2]), alike).tolist() == [0, 0, 1, 0]
+
+
+def test_the_neighbour_with_which_a_label_is_most_probably_one():
+    problem = coupled([(0, 1), (1, 2), (2, 3)], [0.0, 0.0, 0.0], 4)
+    common = Overlap(np.arange(4), np.array([0, 1, 2, 2]), np.ones(4, int), np.array([0, 1, 2, 2]))
+    other, share = joined(problem, np.array([0.3, 0.4, 0.9]), common, 4)
+    assert other.tolist() == [1, 2, 1, -1]
+    assert share.tolist() == [0.3, 0.4, 0.4, 0.0]
+
+
+def test_fragments_and_blocks_of_background_are_sites():
+    y, x = np.mgrid[:40, :60]
+    middle = np.maximum(1 - np.hypot(y - 20, x - 20) / 12, 1 - np.hypot(y - 20, x - 38) / 12).astype(np.float32)
+    inside = (middle > 0).astype(np.float32)
+    pieces = fragments(inside, middle)
+    assert pieces.max() == 2
+    assert pieces[20, 20] != pieces[20, 38]
+    sites = object_sites(pieces, None)
+    known = are_fragments(sites, pieces)
+    assert known.sum() == 2
+    assert known[sites[20, 20] - 1]
+    assert not known[sites[0, 0] - 1]
+    assert (sites > 0).all()
+    assert not fragments(0 * inside, middle).any()
+
+
+def test_couplings_of_an_object_with_its_background_add_up():
+    """Along all of its border a fragment is no object by the odds of the forest, however many blocks it touches."""
+    pieces = np.zeros((40, 40), np.int32)
+    pieces[10:22, 10:22] = 1
+    maps = np.zeros((40, 40, 5), np.float32)
+    maps[..., :3] = (pieces > 0)[..., np.newaxis]
+    maps[..., WIDTH] = 0.3
+    sites = object_sites(pieces, None)
+    graph = region_graph(Picture(maps[..., :1], False), sites)
+    known = are_fragments(sites, pieces)
+    beta = shipped_objects().couplings(sites, maps, graph, known)
+    i, j = graph.edges.T
+    border = known[i] != known[j]
+    assert border.sum() > 1
+    assert beta[border].sum() < np.log(COLOURS - 1)  # rather an object
+    assert (beta[~border] > 5).all()
+
+
+@RUNTIME
+def test_maps_are_the_same_at_every_brightness_and_widths_in_pixels():
+    image, truth = cells()
+    network = networks.shipped_network("objects")
+    maps = object_maps(image, network)
+    assert maps.shape == (*image.shape, 5)
+    assert object_maps(image.astype(np.uint16) * 257, network) is maps  # kept, since it looks the same
+    across = np.sqrt(np.median(np.bincount(truth.ravel())[1:]))
+    assert usual_width(maps) == pytest.approx(across, rel=0.35)
+    assert usual_width(np.zeros((4, 4, 5), np.float32)) > 0
+
+
+def test_pictures_of_any_kind_are_stretched():
+    ramp = np.arange(600.0).reshape(20, 30)
+    assert stretched(ramp).max() == 255
+    assert stretched(np.zeros((5, 5))).tolist() == np.zeros((5, 5, 3)).tolist()
+    two = np.stack((ramp, ramp[::-1] * 0 + 7), axis=-1)
+    assert stretched(two).shape == (20, 30, 3)
+    # Red on green of one lightness: what differs is seen in grey.
+    red = np.where(ramp[..., np.newaxis] > 300, [200, 50, 50], [50, 200, 50]).astype(np.uint8)
+    grey = stretched(red)
+    assert np.array_equal(grey[..., 0], grey[..., 1])
+    assert np.ptp(grey) == 255
+    assert resized(np.ones((4, 4, 2)), (7, 9)).shape == (7, 9, 2)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(gsw.InputError, match="is not a model of objects"):
+        ObjectModel.load(tmp_path / "a.json")
+    with pytest.raises(gsw.InputError, match="cannot be read"):
+        ObjectModel.load(tmp_path / "none.json")
+    shipped_objects().save(tmp_path / "b.json")
+    again = ObjectModel.load(tmp_path / "b.json")
+    assert np.array_equal(again.pair.threshold, shipped_objects().pair.threshold)
