@@ -57,6 +57,11 @@ def add_to(commands: Any) -> None:
         "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
     )
     command.add_argument("--save-labels", action="store_true", help="also write every label image into OUT/labels")
+    command.add_argument(
+        "--levels",
+        action="store_true",
+        help="also score the hierarchy, cut at 100 thresholds: the best for the set (ODS) and for each image (OIS)",
+    )
     add_job_options(command)
     add_choices(command)
 
@@ -71,7 +76,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     examples = spread(_examples(arguments), arguments.limit)
     job_options = job_options_of(arguments)
     try:
-        evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels)
+        evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels, arguments.levels)
     except KeyboardInterrupt as reason:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
         return exit_code(reason)
