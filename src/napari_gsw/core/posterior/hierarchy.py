@@ -18,8 +18,9 @@ from napari_gsw.core.settings import Settings
 
 # A share of some hundred sweeps is not known better than this.
 SUREST = 0.99
-# Log odds of a boundary that people draw: of learnt couplings and of the posterior, fitted by experiments/levels.py.
-INTERCEPT, LEARNT, POSTERIOR, GROWTH = 1.0, 0.8, 0.1, 0.3
+# Log odds that people draw the boundary of two regions: of learnt couplings, of the posterior and of the size of the
+# smaller one. Chosen and fitted on half of the Berkeley training images, see docs/quality.md.
+INTERCEPT, LEARNT, POSTERIOR, GROWTH = -0.05, 0.5, 0.15, 0.15
 # Of a usual difference, the least that counts.
 LEAST_DIFFERENCE = 0.01
 # The same where nothing was learnt from people: contrast counts by its logarithm.

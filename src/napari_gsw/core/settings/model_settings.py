@@ -247,7 +247,7 @@ class CouplingSettings(Options):
         "constant",
         "coupling",
         "How beta varies from edge to edge: not at all, with the length of the common boundary, falling with the "
-        "contrast across it, or as learnt from the boundaries that people draw in photographs.",
+        "contrast across it, or as learnt from the boundaries that people draw.",
         choices=("constant", "length", "contrast", "learnt"),
         title="Varies with",
     )
@@ -292,7 +292,8 @@ class CouplingSettings(Options):
     boundaries: str = setting(
         "shipped",
         "coupling",
-        "What learnt couplings go by: shipped (learnt on photographs), or the path of a saved model.",
+        "What learnt couplings go by: shipped (learnt on photographs), membranes (learnt on electron micrographs), or "
+        "the path of a saved model.",
         when=("coupling", ("learnt",)),
     )
     network: str = setting(
