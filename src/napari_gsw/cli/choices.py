@@ -27,7 +27,7 @@ RANDOM = "random"
 # Named here so that --help need not load the methods; a test holds the two lists together.
 METHOD_NAMES = (
     "gsw", "rdd-crp", "dd-crp", "mean-shift", "felzenszwalb", "normalized-cut", "multicut", "gasp", "mutex-watershed",
-    "random-walker", "watershed", "forest", "graph-cut",
+    "distance-watershed", "random-walker", "watershed", "forest", "graph-cut",
 )  # fmt: skip
 
 

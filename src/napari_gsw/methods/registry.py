@@ -31,6 +31,7 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import all_versions
 from napari_gsw.files.images import open_image, read_image
 from napari_gsw.methods import crp
+from napari_gsw.methods.distance_watershed import DistanceWatershed, distance_watershed
 from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
 from napari_gsw.methods.forest import Forest, forest
 from napari_gsw.methods.graph_cut import GraphCut, graph_cut
@@ -77,6 +78,7 @@ METHODS: Mapping[str, Method] = {
     "mutex-watershed": Method(
         "mutex watershed of our sites by our couplings", MutexWatershed, False, divides_sites=True
     ),
+    "distance-watershed": Method("watershed of the distance to dark ridges", DistanceWatershed, False),
     "random-walker": Method("scikit-image's random walker from strokes", RandomWalker, False, True),
     "watershed": Method("scikit-image's watershed of the gradient from strokes", Watershed, False, True),
     "forest": Method("pixels classified by scikit-learn's trees, learnt under strokes", Forest, False, True),
@@ -96,6 +98,7 @@ ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
     "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
     "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
     "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
+    "distance-watershed": lambda image, options, axes, seed: distance_watershed(image, options, axes),
 }
 # The same from strokes: image, strokes, options, axes, seed -> labels.
 FROM_SEEDS: Mapping[str, Callable[[Any, Any, Any, str, int], LabelImage]] = {

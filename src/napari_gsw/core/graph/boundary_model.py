@@ -62,7 +62,7 @@ class BoundaryModel:
     def _membrane_odds(self, features: SiteFeatures, graph: RegionGraph) -> Floats:
         """As :meth:`log_odds`, by the cues of membranes."""
         if not isinstance(features, ImageFeatures):
-            raise InputError("boundaries learnt on membranes are for one image in memory; segment images one by one")
+            raise InputError("boundaries learnt on membranes are for images in memory; raise block_pixels")
         cues = first_membrane_cues(light_of(features.picture), features.sites, graph)
         return self.second.scores(second_membrane_cues(graph, cues, self.first.scores(cues)))
 

@@ -23,10 +23,10 @@ from napari_gsw.core.jit import as_int64, jit
 @jit
 def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growth: float) -> float:
     """What boundary e counts for now."""
-    mean = total[e] / length[e]
-    if growth == 0:
-        return mean
-    return mean + growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
+    mean: float = total[e] / length[e]
+    if growth != 0:
+        mean += growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
+    return mean
 
 
 @jit

@@ -55,7 +55,7 @@ def light_of(pixels: Picture) -> Floats:
 
 def ridges(light: Floats) -> Floats:
     """(\\*shape,) the largest curvature of the light at the widths of membranes; 0 where it bends the other way."""
-    return np.maximum(np.max([curvatures(light, width)[0] for width in MEMBRANES], axis=0), 0)
+    return np.asarray(np.maximum(np.max([curvatures(light, width)[0] for width in MEMBRANES], axis=0), 0))
 
 
 def curvatures(light: Floats, width: float) -> tuple[Floats, Floats]:
@@ -74,5 +74,5 @@ def curvatures(light: Floats, width: float) -> tuple[Floats, Floats]:
         middle, reach = (xx + yy) / 2, np.hypot((xx - yy) / 2, xy)
         return middle + reach, middle - reach
     matrix = np.stack([np.stack([bend(min(a, b), max(a, b)) for b in axes], axis=-1) for a in axes], axis=-1)
-    values = np.linalg.eigvalsh(matrix)
+    values: Floats = np.linalg.eigvalsh(matrix).astype(np.float64)
     return values[..., -1], values[..., 0]

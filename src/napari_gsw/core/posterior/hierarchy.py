@@ -23,8 +23,9 @@ SUREST = 0.99
 INTERCEPT, LEARNT, POSTERIOR, GROWTH = -0.05, 0.5, 0.15, 0.15
 # Of a usual difference, the least that counts.
 LEAST_DIFFERENCE = 0.01
-# The same where nothing was learnt from people: contrast counts by its logarithm.
-PLAIN_POSTERIOR, PLAIN_GROWTH = 0.5, 0.3
+# The same where nothing was learnt from people: contrast counts by its logarithm, and a height is no more than a place
+# on a scale. Chosen on 25 of these images.
+PLAIN_INTERCEPT, PLAIN_POSTERIOR, PLAIN_GROWTH = -0.8, 0.3, 0.45
 
 
 def boundary_tree(problem: Problem, together: Floats) -> MergeTree:
@@ -42,7 +43,7 @@ def boundary_tree(problem: Problem, together: Floats) -> MergeTree:
     if learnt is not None:
         odds, growth = INTERCEPT + LEARNT * learnt + POSTERIOR * known, GROWTH
     else:
-        odds, growth = _plain_odds(problem) + PLAIN_POSTERIOR * known, PLAIN_GROWTH
+        odds, growth = PLAIN_INTERCEPT + _plain_odds(problem) + PLAIN_POSTERIOR * known, PLAIN_GROWTH
     length = None if graph is None else graph.length[touching]
     return strength_tree(problem.n, problem.edges[touching], odds[touching], pixels, growth, length)
 
