@@ -218,7 +218,38 @@ def test_the_list_of_methods_is_the_same_everywhere():
     assert tuple(METHODS) == METHOD_NAMES
 
 
-@pytest.mark.parametrize("method", [name for name in METHOD_NAMES if not METHODS[name].needs_seeds])
+def test_levels_are_scored_on_demand(bsds, tmp_path, capsys):
+    words = ("evaluate", "--jobs", "1", "--bsds", bsds, "-o", tmp_path / "out", *QUICK)
+    assert main([*map(str, words), "--levels"]) == 0
+    best = json.loads((tmp_path / "out" / "evaluation.json").read_text())["levels"]
+    assert best["covering"]["ois"] >= best["covering"]["ods"]
+    assert best["variation_of_information"]["ois"] <= best["variation_of_information"]["ods"]
+    assert 0 <= best["covering"]["threshold"] < 1
+    assert "levels of the hierarchy" in capsys.readouterr().out
+    assert run("--bsds", bsds, "-o", tmp_path / "other", "--levels", "--method", "felzenszwalb") == 2
+    assert "felzenszwalb has none" in capsys.readouterr().err
+
+
+def test_a_background_that_is_nobodys_is_left_out(folder, tmp_path, capsys):
+    truth = scene(0)[1].copy()
+    truth[::7] = 0
+    iio.imwrite(folder / "labels" / "a.png", truth)
+    (example, *_) = labelled_folder(folder, ignores_background=True)
+    assert not example.has_objects
+    shown = example.read()
+    assert measures(scene(0)[1], shown)["adjusted_rand"] == 1.0
+    assert measures(scene(0)[1], shown._replace(ignore_background=False))["adjusted_rand"] < 1.0
+    assert run("--folder", folder, "-o", tmp_path / "out", "--ignore-background", "--limit", 1, *QUICK) == 0
+    assert "ap_50" not in json.loads((tmp_path / "out" / "evaluation.json").read_text())["mean"]
+    assert run("--easy", "-o", tmp_path / "other", "--ignore-background") == 2
+    assert "belongs to --folder" in capsys.readouterr().err
+
+
+# Rivals that are for other pictures, or for the couplings of another preset; they have tests of their own.
+ELSEWHERE = ("multicut", "gasp", "mutex-watershed", "distance-watershed")
+
+
+@pytest.mark.parametrize("method", [n for n in METHOD_NAMES if not METHODS[n].needs_seeds and n not in ELSEWHERE])
 def test_every_method_segments_and_is_scored(folder, method):
     """Three stripes of clear colours, which every method finds."""
     if method == "mean-shift":

@@ -26,8 +26,8 @@ SAMPLE = "sample:"
 RANDOM = "random"
 # Named here so that --help need not load the methods; a test holds the two lists together.
 METHOD_NAMES = (
-    "gsw", "rdd-crp", "dd-crp", "mean-shift", "felzenszwalb", "normalized-cut",
-    "otsu-watershed", "network-watershed", "random-walker", "watershed", "forest", "graph-cut",
+    "gsw", "rdd-crp", "dd-crp", "mean-shift", "felzenszwalb", "normalized-cut", "otsu-watershed", "network-watershed",
+    "multicut", "gasp", "mutex-watershed", "distance-watershed", "random-walker", "watershed", "forest", "graph-cut",
 )  # fmt: skip
 
 

@@ -44,6 +44,11 @@ def add_to(commands: Any) -> None:
     group.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
     group.add_argument("--folder", metavar="DIR", help="any: images/NAME.* and labels/NAME.*, label images")
     group.add_argument(
+        "--ignore-background",
+        action="store_true",
+        help="with --folder: leave out pixels that are 0 in the labels, such as membranes between cells",
+    )
+    group.add_argument(
         "--scribbles",
         metavar="DIR",
         help="what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png",
@@ -57,6 +62,11 @@ def add_to(commands: Any) -> None:
         "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
     )
     command.add_argument("--save-labels", action="store_true", help="also write every label image into OUT/labels")
+    command.add_argument(
+        "--levels",
+        action="store_true",
+        help="also score the hierarchy, cut at 100 thresholds: the best for the set (ODS) and for each image (OIS)",
+    )
     add_job_options(command)
     add_choices(command)
 
@@ -71,7 +81,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     examples = spread(_examples(arguments), arguments.limit)
     job_options = job_options_of(arguments)
     try:
-        evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels)
+        evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels, arguments.levels)
     except KeyboardInterrupt as reason:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
         return exit_code(reason)
@@ -93,6 +103,8 @@ def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
         )
     if arguments.split is not None and names != ["bsds"]:
         raise InputError("--split belongs to --bsds")
+    if arguments.ignore_background and names != ["folder"]:
+        raise InputError("--ignore-background belongs to --folder")
     if arguments.easy:
         return claimed(arguments.preset, easy_pictures())
     if names == ["bsds"]:
@@ -101,7 +113,7 @@ def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
         return data_sets.labelme(arguments.labelme)
     if names == ["scribbles"]:
         return data_sets.scribbles(arguments.scribbles)
-    return data_sets.labelled_folder(arguments.folder)
+    return data_sets.labelled_folder(arguments.folder, arguments.ignore_background)
 
 
 def bsds_examples(folder: str, split: str | None) -> list[Example]:

@@ -93,6 +93,7 @@ class Example:
         share it.
     kind : how the truth is stored: ``bsds``, ``labelme``, ``folder`` or ``scribbles``.
     seeds : the file of the scribbles on the image, where a data set has any.
+    ignores_background : whether pixels that are 0 in the truth are nobody's, such as membranes between cells.
     """
 
     name: str
@@ -100,11 +101,12 @@ class Example:
     truth: Path
     kind: str
     seeds: Path | None = None
+    ignores_background: bool = False
 
     @property
     def has_objects(self) -> bool:
         """Whether the truth is of objects on a background, 0."""
-        return self.kind == "folder"
+        return self.kind == "folder" and not self.ignores_background
 
     @property
     def painted(self) -> bool:
@@ -129,7 +131,7 @@ class Example:
                 raise InputError(f"{str(self.image)!r} cannot be used: {str(reason) or 'it is too large'}") from None
             humans = READERS[self.kind](self.truth, shape)
             seeds = None if self.seeds is None else _read_seeds(self.seeds, shape)
-        return Scene(image, axes, humans, self.kind == "labelme", seeds)
+        return Scene(image, axes, humans, self.ignores_background or self.kind == "labelme", seeds)
 
 
 def bsds(folder: str | os.PathLike[str], split: str) -> list[Example]:
@@ -163,11 +165,12 @@ def labelme(folder: str | os.PathLike[str]) -> list[Example]:
     return [Example(i.stem, i, Path(folder, "annotations", f"{i.stem}.xml"), "labelme") for i in images]
 
 
-def labelled_folder(folder: str | os.PathLike[str]) -> list[Example]:
+def labelled_folder(folder: str | os.PathLike[str], ignores_background: bool = False) -> list[Example]:
     """Examples of a folder of images with label images, sorted by name.
 
     The layout is ``images/NAME`` with any of the endings `IMAGES` and ``labels/NAME`` with any of `LABELS`. The labels
-    have the spatial shape of the image, 2D or 3D; their background is a region.
+    have the spatial shape of the image, 2D or 3D; their background is a region, unless it is to be ignored: then the
+    regions are no objects on it, and pixels that are 0 are left out of every score.
     """
     layout = f"images/NAME.png (or {', '.join(e for e in IMAGES if e != '.png')}) and labels/NAME.tif"
     images = _images(Path(folder), "images", IMAGES, layout)
@@ -176,7 +179,7 @@ def labelled_folder(folder: str | os.PathLike[str]) -> list[Example]:
     for image in images:
         truths = [label_files[image.stem, ending] for ending in LABELS if (image.stem, ending) in label_files]
         truth = truths[0] if truths else Path(folder, "labels", f"{image.stem}.tif")
-        examples.append(Example(image.stem, image, truth, "folder"))
+        examples.append(Example(image.stem, image, truth, "folder", ignores_background=ignores_background))
     return examples
 
 

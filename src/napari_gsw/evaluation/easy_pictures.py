@@ -150,8 +150,8 @@ def easy_pictures() -> list[EasyPicture]:
 def claimed(preset: str, pictures: list[EasyPicture]) -> list[EasyPicture]:
     """The pictures that are of the kind which a preset is for.
 
-    `general` is for any, `photo` for those in colour, `microscopy` for objects on a background; `paper` is as it was
-    published and claims nothing.
+    `general` is for any, `photo` for those in colour, `microscopy` for objects on a background; `membranes` claims
+    nothing here, and neither does `paper`, which is as it was published.
     """
     kinds: Mapping[str, Callable[[EasyPicture], bool]] = {
         "general": lambda picture: True,

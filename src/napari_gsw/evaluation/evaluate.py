@@ -29,6 +29,7 @@ from napari_gsw.evaluation.instance_scores import (
     with_background,
 )
 from napari_gsw.evaluation.label_scores import mean_dice
+from napari_gsw.evaluation.level_scores import best_levels, level_scores, levels_table
 from napari_gsw.evaluation.partition_scores import best_overlap, rand_index, scores
 from napari_gsw.files.folders import ensure_folder
 from napari_gsw.files.labels import write_labels
@@ -41,6 +42,8 @@ from napari_gsw.jobs.run import run_jobs
 from napari_gsw.methods.registry import METHODS, SEEDED, Choice, segment
 
 TABLE, SUMMARY = "images.csv", "evaluation.json"
+# What a row calls the scores of a hierarchy.
+LEVELS = "levels"
 # A heading for a table, and the digits worth printing.
 Heading = tuple[str, int]
 # What is measured of each image, in the order of the tables.
@@ -79,6 +82,7 @@ class ScoringTask:
     example, choice, seed : what is segmented, and how.
     labels : where the label image goes, if anywhere.
     overwrite : whether files there that are not ours may be written over.
+    levels : whether the hierarchy is scored too, cut at every threshold.
     """
 
     example: Scorable
@@ -86,6 +90,7 @@ class ScoringTask:
     seed: int
     labels: Path | None = None
     overwrite: bool = False
+    levels: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,11 @@ class Evaluation:
             return {}
         return instance_measures(pooled_counts(self.rows.values()))
 
+    def levels(self) -> dict[str, Any]:
+        """The best levels of the hierarchies, as of :func:`best_levels`; empty if these were not scored."""
+        rows = [row[LEVELS] for row in self.rows.values() if LEVELS in row]
+        return best_levels(rows) if rows else {}
+
     def to_dict(self) -> dict[str, Any]:
         """The content of ``evaluation.json``."""
         return {
@@ -127,6 +137,7 @@ class Evaluation:
             "mean": self.summary(np.mean),
             "median": self.summary(np.median),
             **({"pooled": pooled} if (pooled := self.pooled()) else {}),
+            **({"levels": levels} if (levels := self.levels()) else {}),
         }
 
     def table(self) -> str:
@@ -137,11 +148,18 @@ class Evaluation:
             if mean:
                 over_all = f"{pooled[name]:>10.{digits}f}" if name in pooled else ""
                 lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}{over_all}")
+        if levels := self.levels():
+            lines += ["", levels_table(levels)]
         return "\n".join(lines)
 
 
 def evaluate(
-    examples: Sequence[Scorable], choice: Choice, job_options: JobOptions, seed: int = 0, save_labels: bool = False
+    examples: Sequence[Scorable],
+    choice: Choice,
+    job_options: JobOptions,
+    seed: int = 0,
+    save_labels: bool = False,
+    levels: bool = False,
 ) -> Evaluation:
     """Segment and score every example and write ``images.csv`` and ``evaluation.json``.
 
@@ -152,16 +170,19 @@ def evaluate(
     job_options : how the jobs are run, and the folder that the results go into.
     seed : of every image.
     save_labels : also write the label image of every example into ``labels/``.
+    levels : also score the hierarchies, cut at every threshold; for the methods that have them.
     """
     headings = headings_for(examples, choice)
+    if levels and not (METHODS[choice.method].samples and headings is not SCRIBBLE_MEASURES):
+        raise InputError(f"levels are those of a hierarchy, and {choice.method} has none here; leave --levels out")
     folder = job_options.folder / "labels" if save_labels else None
     reserve(job_options.folder, (TABLE, SUMMARY), job_options.overwrite)
     jobs = {
-        e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif", job_options.overwrite)
+        e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif", job_options.overwrite, levels)
         for e in examples
     }
     settings = {**choice.to_dict(), "seed": seed}
-    depends_on = {"settings": settings, "labels": save_labels}
+    depends_on = {"settings": settings, "labels": save_labels, **({"levels": True} if levels else {})}
     if folder is not None:
         for example in examples:
             check_results(folder, planned_files(f"{example.name}.tif", Extras(), samples=False), job_options.overwrite)
@@ -193,9 +214,13 @@ def scored(task: ScoringTask) -> Row:
     seconds = time.perf_counter() - began
     if task.labels is not None:
         write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
-    row = measures(outcome.labels, scene) if scene.seeds is None else scribble_measures(outcome.labels, scene)
+    row: Row = measures(outcome.labels, scene) if scene.seeds is None else scribble_measures(outcome.labels, scene)
     if task.example.has_objects:
         row |= object_measures(outcome.labels, scene)
+    if task.levels:
+        assert outcome.result is not None
+        sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
+        row[LEVELS] = level_scores(sites, tree, scene.humans, scene.ignore_background)
     return {**row, "seconds": seconds}
 
 

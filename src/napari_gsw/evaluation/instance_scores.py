@@ -8,7 +8,7 @@ the mean over images, or one over all objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -155,6 +155,33 @@ def object_pairs(labels: ArrayLike, truth: ArrayLike) -> ObjectPairs:
         np.setdiff1d(names[free], [0]),
         np.setdiff1d(true_names[missed], [0]),
     )
+
+
+def unmatched(labels: LabelImage, truths: Sequence[LabelImage]) -> tuple[LabelImage, LabelImage]:
+    """The missed and the false objects, as label images of the shape of `labels`.
+
+    Missed is an object of any truth that has no match; where two of different truths lie on each other, the one of the
+    earlier truth is seen. False is an object that matches none of any truth. All keep their numbers.
+
+    Parameters
+    ----------
+    labels : label image, whole numbers; 0 is background.
+    truths : one label image of the same shape, or several.
+
+    Examples
+    --------
+    >>> missed, false = unmatched(np.array([0, 1, 1, 2]), [np.array([5, 3, 3, 0])])
+    >>> missed.tolist(), false.tolist()
+    ([5, 0, 0, 0], [0, 0, 0, 2])
+    """
+    missed = np.zeros_like(truths[0])
+    false_labels = np.unique(labels)
+    for truth in truths:
+        pairs = object_pairs(labels, truth)
+        here = np.where(np.isin(truth, pairs.missed_labels), truth, 0)
+        missed = np.where(missed == 0, here, missed)
+        false_labels = np.intersect1d(false_labels, pairs.false_labels)
+    return missed, np.where(np.isin(labels, false_labels), labels, 0)
 
 
 def instance_measures(counts: ObjectCounts) -> dict[str, float]:

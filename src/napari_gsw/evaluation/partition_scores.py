@@ -34,6 +34,7 @@ __all__ = [
     "probabilistic_rand",
     "rand_index",
     "scores",
+    "table_scores",
     "variation_of_information",
 ]
 
@@ -167,6 +168,11 @@ def contingency(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> s
     if x.size == 0:
         raise InputError("there is no pixel to compare")
     return _table(*_numbered(x), *_numbered(y))
+
+
+def table_scores(table: sparse.csr_array) -> tuple[float, float, float]:
+    """Rand index, variation of information and covering of the columns, from a table as of :func:`contingency`."""
+    return _rand(table), _information(table), _covering(table.T.tocsr())
 
 
 def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:

@@ -17,7 +17,7 @@ from scipy.special import expit, xlog1py, xlogy
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.pipeline.segment import segment
-from napari_gsw.core.posterior.human_boundary import posterior_odds
+from napari_gsw.core.posterior.hierarchy import posterior_odds
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.data_sets import Example, bsds
 from napari_gsw.experiments.boundaries import fold_of

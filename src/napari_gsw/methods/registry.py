@@ -33,6 +33,7 @@ from napari_gsw.core.versions import all_versions
 from napari_gsw.files.images import open_image, read_image
 from napari_gsw.files.pixel_spacing import file_spacing
 from napari_gsw.methods import crp
+from napari_gsw.methods.distance_watershed import DistanceWatershed, distance_watershed
 from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
 from napari_gsw.methods.forest import Forest, forest
 from napari_gsw.methods.graph_cut import GraphCut, graph_cut
@@ -40,6 +41,7 @@ from napari_gsw.methods.mean_shift import MeanShift, mean_shift
 from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
 from napari_gsw.methods.object_watershed import NetworkWatershed, OtsuWatershed, network_watershed, otsu_watershed
 from napari_gsw.methods.random_walker import RandomWalker, random_walker
+from napari_gsw.methods.signed_graphs import Gasp, Multicut, MutexWatershed, SignedGraph, signed_graph
 from napari_gsw.methods.watershed import Watershed, watershed
 
 
@@ -52,12 +54,19 @@ class Method(NamedTuple):
     options : the settings of its own, or None.
     samples : whether it is a chain on sites, and so takes the settings of sites, features and sweeps.
     needs_seeds : whether it does nothing without strokes that a person has painted.
+    divides_sites : whether it divides our sites by our couplings, and so takes the settings of both.
     """
 
     help: str
     options: type[Options] | None
     samples: bool
     needs_seeds: bool = False
+    divides_sites: bool = False
+
+    @property
+    def takes_settings(self) -> bool:
+        """Whether the settings of the package are its own too."""
+        return self.samples or self.divides_sites
 
 
 METHODS: Mapping[str, Method] = {
@@ -69,6 +78,12 @@ METHODS: Mapping[str, Method] = {
     "normalized-cut": Method("normalized cut of the graph of superpixels", NormalizedCut, False),
     "otsu-watershed": Method("objects: Otsu's threshold, cut by a watershed of the distance", OtsuWatershed, False),
     "network-watershed": Method("objects: our network with a plain watershed", NetworkWatershed, False),
+    "multicut": Method("multicut of our sites and couplings", Multicut, False, divides_sites=True),
+    "gasp": Method("signed graph agglomeration of our sites and couplings", Gasp, False, divides_sites=True),
+    "mutex-watershed": Method(
+        "mutex watershed of our sites by our couplings", MutexWatershed, False, divides_sites=True
+    ),
+    "distance-watershed": Method("watershed of the distance to dark ridges", DistanceWatershed, False),
     "random-walker": Method("scikit-image's random walker from strokes", RandomWalker, False, True),
     "watershed": Method("scikit-image's watershed of the gradient from strokes", Watershed, False, True),
     "forest": Method("pixels classified by scikit-learn's trees, learnt under strokes", Forest, False, True),
@@ -78,7 +93,7 @@ METHODS: Mapping[str, Method] = {
 ARRAYS: Mapping[str, tuple[str, ...]] = {
     "gsw": ("sites", "mask", "seeds", "init", *MAPS),
     "rdd-crp": ("sites", "mask"),
-    "dd-crp": ("sites", "mask"),
+    **dict.fromkeys(("dd-crp", "multicut", "gasp", "mutex-watershed"), ("sites", "mask")),
     **{name: ("seeds",) for name, method in METHODS.items() if method.needs_seeds},
 }
 # The methods that heed what a person has painted.
@@ -90,6 +105,7 @@ ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
     "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
     "otsu-watershed": lambda image, options, axes, seed: otsu_watershed(image, options, axes),
     "network-watershed": lambda image, options, axes, seed: network_watershed(image, options, axes),
+    "distance-watershed": lambda image, options, axes, seed: distance_watershed(image, options, axes),
 }
 # The same from strokes: image, strokes, options, axes, seed -> labels.
 FROM_SEEDS: Mapping[str, Callable[[Any, Any, Any, str, int], LabelImage]] = {
@@ -111,7 +127,11 @@ class Choice:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: those that the method reads."""
         own = {} if self.options is None else self.options.to_dict()
-        return {"method": self.method, **(self.settings.to_dict() if METHODS[self.method].samples else {}), **own}
+        return {
+            "method": self.method,
+            **(self.settings.to_dict() if METHODS[self.method].takes_settings else {}),
+            **own,
+        }
 
     def with_axes(self, axes: str) -> Choice:
         """The same choice for an image whose file tells the order of its axes; an order that was chosen stays."""
@@ -136,12 +156,12 @@ def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapp
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
-    options, samples = METHODS[method].options, METHODS[method].samples
+    options, takes_settings = METHODS[method].options, METHODS[method].takes_settings
     own_names = () if options is None else tuple(options.declarations())
     own = {name: value for name, value in (changes or {}).items() if name in own_names}
     shared = {name: value for name, value in (changes or {}).items() if name not in own_names}
     for name in shared:
-        if not samples and name != "axes":
+        if not takes_settings and name != "axes":
             raise InputError(f"{method} has no setting {name!r}; it has {', '.join(own_names)}")
     return Choice(method, preset(preset_name, **shared), None if options is None else options(**own))
 
@@ -195,7 +215,9 @@ def segment(
         return Outcome(result.labels, result.provenance, result)
     if report:
         report(Stage(choice.method), None)
-    if choice.method in FROM_SEEDS:
+    if isinstance(options, SignedGraph):
+        labels = signed_graph(image, settings, options, report=report, **arrays)
+    elif choice.method in FROM_SEEDS:
         labels = FROM_SEEDS[choice.method](image, arrays["seeds"], options, settings.axes, seed)
     else:
         labels = ONE_CALL[choice.method](image, options, settings.axes, seed)

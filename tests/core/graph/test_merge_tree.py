@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.merge_tree import merge_tree
+from napari_gsw.core.graph.merge_tree import merge_tree, strength_tree
 
 
-def slow(n, edges, apart, length):
+def slow(n, edges, apart, length, size=None, growth=0.0):
     """Regions as sets of sites; at each step every boundary is measured anew. Returns [(height, regions after)]."""
+
+    def grown(pair):
+        return 0.0 if size is None else growth * np.log(min(sum(size[i] for i in region) for region in pair))
+
     regions = [frozenset([i]) for i in range(n)]
     steps = []
     while True:
@@ -22,7 +26,9 @@ def slow(n, edges, apart, length):
                 boundaries.setdefault(frozenset([a, b]), []).append(e)
         if not boundaries:
             return steps
-        mean = {pair: (np.average(apart[es], weights=length[es]), min(es)) for pair, es in boundaries.items()}
+        mean = {
+            pair: (np.average(apart[es], weights=length[es]) + grown(pair), min(es)) for pair, es in boundaries.items()
+        }
         pair = min(mean, key=mean.get)
         regions = [r for r in regions if r not in pair] + [frozenset.union(*pair)]
         steps.append((mean[pair][0], set(regions)))
@@ -50,6 +56,37 @@ def test_slow_merging_gives_the_same(seed):
     for s, (_, regions) in enumerate(steps):
         assert groups(tree.labels_with(n - s - 1)) == regions
     assert tree.fewest == n - len(steps)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slow_merging_by_strength_and_size_gives_the_same(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 14))
+    edges, apart, length = random_graph(rng, n, int(rng.integers(1, 4 * n)))
+    size, growth = rng.integers(1, 50, n).astype(float), float(rng.choice([0.0, 0.3, 2.0]))
+    odds = 6 * apart - 3
+    tree = strength_tree(n, edges, odds, size, growth, length)
+    steps = slow(n, edges, odds, length, size / size.sum(), growth)
+    assert tree.height == pytest.approx([1 / (1 + np.exp(-h)) for h, _ in steps])
+    assert (np.diff(tree.height) >= 0).all()
+    for s, (_, regions) in enumerate(steps):
+        assert groups(tree.labels_with(n - s - 1)) == regions
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"odds": [np.nan]}, "odds must be finite"),
+        ({"size": [1, 0]}, "size must be a positive number for each of 2 sites"),
+        ({"size": [1]}, "size must be a positive number"),
+        ({"growth": -1.0}, "growth must be 0 or more"),
+        ({"growth": np.nan}, "growth must be 0 or more"),
+        ({"odds": [1.0, 2.0]}, "odds must be one number for each of 1 edges"),
+    ],
+)
+def test_wrong_strengths_are_refused(changes, words):
+    with pytest.raises(InputError, match=words):
+        strength_tree(2, [[0, 1]], **({"odds": [1.0], "size": [1, 1], "growth": 0.0} | changes))
 
 
 @pytest.mark.parametrize("seed", range(20))

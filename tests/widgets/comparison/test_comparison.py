@@ -202,6 +202,56 @@ def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qt
     assert viewer.layers["mosaic [GSW] vs mosaic truth [difference]"].data.shape == (50, 320)
 
 
+NUCLEI = np.zeros((40, 60), np.uint16)
+for number, corner in enumerate(((2, 2), (2, 20), (2, 40), (20, 2)), 1):
+    NUCLEI[corner[0] : corner[0] + 12, corner[1] : corner[1] + 12] = number
+
+
+def object_cells(panel):
+    table = panel.object_table
+    return [table.item(0, j).text() for j in range(table.columnCount())]
+
+
+def test_objects_are_counted_and_the_unmatched_ones_shown(viewer, panel, qtbot):
+    own = np.roll(np.where(NUCLEI == 4, 0, NUCLEI), 1, axis=0)  # the fourth is missed, the others overlap by 11/13
+    own[25:35, 40:50] = 9
+    viewer.add_labels(NUCLEI, name="truth")
+    viewer.add_labels(own, name="found")
+    compare(qtbot, panel)
+    assert panel.object_table.isVisible()
+    assert object_cells(panel) == [*["0.600"] * 4, "0.000", *["0.750"] * 2, f"{0.75 * 11 / 13:.3f}", "4 / 4"]
+    missed, false = viewer.layers["found vs truth [missed]"], viewer.layers["found vs truth [false]"]
+    assert np.array_equal(missed.data, np.where(NUCLEI == 4, 4, 0))
+    assert np.array_equal(false.data, np.where(own == 9, 9, 0))
+    assert offered(panel) == ("found", {"truth": True})  # not the two new ones
+    head, line = panel.table.written("\t").splitlines()
+    assert dict(zip(head.split("\t"), line.split("\t"), strict=True))["ap_50"] == "0.6"
+
+    viewer.layers["found"].data[:] = NUCLEI
+    compare(qtbot, panel)
+    assert not missed.data.any()
+    assert not false.data.any()
+    click(qtbot, panel.show_unmatched)
+    assert not missed.visible
+    assert viewer.layers["found vs truth [difference]"].visible
+
+
+def test_regions_without_a_background_are_no_objects(pair, viewer, qtbot):
+    compare(qtbot, pair)
+    assert not pair.object_table.isVisible()
+    assert [layer.name for layer in viewer.layers][2:] == ["mosaic [GSW] vs mosaic truth [difference]"]
+
+
+def test_unmatched_objects_of_several_references(viewer, panel, qtbot):
+    viewer.add_labels(np.where(NUCLEI == 1, 0, NUCLEI), name="a truth")
+    viewer.add_labels(np.where(NUCLEI == 2, 0, NUCLEI), name="b truth")
+    viewer.add_labels(np.where(NUCLEI == 3, 0, NUCLEI), name="found")
+    compare(qtbot, panel)
+    assert panel.result.object_rows[2]["objects"] == 6  # those of both together
+    assert np.array_equal(viewer.layers["found vs 2 references [missed]"].data, np.where(NUCLEI == 3, 3, 0))
+    assert not viewer.layers["found vs 2 references [false]"].data.any()  # each is true for one of the two
+
+
 def test_no_layer_is_drawn_unless_wanted(pair, viewer, qtbot):
     click(qtbot, pair.show_difference)
     compare(qtbot, pair)

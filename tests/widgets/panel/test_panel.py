@@ -707,6 +707,9 @@ def test_consensus_range_and_detail(panel, qtbot):
         wanted = live.problem.paint(live.summary.detailed(value / 100))
         wait_for(qtbot, lambda wanted=wanted: same_partition(regions.data, wanted))
         assert not panel.display.auto_detail.isChecked()
+        count = len(np.unique(wanted))
+        number = f"{count:,} region{'' if count == 1 else 's'}"
+        wait_for(qtbot, lambda number=number: panel.display.detail_count.text() == number)
     click(qtbot, panel.display.auto_detail)
     wait_for(qtbot, lambda: same_partition(regions.data, live.summary.labels))
     click(qtbot, panel.display.layer_boxes["regions"])
@@ -714,6 +717,25 @@ def test_consensus_range_and_detail(panel, qtbot):
     panel.viewer.layers.remove(regions)
     click(qtbot, panel.display.layer_boxes["regions"])
     wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in panel.viewer.layers))
+
+
+def test_detail_is_forgotten_at_reset_and_at_another_image(panel, qtbot):
+    panel.viewer.add_image(small(), name="m")
+    panel.form.controls["sweeps"].set_value(40)
+    for forget in (lambda: click(qtbot, panel.reset_button), lambda: panel.viewer.add_image(small()[::-1], name="n")):
+        click(qtbot, panel.run_button)
+        wait_done(qtbot, panel)
+        wait_for(qtbot, lambda: panel.display.detail.isEnabled())
+        panel.display.detail.setValue(90)
+        wait_for(qtbot, lambda: panel.session.run is None)
+        assert panel.session.orders.view.detail == 0.9
+        forget()
+        if panel.session.continues:
+            panel.choose_image(panel.viewer.layers["n"])
+            click(qtbot, panel.run_button)
+            wait_done(qtbot, panel)
+        wait_for(qtbot, lambda: panel.session.orders.view.detail is None)
+        assert panel.display.auto_detail.isChecked()
 
 
 def test_the_microscopy_preset_outlines_objects(panel, qtbot):

@@ -9,7 +9,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.network import network_named, onnxruntime_version
 from napari_gsw.core.evidence.site_features import SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi2
-from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
+from napari_gsw.core.graph.boundary_model import BoundaryModel, named_model
 from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.settings import Settings
@@ -37,7 +37,7 @@ def couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) ->
 
 def learnt_model(settings: Settings, network: bool) -> BoundaryModel:
     """The model of human boundaries that the settings name; the shipped one with the cues of a network or without."""
-    return photo_model(network) if settings.boundary_model == "shipped" else BoundaryModel.load(settings.boundary_model)
+    return named_model(settings.boundary_model, network)
 
 
 def network_record(settings: Settings) -> dict[str, str] | None:

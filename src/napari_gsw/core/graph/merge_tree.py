@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.errors import InputError
@@ -30,7 +31,7 @@ class MergeTree:
     n : number of sites.
     left, right : (merges,) int64, the two nodes that each merge joins, the smaller number first. Nodes below n are
         sites; node n + s is the region that merge s made.
-    height : (merges,) mean boundary probability between the two, in ascending order.
+    height : (merges,) probability of the boundary between the two, in ascending order.
     """
 
     n: int
@@ -126,16 +127,59 @@ def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | N
     >>> tree.contour([[0, 3], [0, 1]]).round(3).tolist()
     [0.8, 0.1]
     """
-    if n < 1:
-        raise InputError("a hierarchy needs at least one site")
-    pairs = check_edges(edges, n)
+    pairs, weight = _checked_edges(n, edges, length)
     value = _per_edge(apart, len(pairs), "apart")
     if not ((value >= 0) & (value <= 1)).all():  # so is NaN, the value before a sweep was counted
         raise InputError("apart must be probabilities between 0 and 1: run the chain past its burn-in first")
+    return MergeTree(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy(), np.ones(n), 0.0))
+
+
+def strength_tree(
+    n: int, edges: ArrayLike, odds: ArrayLike, size: ArrayLike, growth: float, length: ArrayLike | None = None
+) -> MergeTree:
+    """Merge neighbouring regions, always the two whose boundary is weakest; a small region is merged early.
+
+    The log odds of a boundary are the mean of its edges, weighted by their length, plus `growth` times the logarithm of
+    the share of all sites' size that the smaller of its two regions has. So a speck with sharp edges does not outlive
+    every large region. Heights are the probabilities of these odds.
+
+    Parameters
+    ----------
+    n, edges, length : as for :func:`merge_tree`.
+    odds : (m,) log odds that a boundary runs along an edge.
+    size : (n,) size of each site, such as its pixels.
+    growth : 0 or more; 0 counts a boundary the same whatever it parts.
+
+    Examples
+    --------
+    >>> tree = strength_tree(3, [[0, 1], [1, 2]], [2.0, 1.0], [1, 100, 100], 1.0)
+    >>> tree.labels_with(2).tolist()
+    [0, 0, 1]
+    """
+    pairs, weight = _checked_edges(n, edges, length)
+    value = _per_edge(odds, len(pairs), "odds")
+    if not np.isfinite(value).all():
+        raise InputError("odds must be finite: run the chain past its burn-in first")
+    sizes = np.array(size, dtype=np.float64)
+    if sizes.shape != (n,) or not ((sizes > 0) & np.isfinite(sizes)).all():
+        raise InputError(f"size must be a positive number for each of {n} sites")
+    if not growth >= 0:
+        raise InputError(f"growth must be 0 or more, not {growth}")
+    left, right, height = kernels.agglomerate(
+        int(n), pairs, weight * value, weight.copy(), sizes / sizes.sum(), float(growth)
+    )
+    return MergeTree(int(n), left, right, expit(height))
+
+
+def _checked_edges(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[Ints, Floats]:
+    """(m, 2) edges and (m,) their length."""
+    if n < 1:
+        raise InputError("a hierarchy needs at least one site")
+    pairs = check_edges(edges, n)
     weight = np.ones(len(pairs)) if length is None else _per_edge(length, len(pairs), "length")
     if not ((weight > 0) & np.isfinite(weight)).all():
         raise InputError("length must be positive and finite: the number of pixel faces of each boundary")
-    return MergeTree(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy()))
+    return pairs, weight
 
 
 def _per_edge(values: ArrayLike, m: int, name: str) -> Floats:

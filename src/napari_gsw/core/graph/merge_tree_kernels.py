@@ -6,7 +6,8 @@ A region is known by one of its sites, its *name*; its boundaries are a linked l
 the two sides of edge e, filed under the names of its two ends. When two regions merge, the shorter list is moved into
 the longer one, so that a half-edge is moved O(log m) times. A boundary that leads where the other region has one too is
 joined with it: their lengths and their weighted sums add up. Nothing is ever searched for in the queue: a boundary
-whose mean has changed is queued again, and an entry that no longer is what it says is passed over.
+whose mean has changed is queued again, and an entry that no longer is what it says is passed over. Regions grow, and
+with them the value of their boundaries; an entry that says too little is queued again when its turn comes.
 """
 
 from __future__ import annotations
@@ -20,21 +21,36 @@ from napari_gsw.core.jit import as_int64, jit
 
 
 @jit
-def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Longs, Longs, Floats]:
-    """Merge the two neighbouring regions with the least mean boundary until none is left.
+def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growth: float) -> float:
+    """What boundary e counts for now."""
+    mean: float = total[e] / length[e]
+    if growth != 0:
+        mean += growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
+    return mean
+
+
+@jit
+def agglomerate(
+    n: int, edges: Ints, total: Floats, length: Floats, size: Floats, growth: float
+) -> tuple[Longs, Longs, Floats]:
+    """Merge the two neighbouring regions with the boundary of least value until none is left.
+
+    The value of a boundary is its mean, plus `growth` for each time that the smaller of its two regions has grown by e.
 
     Parameters
     ----------
     edges : (m, 2) int32 sites; two of one pair are taken as one boundary.
     total, length : (m,) float64 length of each boundary times its value, and its length; overwritten.
+    size : (n,) float64 size of each site, above 0; overwritten. Not looked at if `growth` is 0.
+    growth : 0 or more.
 
     Returns
     -------
     left, right : (merges,) int64 the nodes that merge, left < right; nodes below n are sites, node n + s is what merge
         s makes.
-    height : (merges,) float64 mean of the boundary between them, and never less than the one before.
+    height : (merges,) float64 value of the boundary between them, and never less than the one before.
 
-    Of equal means, the boundary that has the edge with the smallest number comes first.
+    Of equal values, the boundary that has the edge with the smallest number comes first.
     """
     m = edges.shape[0]
     end = edges.copy()
@@ -58,7 +74,7 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
             following[2 * e + side] = first[end[e, side]]
             first[end[e, side]] = 2 * e + side
             entries[end[e, side]] += 1
-    queue = [(total[e] / length[e], e) for e in range(m) if alive[e]]
+    queue = [(_value(e, end, total, length, size, growth), e) for e in range(m) if alive[e]]
     heapq.heapify(queue)
 
     node = np.arange(n)
@@ -68,7 +84,12 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
     merges = 0
     while len(queue) > 0:
         value, e = heapq.heappop(queue)
-        if not alive[e] or total[e] / length[e] != value:
+        if not alive[e]:
+            continue
+        now = _value(e, end, total, length, size, growth)
+        if value != now:
+            if value < now:
+                heapq.heappush(queue, (now, e))
             continue
         a = end[e, 0]
         b = end[e, 1]
@@ -76,9 +97,11 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
             a, b = b, a
         left[merges] = min(node[a], node[b])
         right[merges] = max(node[a], node[b])
-        # The mean of two boundaries is never less than both, so heights grow by themselves but for rounding.
+        # The mean of two boundaries is never less than both, and no region shrinks, so heights grow by themselves but
+        # for rounding.
         height[merges] = value if merges == 0 else max(value, height[merges - 1])
         node[b] = n + merges
+        size[b] += size[a]
         merges += 1
         alive[e] = False
 
@@ -97,7 +120,7 @@ def agglomerate(n: int, edges: Ints, total: Floats, length: Floats) -> tuple[Lon
                     total[kept] += total[gone]
                     length[kept] += length[gone]
                     alive[gone] = False
-                    heapq.heappush(queue, (total[kept] / length[kept], kept))
+                    heapq.heappush(queue, (_value(kept, end, total, length, size, growth), kept))
                 else:
                     kept = e
                 between[key] = as_int64(kept)

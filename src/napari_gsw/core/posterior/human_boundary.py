@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.image.picture import picture
+from napari_gsw.core.posterior.hierarchy import posterior_odds
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import boundary_probability
 from napari_gsw.core.settings import Settings
@@ -24,8 +25,6 @@ from napari_gsw.core.settings import Settings
 # set, with log odds from models that had not seen the image; a boundary counts as a person's within 0.75 % of the
 # image's diagonal.
 INTERCEPT, LEARNT, POSTERIOR = 0.272, 0.646, 0.006
-# A share of 100 sweeps is not known better than this.
-SUREST = 0.99
 
 
 def human_odds(log_odds: Floats, together: Floats) -> Floats:
@@ -37,11 +36,6 @@ def human_odds(log_odds: Floats, together: Floats) -> Floats:
     together : (m,) probability of the posterior that the two ends share a cluster.
     """
     return np.asarray(INTERCEPT + LEARNT * log_odds + POSTERIOR * posterior_odds(together))
-
-
-def posterior_odds(together: Floats) -> Floats:
-    """(m,) log odds of the posterior that the two ends of an edge are apart."""
-    return np.asarray(logit(np.clip(1 - together, 1 - SUREST, SUREST)))
 
 
 def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None = None) -> NDArray[np.float32]:

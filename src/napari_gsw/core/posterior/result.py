@@ -105,7 +105,7 @@ class Findings:
 
     @property
     def hierarchy(self) -> MergeTree:
-        """Segmentations of every fineness, from the probabilities of boundaries."""
+        """Segmentations of every fineness, by how strong boundaries are; a height is a probability."""
         return self.summary.hierarchy
 
     @property

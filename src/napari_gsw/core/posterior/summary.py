@@ -23,9 +23,10 @@ from napari_gsw.core.posterior.colouring import likely_objects, same_colour
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
+from napari_gsw.core.posterior.hierarchy import boundary_tree
 from napari_gsw.core.posterior.objects import coloured_objects, largest_cluster, object_labels
 from napari_gsw.core.posterior.regions import regions_of
-from napari_gsw.core.posterior.uncertainty import boundary_tree, site_pixels
+from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sampler.greedy import polished
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
@@ -154,7 +155,7 @@ class Summary:
 
     @cached_property
     def hierarchy(self) -> MergeTree:
-        """Segmentations of every fineness, from the probabilities of boundaries."""
+        """Segmentations of every fineness, by how strong boundaries are."""
         return boundary_tree(self.problem, self.snapshot.together)
 
     @cached_property

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.merge_tree import MergeTree, merge_tree
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sites.mosaic import Mosaic, map_with_border
 from napari_gsw.core.sites.pixel_kernels import raise_faces
@@ -44,13 +43,6 @@ def site_entropy(problem: Problem, together: Floats) -> Floats:
 def site_pixels(problem: Problem) -> Floats:
     """(n,) pixels of each site; without an image each counts as one."""
     return np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
-
-
-def boundary_tree(problem: Problem, together: Floats) -> MergeTree:
-    """Sites merged in the order in which boundaries become more probable: a segmentation for every fineness."""
-    touching = np.ones(len(together), bool) if problem.graph is None else problem.graph.order == 1
-    length = None if problem.graph is None else problem.graph.length[touching]
-    return merge_tree(problem.n, problem.edges[touching], 1 - together[touching], length)
 
 
 class Faces(NamedTuple):

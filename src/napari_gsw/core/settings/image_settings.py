@@ -77,8 +77,8 @@ class SuperpixelSettings(Options):
     superpixels: str = setting(
         "slic",
         "superpixels",
-        "How pixels are grouped into sites.",
-        choices=("slic", "felzenszwalb", "watershed", "grid"),
+        "How pixels are grouped into sites. Those of ridges lie between dark lines, and are as large as these allow.",
+        choices=("slic", "felzenszwalb", "watershed", "grid", "ridges"),
         title="Method",
     )
     site_size: int = setting(

@@ -247,8 +247,8 @@ class CouplingSettings(Options):
         "constant",
         "coupling",
         "How beta varies from edge to edge: not at all, with the length of the common boundary, falling with the "
-        "contrast across it, as learnt from the boundaries that people draw in photographs, or by a map of boundaries "
-        "alone, which otherwise adds to it.",
+        "contrast across it, as learnt from the boundaries that people draw, or by a map of boundaries alone, which "
+        "otherwise adds to it.",
         choices=("constant", "length", "contrast", "learnt", "boundaries"),
         title="Varies with",
     )
@@ -293,7 +293,8 @@ class CouplingSettings(Options):
     boundary_model: str = setting(
         "shipped",
         "coupling",
-        "What learnt couplings go by, and objects that a network sees: shipped, or the path of a saved model.",
+        "What learnt couplings go by, and objects that a network sees: shipped, membranes (learnt on electron "
+        "micrographs), or the path of a saved model.",
         when=("coupling", ("learnt",)),
         title="Learnt from",
     )

@@ -11,6 +11,7 @@ from skimage.segmentation import watershed
 from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.image.ridges import light_of, ridges
 from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
 from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.settings import Settings
@@ -21,6 +22,8 @@ from napari_gsw.core.sites.slic_kernels import slic_clusters
 # Of the sites that are asked for, SLIC makes at least this share, or its compactness is doubled, at most so often.
 LEAST_SHARE = 0.75
 MOST_DOUBLINGS = 8
+# Pixels over which ridges are blurred before their watersheds are sites: without it every grain would be one.
+RIDGE_BLUR = 1.5
 # Rounds of SLIC: later ones hardly move a pixel.
 ROUNDS = 5
 
@@ -46,6 +49,8 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
         channels = ndimage.gaussian_filter(channels, widths)
     if settings.superpixels == "slic":
         return _slic(np.ascontiguousarray(channels), settings, inside, picture.spacing)
+    if settings.superpixels == "ridges":
+        return connected(watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)), inside)
     methods = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
     groups = methods[settings.superpixels](channels, settings, inside, picture.spacing)
     # A part of the mask that got no seed of its own is a site too.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import napari
-from napari.layers import Image, Labels
+from napari.layers import Labels
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QSignalBlocker, Qt, QTimer
 from qtpy.QtWidgets import (
@@ -29,6 +29,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gsw.evaluation.partition_scores import default_tolerance
+from napari_gsw.widgets.comparison.comparison_pictures import UNMATCHED, ComparisonPictures
 from napari_gsw.widgets.comparison.comparison_worker import (
     Comparison,
     ComparisonFailure,
@@ -36,12 +37,11 @@ from napari_gsw.widgets.comparison.comparison_worker import (
     natural_references,
     natural_segmentation,
     obstacle,
-    place,
     size,
 )
-from napari_gsw.widgets.comparison.score_table import ScoreTable, count
+from napari_gsw.widgets.comparison.score_table import OBJECT_COLUMNS, ScoreTable, count
 from napari_gsw.widgets.kit.docked import Docked
-from napari_gsw.widgets.layers.kinds import COMPARED, kind_of, mark
+from napari_gsw.widgets.layers.kinds import kind_of
 
 # How often the step that the worker is at is shown, in milliseconds.
 TICK = 100
@@ -62,9 +62,7 @@ class ComparisonPanel(Docked):
         # What the user chose by hand; None while the panel may choose.
         self._picked: Labels | None = None
         self._ticked: list[Labels] | None = None
-        # The comparison that the table shows, and the layer that shows where they differ.
-        self._shown: Comparison | None = None
-        self._drawn: Image | None = None
+        self.pictures = ComparisonPictures(napari_viewer)
         self._build()
         self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
@@ -116,6 +114,13 @@ class ComparisonPanel(Docked):
             "Regions are paired such that they share as many pixels as they can."
         )
         self.show_difference.toggled.connect(self._draw)
+        self.show_unmatched = QCheckBox("Show missed and false objects")
+        self.show_unmatched.setChecked(True)
+        self.show_unmatched.setToolTip(
+            "Two layers: objects of a reference that no object of the segmentation matches by half or more, and\n"
+            "objects of the segmentation that match none. For references with a background, 0."
+        )
+        self.show_unmatched.toggled.connect(self._draw)
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
@@ -132,6 +137,7 @@ class ComparisonPanel(Docked):
         self.save_button.setToolTip("Save the table, with all digits, as a file")
         self.save_button.clicked.connect(self._save_as)
         self.status, self.caption, self.table = QLabel(), QLabel(), ScoreTable()
+        self.object_table = ScoreTable(OBJECT_COLUMNS)
         for label in (self.status, self.caption):
             label.setWordWrap(True)
         buttons = QHBoxLayout()
@@ -142,13 +148,15 @@ class ComparisonPanel(Docked):
         figures.setContentsMargins(0, 0, 0, 0)
         figures.addWidget(self.caption)
         figures.addWidget(self.table)
+        figures.addWidget(self.object_table)
         figures.addLayout(buttons)
         self.results.setVisible(False)
 
         inside = QWidget()
         column = QVBoxLayout(inside)
         column.addLayout(form)
-        for widget in (self.ignore, self.show_difference, self.compare_button, self.status, self.results):
+        boxes = (self.ignore, self.show_difference, self.show_unmatched)
+        for widget in (*boxes, self.compare_button, self.status, self.results):
             column.addWidget(widget)
         column.addStretch(1)
         scroll = QScrollArea()
@@ -262,10 +270,16 @@ class ComparisonPanel(Docked):
         if isinstance(result, ComparisonFailure):
             self._complain(result.reason)
             return
-        self.result, self._shown, self._drawn = result, comparison, None
+        self.result = result
+        self.pictures.take(result, comparison)
         self.status.setText("Done.")
         self.caption.setText(comparison.caption)
-        self.table.fill(comparison.name, comparison.references, result.rows)
+        by_object = result.object_rows or [{} for _ in result.rows]
+        rows = [row._asdict() | objects for row, objects in zip(result.rows, by_object, strict=True)]
+        self.table.fill(comparison.name, comparison.references, rows)
+        if result.object_rows:
+            self.object_table.fill(comparison.name, comparison.references, rows)
+        self.object_table.setVisible(bool(result.object_rows))
         self.results.setVisible(True)
         self._draw()
 
@@ -286,42 +300,10 @@ class ComparisonPanel(Docked):
         show_error(f"Compare segmentations: {reason}")
 
     def _draw(self, _: bool = True) -> None:
-        """Show where they differ, in the layer that already does so if there is one, or hide it."""
-        if self.result is None or self._shown is None:
-            return
-        wanted = self.show_difference.isChecked()
-        if self._drawn is None or self._drawn not in self.viewer.layers:
-            self._drawn = self._updated(self.result, self._shown)
-            if self._drawn is None and wanted:
-                self._drawn = self._added(self.result, self._shown)
-        if self._drawn is not None:
-            self._drawn.visible = wanted
-
-    def _updated(self, result: ComparisonResult, comparison: Comparison) -> Image | None:
-        """The layer that showed the difference of these layers before, now with this one, or None."""
-        for layer in self.viewer.layers:
-            if kind_of(layer) != "difference" or layer.metadata.get(COMPARED) != comparison.ids:
-                continue
-            if layer.data.shape != result.difference.shape:
-                self.viewer.layers.remove(layer)
-                return None
-            # In place: the layer keeps its look.
-            layer.data[...] = result.difference
-            place(layer, comparison.space)
-            layer.refresh()
-            return layer
-        return None
-
-    def _added(self, result: ComparisonResult, comparison: Comparison) -> Image:
-        active = self.viewer.layers.selection.active
-        layer = self.viewer.add_image(
-            result.difference, name=comparison.title, colormap="magma", blending="additive", contrast_limits=(0, 1),
-            metadata=mark("difference", {COMPARED: comparison.ids}), **comparison.space,
-        )  # fmt: skip
-        if active is not None:
-            # Whoever paints goes on in the layer in hand.
-            self.viewer.layers.selection.active = active
-        return layer
+        """Show the pictures that are wanted, and hide the others."""
+        self.pictures.show("difference", self.show_difference.isChecked())
+        for kind in UNMATCHED:
+            self.pictures.show(kind, self.show_unmatched.isChecked())
 
     # ---- what the viewer does
 
@@ -335,7 +317,8 @@ class ComparisonPanel(Docked):
 
     def _list(self) -> None:
         """Offer the Labels layers that there are, topmost first, and keep what the user chose."""
-        self._layers = layers = [layer for layer in list(self.viewer.layers)[::-1] if isinstance(layer, Labels)]
+        offered = (layer for layer in list(self.viewer.layers)[::-1] if isinstance(layer, Labels))
+        self._layers = layers = [layer for layer in offered if kind_of(layer) not in UNMATCHED]
         if self._picked not in layers:
             self._picked = None
         segmentation = self._picked or natural_segmentation(layers, self.viewer.layers.selection.active)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,6 +13,13 @@ from napari.qt.threading import create_worker
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.evaluation.instance_scores import (
+    ObjectCounts,
+    instance_measures,
+    object_counts,
+    unmatched,
+    with_background,
+)
 from napari_gsw.evaluation.partition_scores import Scores, disagreement, scores
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, kind_of
 
@@ -26,10 +34,17 @@ class ComparisonResult(NamedTuple):
     ----------
     rows : one for each reference, and one for all if there are several.
     difference : share of the references that disagree at each pixel, of the segmentation's shape.
+    object_rows : how well objects came out, by the names of
+        :data:`~napari_gsw.evaluation.instance_scores.INSTANCE_MEASURES`, in the order of `rows`; empty if no reference
+        has a background, 0, that objects could lie on.
+    missed, false : label images of the objects without a match; None where `object_rows` is empty.
     """
 
     rows: list[Scores]
     difference: NDArray[np.float32]
+    object_rows: list[dict[str, float]]
+    missed: NDArray[Any] | None = None
+    false: NDArray[Any] | None = None
 
 
 class ComparisonFailure(NamedTuple):
@@ -68,11 +83,10 @@ class Comparison:
         self._arrays = [_still(layer) for layer in self.layers]
         self.worker = create_worker(self._run, _start_thread=False)
 
-    @property
-    def title(self) -> str:
-        """What the layer is called that shows where they differ."""
+    def title(self, kind: str) -> str:
+        """What the layer is called that shows where they differ, or which objects are missed or false."""
         many = len(self.references)
-        return f"{self.name} vs {self.references[0] if many == 1 else f'{many} references'} [difference]"
+        return f"{self.name} vs {self.references[0] if many == 1 else f'{many} references'} [{kind}]"
 
     @property
     def caption(self) -> str:
@@ -100,7 +114,17 @@ class Comparison:
             if self._options["ignore_background"] and not reference.any():
                 raise InputError(f"{name!r} has the label 0 everywhere; untick 'Ignore background' or choose another")
         rows = scores(labels, references, tolerance=self._tolerance, report=self._report, **self._options)
-        return ComparisonResult(rows, disagreement(labels, references, report=self._report, **self._options))
+        difference = disagreement(labels, references, report=self._report, **self._options)
+        if self._options["ignore_background"] or not any((reference == 0).any() for reference in references):
+            return ComparisonResult(rows, difference, [])
+        self._report("objects")
+        objects = with_background(labels)
+        counts = [object_counts(objects, reference) for reference in references]
+        if len(counts) > 1:
+            counts.append(functools.reduce(ObjectCounts.plus, counts))
+        return ComparisonResult(
+            rows, difference, [instance_measures(one) for one in counts], *unmatched(objects, references)
+        )
 
     def _report(self, step: str) -> None:
         if self.worker.abort_requested:

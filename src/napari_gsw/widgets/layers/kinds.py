@@ -12,7 +12,17 @@ import napari
 from napari.layers import Image, Labels, Layer, Shapes
 
 Kind = Literal[
-    "segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference", "question", "chosen"
+    "segmentation",
+    "regions",
+    "boundary",
+    "entropy",
+    "locked",
+    "superpixels",
+    "difference",
+    "missed",
+    "false",
+    "question",
+    "chosen",
 ]
 # The mark: metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"

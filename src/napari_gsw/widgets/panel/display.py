@@ -108,10 +108,13 @@ class Display(QWidget):  # type: ignore[misc]
         row.setSpacing(4)
         heading = _heading("Detail")
         heading.setToolTip(tip)
+        # As wide as it will ever be, so that the slider does not jump under the mouse.
+        self.detail_count = QLabel()
+        self.detail_count.setMinimumWidth(self.detail_count.fontMetrics().horizontalAdvance("00,000 regions"))
+        self.detail_count.setToolTip("How many regions are outlined")
         row.addWidget(heading)
-        row.addWidget(QLabel("coarse"))
         row.addWidget(self.detail, 1)
-        row.addWidget(QLabel("fine"))
+        row.addWidget(self.detail_count)
         row.addWidget(self.auto_detail)
         return row
 
@@ -144,8 +147,7 @@ class Display(QWidget):  # type: ignore[misc]
         for button in self.shows.buttons():
             button.setChecked(button.property("show") == session.orders.view.show)
             button.setEnabled(known or button.property("show") in ("current", "best"))
-        self.detail.setEnabled(known)
-        self.auto_detail.setEnabled(known)
+        self._refresh_detail(session.frame, known)
         for name, box in self.layer_boxes.items():
             _set_quietly(box, name in session.orders.view.wanted)
         self._say_settled(session.frame)
@@ -153,6 +155,19 @@ class Display(QWidget):  # type: ignore[misc]
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
             self.viewing_text.setText(f"Viewing sweep {sweep:,}")
+
+    def _refresh_detail(self, frame: Frame | None, known: bool) -> None:
+        """Follow the fineness that is shown, and tell how many regions it has."""
+        automatic = self.session.orders.view.detail is None
+        self.detail.setEnabled(known)
+        self.auto_detail.setEnabled(known)
+        _set_quietly(self.auto_detail, automatic)
+        if automatic and not known:  # nothing to show yet, or another image
+            self.detail.blockSignals(True)
+            self.detail.setValue(STEPS // 2)
+            self.detail.blockSignals(False)
+        count = 0 if frame is None else frame.n_regions
+        self.detail_count.setText(f"{count:,} {frame.kind}{'' if count == 1 else 's'}" if count and frame else "")
 
     def _say_settled(self, frame: Frame | None) -> None:
         """Say beside the pictures of uncertainty when more sweeps, or more chains, may still change them."""

@@ -41,6 +41,7 @@ PURPOSE = {
     "general": "Any image, without anything learnt from people.",
     "photo": "Photographs: couplings learnt from the boundaries that people draw.",
     "microscopy": "Nuclei and other objects on a background: fluorescence or stains, in 2D or 3D.",
+    "membranes": "Cells between dark membranes in electron micrographs: couplings learnt from such pictures.",
     "paper": "As published by Xu, Caron and Doucet.",
 }
 

@@ -234,7 +234,8 @@ class Canvas(QObject):  # type: ignore[misc]
             self.changed.emit()
 
     def forget(self) -> None:
-        """Nothing is drawn yet."""
+        """Nothing is drawn yet, and no fineness is chosen: what suits one image says nothing of another."""
+        self.orders.view = replace(self.orders.view, detail=None)
         self.frames.clear()
         self.drawn.clear()
         self._shown_tables = []

@@ -1,0 +1,74 @@
+"""The levels of the hierarchy: they nest, follow the couplings where the posterior is silent, and specks go first."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import napari_gsw as gsw
+from napari_gsw.core.posterior.hierarchy import boundary_tree
+from problems import planar
+
+
+def nested(coarse, fine):
+    """Whether every region of the one is a union of regions of the other."""
+    return len(np.unique(np.stack((coarse, fine)), axis=1).T) == len(np.unique(fine))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Three stripes in noise, with four specks that stand out from everything."""
+    colours = np.array([[150, 110, 90], [90, 140, 110], [100, 110, 160]])
+    image = np.repeat(colours, 30, axis=0)[np.newaxis] + np.random.default_rng(0).normal(0, 6, (90, 90, 3))
+    for row, column in ((20, 10), (60, 70), (70, 40), (30, 40)):
+        image[row : row + 9, column : column + 9] = (255, 0, 255)
+    image = np.clip(image, 0, 255).astype(np.uint8)
+    return gsw.prepare(image, preset="general", site_size=60)
+
+
+def test_levels_nest_and_have_as_many_regions_as_asked_for(problem):
+    tree = boundary_tree(problem, np.full(len(problem.edges), 0.7))
+    levels = [tree.labels_with(count) for count in (2, 5, 20, 60, problem.n)]
+    assert [len(np.unique(level)) for level in levels] == [2, 5, 20, 60, problem.n]
+    assert all(nested(coarse, fine) for coarse, fine in itertools.pairwise(levels))
+
+
+def test_couplings_order_what_the_posterior_is_sure_of(problem):
+    """All boundaries are as good as certain; the weak ones go first all the same."""
+    tree = boundary_tree(problem, np.zeros(len(problem.edges)))
+    labels = tree.labels_with(20)
+    i, j = problem.edges.T
+    kept = labels[i] != labels[j]
+    contrast = problem.graph.contrast
+    assert contrast[kept].mean() > 2 * contrast[~kept].mean()
+
+
+def test_learnt_couplings_are_log_odds_again(problem):
+    """Twice the strength, or another neutral point, is the same evidence of boundaries: the same hierarchy."""
+    odds = np.random.default_rng(0).normal(0, 2, len(problem.edges))
+    trees = []
+    for beta, offset in ((1.0, 0.0), (2.5, 1.6)):
+        settings = problem.settings.replace(coupling="learnt", beta=beta, offset=offset)
+        one = replace(problem, beta=-beta * (odds + offset), settings=settings)
+        trees.append(boundary_tree(one, np.full(len(odds), 0.5)))
+    assert trees[0].height == pytest.approx(trees[1].height)
+    assert np.array_equal(trees[0].labels_with(30), trees[1].labels_with(30))
+
+
+def test_no_level_is_one_region_with_specks(problem):
+    """The specks are the sharper, and the smaller."""
+    tree = boundary_tree(problem, np.zeros(len(problem.edges)))
+    pixels = problem.graph.pixels
+    for count in (3, 5, 7, 12, 28):
+        labels = tree.labels_with(count)
+        share = np.bincount(labels, pixels) / pixels.sum()
+        assert share.max() < 0.75, count
+
+
+def test_a_problem_without_an_image_has_levels_too():
+    plain = planar(n=60)
+    together = np.linspace(0.1, 0.9, len(plain.edges))
+    assert boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
