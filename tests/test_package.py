@@ -20,16 +20,34 @@ from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
 ROOT = Path(__file__).parents[1]
 
 
-def test_importing_the_package_loads_no_screen_no_cluster_and_no_plots():
-    script = (
-        "import sys, napari_gsw, napari_gsw.batch\n"
-        "heavy = {'napari', 'qtpy', 'PyQt6', 'PySide6', 'PyQt5', 'dask', 'distributed', 'matplotlib', 'magicgui',"
-        " 'pyqtgraph'}\n"
-        "print(sorted(heavy & {m.partition('.')[0] for m in sys.modules}))"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-    assert found.stderr == ""
+def loaded_by(script: str) -> set[str]:
+    """The packages that a script has loaded when it ends, in a process of its own that prints no error."""
+    script = f"import sys\n{script}\nprint('loaded', *sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    return set(process.stdout.splitlines()[-1].split()[1:])
+
+
+SCREEN = {"napari", "qtpy", "PyQt6", "PySide6", "PyQt5", "magicgui", "superqt", "pyqtgraph"}
+HEAVY = {"numpy", "numba", "llvmlite", "scipy", "skimage", "arviz_stats", "zarr", "tifffile", "imageio", "tqdm"}
+OUTSIDE = {"dask", "distributed", "matplotlib", "pandas", "xarray"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import napari_gsw; napari_gsw.__all__, dir(napari_gsw), napari_gsw.__version__",
+        "import napari_gsw; napari_gsw.InputError, napari_gsw.PRESETS, napari_gsw.preset('photo')",
+        "from napari_gsw.cli import parser; parser().format_help()",
+        "from napari_gsw.cli import main\ntry: main(['segment', '--help'])\nexcept SystemExit: pass",
+    ],
+)
+def test_importing_the_package_and_asking_for_help_loads_nothing_that_takes_long(script):
+    assert loaded_by(script) & (HEAVY | SCREEN | OUTSIDE) == set()
+
+
+def test_the_engine_loads_no_screen_no_cluster_and_no_plots():
+    assert loaded_by("import napari_gsw.batch; from napari_gsw import *") & (SCREEN | OUTSIDE) == set()
 
 
 def test_the_manifest_at_the_top_is_the_packaged_one():

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.jobs.interruption import handled, interruption
+
+if TYPE_CHECKING:
+    from napari_gsw.core.pipeline.stage import Stage
+    from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class SweepBar:

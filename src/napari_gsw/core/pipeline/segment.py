@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
@@ -82,6 +81,7 @@ def segment(
 
     Examples
     --------
+    >>> import numpy as np
     >>> result = segment(np.kron(np.eye(2), np.ones((20, 20))), sweeps=50, seed=0)
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
@@ -152,8 +152,3 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
     lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
     trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return trace_of(trace, burn_in + sweeps)
-
-
-def warm_up() -> None:
-    """Compile every kernel (or load it from the cache), so that the first segmentation does not have to."""
-    segment(np.arange(64.0).reshape(8, 8), site_size=4, sweeps=1, seed=0, regroups=1)

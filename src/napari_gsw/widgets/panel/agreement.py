@@ -6,7 +6,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button, text_line
-from napari_gsw.widgets.session.run import Frame
+from napari_gsw.widgets.session.frame import Frame
 
 # As many as are needed to see a chain that has settled elsewhere, and as most computers have cores for.
 SEVERAL = 4

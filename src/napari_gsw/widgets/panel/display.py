@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.session.run import Frame
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
 # The first row of what can be shown, and the second: how far a plausible segmentation may be from the consensus.

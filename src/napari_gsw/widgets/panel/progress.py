@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.widgets.kit.buttons import text_line
 from napari_gsw.widgets.panel.form import Expectation, count_clusters, count_sites
-from napari_gsw.widgets.session.run import Frame
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
 

@@ -36,12 +36,13 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.asking import Asking
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.corrections import Corrections
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.keeper import Keeper
 from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.pace import Pace
 from napari_gsw.widgets.session.plan import Plan, Segmentation
-from napari_gsw.widgets.session.run import Frame, Run
+from napari_gsw.widgets.session.run import Run
 from napari_gsw.widgets.session.standing import ResetStep, Standing
 from napari_gsw.widgets.session.states import ALLOWED
 
