@@ -12,17 +12,15 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.several import are_several
 from napari_gsw.core.inputs import random_seed, whole_number
-from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
 from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words
 from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
-from napari_gsw.core.pipeline.stage import Report, Stage
+from napari_gsw.core.pipeline.stage import Report
 from napari_gsw.core.posterior.result import Result, Trace, trace_of
 from napari_gsw.core.posterior.shared_result import SharedResult
 from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
-from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.ensemble import Ensemble
 from napari_gsw.core.sampler.sample import resume_chain, run
 from napari_gsw.core.settings import Settings
@@ -97,8 +95,6 @@ def segment(
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
     if clamps is not None:
         problem = Steering(problem, chosen, is_closed(chosen, clamps)).steered(clamps)
-    if report and not is_compiled(chain_kernels.advance):
-        report(Stage("compiling"), None)
     inputs = {"sites": sites, "mask": mask, "seeds": seeds, "init": init, "beta": beta, "linked": linked or None}
     given = {name: value for name, value in inputs.items() if value is not None} | own_words(codebook)
     ensemble = chains(problem, chosen, seed, clamps, init)

@@ -51,7 +51,7 @@ class Run:
     Attributes
     ----------
     errand : whether it only carries out orders, because no other run is on that could.
-    stage : what it is doing now, one of the stages of the preparation, "compiling" or "sampling".
+    stage : what it is doing now, one of the stages of the preparation, or "sampling".
     place : index of the array it is at.
     array_runs : the chains that there are, by position.
     newest : the newest frame of each array, by position.
@@ -165,7 +165,7 @@ class Run:
             live = array_run.live
             live.ensemble.executor = self._threads
             live.go_on_for(self.sweeps)
-            self.stage = Stage("sampling" if is_compiled(kernels.advance) else "compiling")
+            self.stage = Stage("sampling" if is_compiled(kernels.advance) else "start")
             self._publish(position)
             yield from self._sweep(position, live)
             if self.sweeps and place and not self.stopping:
