@@ -65,17 +65,14 @@ class Agreement(QWidget):  # type: ignore[misc]
 def plain(verdict: str) -> tuple[str, str]:
     """A verdict as a sentence without figures, and the figures for whoever wants them.
 
-    >>> plain("one chain, not yet: run on (log posterior: R-hat 1.30)")
+    >>> plain("one chain, not settled yet: run longer (log posterior: R-hat 1.30)")
     ('One chain, not settled yet: run longer.', 'Log posterior: R-hat 1.30.')
     >>> plain("4 chains agree (R-hat 1.01, 210 effective samples)")
     ('4 chains agree.', 'R-hat 1.01, 210 effective samples.')
     """
     before, _, rest = verdict.partition(" (")
     figures, _, after = rest.rpartition(")")
-    words = (
-        (before + after).replace("not yet: run on", "not settled yet: run longer").replace("; run on", "; run longer")
-    )
-    return _sentence(words), _sentence(figures)
+    return _sentence(before + after), _sentence(figures)
 
 
 def _sentence(text: str) -> str:

@@ -29,7 +29,9 @@ class SessionSection(Section):
     chosen = Signal(str)
 
     def __init__(self, session: Session) -> None:
-        super().__init__("Session", "Save all of the work in one file, and go on with it later")
+        super().__init__(
+            "Session", "Save all of the work in one file, and go on with it later", "sessions.md#in-the-window"
+        )
         self.session = session
         self.save_button = QPushButton("Save session ...")
         self.save_button.setToolTip("Chains, strokes, locks, accepted objects, settings and undo, in one file")

@@ -21,7 +21,9 @@ class TraceSection(Section):
     """
 
     def __init__(self, session: Session) -> None:
-        super().__init__("Trace", "How the chains climb: log posterior and number of clusters, sweep by sweep")
+        super().__init__(
+            "Trace", "How the chains climb: log posterior and number of clusters, sweep by sweep", "widget.md#the-trace"
+        )
         self.session = session
         self.plot = TracePlot()
         self.plot.setFixedHeight(self.plot.sizeHint().height())
