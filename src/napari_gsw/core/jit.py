@@ -49,6 +49,14 @@ def inlined(function: F) -> F:
     return _compiled(function, forceinline=True, **NOT_COUNTED, **NOT_FOR_PYTHON)
 
 
+def merged(function: F) -> F:
+    """For a kernel that one kernel calls, in one place: it becomes a part of its caller before anything is compiled.
+
+    By itself it would be compiled for nobody, and once more as a part of each that leads to it.
+    """
+    return cast(F, numba.njit(nogil=True, inline="always")(function))
+
+
 def _compiled(function: F, **options: bool) -> F:
     kernel = numba.njit(nogil=True, **options)(function)
     folder = cache_folder().path

@@ -172,7 +172,7 @@ def _comparable_shares(together: ArrayLike | None, counted: ArrayLike | None, ch
         if behind.shape != (chains,):
             raise InputError(f"counted must be one number for each of {chains} chains, not shape {behind.shape}")
         usable &= behind >= FEWEST_SWEEPS
-    return share[usable]
+    return np.asarray(share[usable])
 
 
 def _edge_deviation(share: Floats) -> float:
@@ -187,9 +187,10 @@ def _edge_deviation(share: Floats) -> float:
 
 def _differing(share: Floats) -> float:
     """Of the edges that are a boundary to any chain, the share that is none to another; 0 if nothing is known."""
-    parted = share < 0.5
-    either = parted.any(axis=0) if len(share) > 1 else np.zeros(0, bool)
-    return float(1 - parted.all(axis=0)[either].mean()) if either.any() else 0.0
+    if len(share) < 2:
+        return 0.0
+    chains = np.count_nonzero(share < 0.5, axis=0)  # to which an edge is a boundary
+    return float(np.mean(chains[chains > 0] < len(share))) if chains.any() else 0.0
 
 
 def _doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
