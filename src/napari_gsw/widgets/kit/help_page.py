@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from qtpy.QtCore import Qt, QTimer, QUrl
+from qtpy.QtGui import QDesktopServices, QImage
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
 PACKAGE = Path(__file__).parents[2]
 # With the package where it is installed, beside its source where it is worked on.
 FOLDERS = (PACKAGE / "docs", PACKAGE.parents[1] / "docs")
+SMOOTH = Qt.TransformationMode.SmoothTransformation
+
+
+class Page(QTextBrowser):  # type: ignore[misc]
+    """Text with pictures that are no wider than itself."""
+
+    def loadResource(self, kind: int, name: QUrl) -> Any:
+        picture = QImage(str(page_path(name.toString())))
+        if picture.isNull():
+            return super().loadResource(kind, name)
+        room = max(200, self.viewport().width() - 40)
+        return picture.scaledToWidth(room, SMOOTH) if picture.width() > room else picture
 
 
 class HelpPage(QDialog):  # type: ignore[misc]
@@ -18,36 +33,38 @@ class HelpPage(QDialog):  # type: ignore[misc]
         super().__init__(parent)
         self.setModal(False)
         self.resize(760, 640)
-        self.browser = QTextBrowser()
+        self.browser = Page()
         self.browser.setOpenLinks(False)
         self.browser.anchorClicked.connect(lambda link: self.open_page(link.toString()))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.browser)
-        self._page = ""
+        self._page = self._heading = ""
+        # When the window is there and has laid out its text.
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self._scroll)
         self.open_page(address)
 
     def open_page(self, address: str) -> None:
         """Show a page, ``widget.md#the-trace`` for example; an address in the network goes to the user's browser."""
         if "://" in address:
-            from qtpy.QtCore import QUrl
-            from qtpy.QtGui import QDesktopServices
-
             QDesktopServices.openUrl(QUrl(address))
             return
-        name, _, heading = address.partition("#")
+        name, _, self._heading = address.partition("#")
         path = page_path(name or self._page)
         self._page = path.name
         self.browser.setSearchPaths([str(path.parent)])
         self.browser.setMarkdown(path.read_text(encoding="utf-8") if path.exists() else f"There is no page {name}.")
         self.setWindowTitle(f"GSW segmentation: {path.stem.replace('_', ' ')}")
-        self._scroll_to(heading)
+        self._later.start(0)
 
-    def _scroll_to(self, anchor: str) -> None:
+    def _scroll(self) -> None:
+        """Bring the heading to the top."""
         document = self.browser.document()
         block = document.begin()
-        while anchor and block.isValid():
-            if block.blockFormat().headingLevel() and anchor_of(block.text()) == anchor:
+        while self._heading and block.isValid():
+            if block.blockFormat().headingLevel() and anchor_of(block.text()) == self._heading:
                 top = document.documentLayout().blockBoundingRect(block).top()
                 self.browser.verticalScrollBar().setValue(int(top))
                 return

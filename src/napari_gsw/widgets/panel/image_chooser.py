@@ -7,9 +7,10 @@ from typing import Any
 import napari
 from napari.layers import Image
 from qtpy.QtCore import QTimer, Signal
-from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.widgets.kit.help_page import help_button
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.layer_menu import LayerMenu
 from napari_gsw.widgets.kit.link import Link
@@ -67,7 +68,12 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.form.setHorizontalSpacing(8)
         self.form.setVerticalSpacing(4)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self.form.addRow("Image", self.image)
+        self.help = help_button("widget.md#gsw-segmentation")
+        first = QHBoxLayout()
+        first.setSpacing(2)
+        first.addWidget(self.image, 1)
+        first.addWidget(self.help)
+        self.form.addRow("Image", first)
         self.form.addRow("Where", self.where)
         self.form.addRow("Together", self.together)
         self.form.addRow("Channels", self.also)

@@ -10,14 +10,13 @@ import napari
 import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtCore import QSize
-from qtpy.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFrame, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.explanation import explain
-from napari_gsw.widgets.kit.help_page import help_button
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
@@ -94,12 +93,7 @@ class SegmentationPanel(Docked):
         self.chooser.changed.connect(self._plan_changed)
         column.addWidget(self.chooser)
         self.presets = PresetRow(self.form, self.session.steps)
-        self.help = help_button("widget.md#gsw-segmentation")
-        presets = QHBoxLayout()
-        presets.setSpacing(2)
-        presets.addWidget(self.presets, 1)
-        presets.addWidget(self.help)
-        column.addLayout(presets)
+        column.addWidget(self.presets)
         slots = {"run": self.run, "pause": self.pause, "step": self.step, "stop": self.stop, "reset": self.reset}
         self.run_row = RunRow(slots)
         self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button = (

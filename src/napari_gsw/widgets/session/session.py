@@ -90,8 +90,7 @@ class Session(QObject):  # type: ignore[misc]
         self._show_chosen_by_end = False
         self._pace = Pace(DRAW_EVERY, TICK / 1000)
         self._lines_due = 0.0
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK)
+        self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
         self.orders.launched.connect(self._timer.start)
         self.orders.ending.connect(self._ending)
@@ -259,7 +258,7 @@ class Session(QObject):  # type: ignore[misc]
             return
         self._say_notices(run)
         self.canvas.collect()
-        rate = max((array_run.rate for array_run in list(run.array_runs.values())), default=0.0)
+        rate = max((one.rate for one in list(run.array_runs.values())), default=0.0)
         if not self._pace.due(1 / rate if rate else 0.0):
             return
         # One thing at a time, so that the window is never busy for long.
@@ -365,8 +364,8 @@ class Session(QObject):  # type: ignore[misc]
     # ---- the viewer
 
     def _layer_removed(self, event: Any) -> None:
-        seg, layer = self.segmentation, event.value
-        if seg is None:
+        layer = event.value
+        if (seg := self.segmentation) is None:
             return
         plan = seg.plan
         essential: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
