@@ -59,7 +59,5 @@ class RunRow(QWidget):  # type: ignore[misc]
     def follow_theme(self, name: str) -> None:
         """Give Run the colour that a theme has for what matters now."""
         theme: Any = get_theme(name)
-        accent = theme.current.as_hex()
-        self.buttons["run"].setStyleSheet(
-            f"QPushButton:enabled {{ background-color: {accent}; color: white; font-weight: 600; }}"
-        )
+        colours = f"background-color: {theme.current.as_hex()}; color: {theme.text.as_hex()}"
+        self.buttons["run"].setStyleSheet(f"QPushButton:enabled {{ {colours}; font-weight: 600; }}")

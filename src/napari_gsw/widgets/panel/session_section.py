@@ -130,6 +130,7 @@ class RestoreRow(QWidget):  # type: ignore[misc]
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
         self.restore_button = QPushButton()
+        self.restore_button.setToolTip("Go on with the work that was not saved")
         self.restore_button.clicked.connect(lambda: self._answer(self.wanted))
         self.no_button = QPushButton("Discard")
         self.no_button.setToolTip("Delete what was saved by itself")
