@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gui_actions import click, wait_sweeps
+from gui_actions import click, wait_done, wait_sweeps
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
@@ -59,3 +59,17 @@ def test_what_is_known_is_not_asked(panel, more):
     panel.viewer.add_image(np.zeros((3, 40, 50)), rgb=False, **more)
     assert not panel.chooser.planes.isVisible()
     assert panel.chooser.source().depth == (3 if "scale" in more else 2)
+
+
+def test_pixels_that_are_no_numbers_are_outside_the_image_and_counted(panel, qtbot):
+    image = mosaic()[0][:60, :80].astype(float)
+    image[10:14, 20:25] = np.nan
+    image[40, 7, 1] = np.inf
+    panel.viewer.add_image(image, rgb=True, contrast_limits=(0, 255), name="holes")
+    panel.form.controls["sweeps"].set_value(20)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert panel.reason.text() == "21 pixels are NaN or infinite: they are outside the image"
+    outside = ~np.isfinite(image).all(axis=-1)
+    assert np.array_equal(panel.viewer.layers["holes [GSW]"].data == 0, outside)
+    assert np.array_equal(panel.viewer.layers["holes [regions]"].data == 0, outside)

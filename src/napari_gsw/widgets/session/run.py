@@ -230,6 +230,8 @@ class Run:
             self.stage = stage
 
         array_run = self.array_runs[position] = job(report)
+        if array_run.unusable:
+            self.notices.append(f"{array_run.unusable:,} pixels are NaN or infinite: they are outside the image")
         return array_run
 
     def _obey(self) -> None:
