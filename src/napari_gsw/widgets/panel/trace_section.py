@@ -63,7 +63,7 @@ class TraceSection(Section):
         sweep = self.session.canvas.viewing
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
-            self.viewing_text.say(f"Sweep {sweep:,}", "What is shown is this sweep, not the newest one")
+            self.viewing_text.say(f"Viewing sweep {sweep:,}", "What is shown is this sweep, not the newest one")
         if not self.plot.isVisible():
             return
         if frame is not None:
