@@ -88,11 +88,14 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.core.kernel_cache import cache_folder
     from napari_gsw.files.folders import writable_folder
     from napari_gsw.files.images import open_labels, read_labels
     from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.methods.registry import METHODS, segment
 
+    if (remark := cache_folder().remark) and not arguments.quiet:
+        print(f"napari-gsw: {remark}", file=sys.stderr)
     resolve_choices(arguments)
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)

@@ -13,6 +13,7 @@ from qtpy.QtCore import QSize, QTimer
 from qtpy.QtWidgets import QFrame, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.kernel_cache import cache_folder
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
@@ -57,7 +58,7 @@ class SegmentationPanel(Docked):
         self.viewer = viewer = bare(napari_viewer)
         self.session = Session(viewer, self.link, self)
         self.form = SettingsForm(self)
-        self._notice = ""
+        self._notice = cache_folder().remark
         self._plan_error = ""
         self._build()
         self._source: Source | None = None

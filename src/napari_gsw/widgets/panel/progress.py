@@ -22,11 +22,11 @@ class StageWords(NamedTuple):
 
 
 STAGES = {
-    "preparing": StageWords("Reading the image"),
+    "preparing": StageWords("Opening the image"),
     "superpixels": StageWords("Making superpixels"),
     "graph": StageWords("Building the graph"),
     "features": StageWords("Counting words"),
-    "blocks": StageWords("Reading the image", "block"),
+    "blocks": StageWords("Reading, making superpixels", "block"),
     "assembly": StageWords("Joining the blocks"),
     "start": StageWords("Starting the chain"),
     "compiling": StageWords("Compiling, once on this machine"),
@@ -89,7 +89,7 @@ def describe_stage(stage: Stage) -> str:
     """What goes on, in words.
 
     >>> describe_stage(Stage("blocks", 12, 64)), describe_stage(Stage("features"))
-    ('Reading the image: block 12 of 64', 'Counting words ...')
+    ('Reading, making superpixels: block 12 of 64', 'Counting words ...')
     """
     words = STAGES.get(stage.name, StageWords(stage.name.replace("-", " ").capitalize()))
     if not stage.total:
