@@ -11,7 +11,7 @@ import pytest
 
 from napari_gsw.core import kernel_cache
 from napari_gsw.core.jit import COMPILATION
-from napari_gsw.core.kernel_cache import ENDING, KernelFiles, cache_folder
+from napari_gsw.core.kernel_cache import ENDING, CacheFolder, KernelFiles, cache_folder, is_kept
 from napari_gsw.core.pipeline import warm_up as module
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.pipeline.warm_up import KERNELS, Background, compiling_stage
@@ -90,6 +90,17 @@ def test_a_temporary_folder_that_others_can_write_is_not_used(read_only):
     assert "at each start" in folder.remark
 
 
+def test_the_command_line_says_where_kernels_are_kept_if_that_is_not_for_good(tmp_path, monkeypatch, capsys):
+    from napari_gsw.cli import main
+
+    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: CacheFolder(tmp_path, "only for now"))
+    words = ["segment", str(tmp_path / "nowhere.png"), "-o", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "napari-gsw: only for now\n" in capsys.readouterr().err
+    assert main([*words, "-q"]) == 2
+    assert "only for now" not in capsys.readouterr().err
+
+
 def test_only_our_own_kernels_are_counted_while_they_are_compiled():
     def ours(x):
         return x + 1
@@ -126,10 +137,10 @@ def test_the_bar_of_the_command_line_says_that_it_compiles(monkeypatch):
         bar.report(Stage("features"), None)
         monkeypatch.setattr(COMPILATION, "depth", 1)
         monkeypatch.setattr(COMPILATION, "count", 12)
-        COMPILATION._tell()
+        COMPILATION.add()
         assert bar.bar.desc == f"compiling, once on this machine, 12 of {KERNELS}"
         monkeypatch.setattr(COMPILATION, "depth", 0)
-        COMPILATION._tell()
+        COMPILATION.add()
         assert bar.bar.desc == "features"
     assert bar._compiling not in COMPILATION.watchers
 
@@ -143,6 +154,7 @@ def test_the_background_warms_up_once_and_ends_where_it_is_told(monkeypatch):
         report(Stage("graph"), None)
         raise AssertionError("it was told to end")
 
+    monkeypatch.setattr(module, "is_cold", lambda: False)
     monkeypatch.setattr(module, "segment", slow)
     background = Background()
     background.begin()
@@ -154,6 +166,39 @@ def test_the_background_warms_up_once_and_ends_where_it_is_told(monkeypatch):
         background._thread.join()
     assert background.warm
     assert len(calls) == 2
+
+
+def test_the_sampler_is_compiled_beside_and_counted_here(monkeypatch):
+    """With a script in place of half a minute of compiling."""
+    from napari_gsw.core.pipeline import side_compiler
+
+    monkeypatch.setattr(side_compiler, "SCRIPT", "for count in range(1, 8): print(count, flush=True)")
+    monkeypatch.setattr(side_compiler, "cores", lambda: 2)
+    before, side = COMPILATION.count, side_compiler.SideCompiler()
+    side.begin()
+    side.wait()
+    assert COMPILATION.count == before + 7
+    assert COMPILATION.depth == 0
+    broken = side_compiler.SideCompiler()
+    monkeypatch.setattr(side_compiler, "SCRIPT", "raise SystemExit(3)")
+    broken.begin()
+    broken.wait()  # and this process compiles for itself
+    for name, value in (("cores", lambda: 1), ("cache_folder", lambda: CacheFolder(None))):
+        with monkeypatch.context() as patch:
+            patch.setattr(side_compiler, name, value)
+            alone = side_compiler.SideCompiler()
+            alone.begin()
+            alone.wait()
+            assert alone._process is None
+
+
+def test_what_is_kept_is_known_without_loading_it(tmp_path):
+    kernel = numba.njit(lambda x: x)
+    assert not is_kept(kernel)
+    kernel._cache = kernel_cache.KernelCache(kernel.py_func, tmp_path)
+    assert not is_kept(kernel)
+    kernel._cache._cache_file.save(key("int32"), "code")
+    assert is_kept(kernel)
 
 
 @pytest.mark.slow

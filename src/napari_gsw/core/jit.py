@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -83,19 +84,21 @@ class Compilation(events.Listener):  # type: ignore[misc]
     def __init__(self) -> None:
         self.count = self.depth = 0
         self.watchers: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
 
     def on_start(self, event: events.Event) -> None:
         if _is_ours(event):
-            self.depth += 1
-            self._tell()
+            self.add(depth=1)
 
     def on_end(self, event: events.Event) -> None:
         if _is_ours(event):
-            self.depth -= 1
-            self.count += 1
-            self._tell()
+            self.add(count=1, depth=-1)
 
-    def _tell(self) -> None:
+    def add(self, count: int = 0, depth: int = 0) -> None:
+        """So many more are compiled, and are being compiled, here or in a process beside this one."""
+        with self._lock:
+            self.count += count
+            self.depth += depth
         for watcher in list(self.watchers):
             watcher()
 

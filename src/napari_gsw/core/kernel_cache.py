@@ -155,6 +155,12 @@ class KernelFiles:
                     file.unlink()
 
 
+def is_kept(kernel: Any) -> bool:
+    """Whether a kernel is in the cache, compiled for some type of its arguments."""
+    files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    return isinstance(files, KernelFiles) and any(files.folder.glob(f"{files.name}.{source_stamp()}-*{ENDING}"))
+
+
 class _Origin:
     """What numba asks of the place that a function comes from."""
 

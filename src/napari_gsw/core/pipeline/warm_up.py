@@ -7,7 +7,9 @@ import threading
 import numpy as np
 
 from napari_gsw.core.jit import COMPILATION
+from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment
+from napari_gsw.core.pipeline.side_compiler import SideCompiler, is_cold
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler.snapshot import Snapshot
 
@@ -57,7 +59,7 @@ class _Enough(Exception):
 
 
 def _segment_a_little(background: Background) -> None:
-    """All stages of a segmentation of a small picture."""
+    """All stages of a segmentation of a small picture; the sampler is compiled beside what comes before it."""
 
     def report(stage: Stage, snapshot: Snapshot | None) -> None:
         if background.ending and threading.current_thread() is background._thread:
@@ -65,11 +67,16 @@ def _segment_a_little(background: Background) -> None:
 
     rows, columns = np.indices((12, 12), np.uint8)
     picture = np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
+    side = SideCompiler()
     try:
+        if is_cold():
+            side.begin()
+            prepare(picture, site_size=4, report=report)
+            side.wait()
         segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=report)
         background.warm = True
     except _Enough:
-        pass
+        side.end()
 
 
 BACKGROUND = Background()
