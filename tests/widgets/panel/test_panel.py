@@ -295,10 +295,11 @@ def test_the_result_stays_with_its_image(panel, qtbot):
     image = viewer.add_image(small(), name="m", translate=(5, 7))
     panel.form.controls["sweeps"].set_value(150)
     click(qtbot, panel.run_button)
-    wait_sweeps(qtbot, panel)
+    panel.pause()  # or the run could be over by now
     viewer.add_image(small()[::-1], name="another", translate=(500, 700))
     viewer.layers.selection.active = viewer.layers["another"]
     assert panel.chooser.image.value() is image
+    panel.pause()
     wait_done(qtbot, panel)
     labels = viewer.layers["m [GSW]"]
     assert np.array_equal(labels.translate, (5, 7))
