@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import numba
 import pytest
@@ -166,6 +168,34 @@ def test_the_background_warms_up_once_and_ends_where_it_is_told(monkeypatch):
         background._thread.join()
     assert background.warm
     assert len(calls) == 2
+
+
+def test_the_end_does_not_wait_for_the_process_beside(monkeypatch):
+    class Endless:
+        def __init__(self):
+            self.begun, self.over = threading.Event(), threading.Event()
+
+        def begin(self):
+            self.begun.set()
+
+        def wait(self):
+            assert self.over.wait(60)
+
+        def end(self):
+            self.over.set()
+
+    monkeypatch.setattr(module, "is_cold", lambda: True)
+    monkeypatch.setattr(module, "prepare", lambda *args, **more: None)
+    monkeypatch.setattr(module, "segment", lambda *args, report, **more: report(Stage("superpixels"), None))
+    monkeypatch.setattr(module, "SideCompiler", Endless)
+    background = Background()
+    background.begin()
+    while not background.side.begun.is_set():
+        time.sleep(0.001)
+    background.end()
+    background._thread.join(60)
+    assert not background.going
+    assert not background.warm
 
 
 def test_the_sampler_is_compiled_beside_and_counted_here(monkeypatch):

@@ -36,6 +36,7 @@ class Background:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self.warm = self.ending = False
+        self.side = SideCompiler()
 
     @property
     def going(self) -> bool:
@@ -52,6 +53,7 @@ class Background:
     def end(self) -> None:
         """Let it come to an end after the kernel that it is at, or a few, without waiting for that."""
         self.ending = True
+        self.side.end()
 
 
 class _Enough(Exception):
@@ -67,7 +69,7 @@ def _segment_a_little(background: Background) -> None:
 
     rows, columns = np.indices((12, 12), np.uint8)
     picture = np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
-    side = SideCompiler()
+    side = background.side = SideCompiler()
     try:
         if is_cold():
             side.begin()
