@@ -18,7 +18,10 @@ def functions(module: Path) -> list[ast.FunctionDef]:
 
 
 def is_kernel(function: ast.FunctionDef) -> bool:
-    return any(isinstance(d, ast.Name) and d.id in ("jit", "inner", "lean", "inlined") for d in function.decorator_list)
+    return any(
+        isinstance(d, ast.Name) and d.id in ("jit", "inner", "lean", "inlined", "merged")
+        for d in function.decorator_list
+    )
 
 
 def test_there_is_something_to_look_at():

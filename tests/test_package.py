@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 import yaml
@@ -20,16 +18,34 @@ from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS
 ROOT = Path(__file__).parents[1]
 
 
-def test_importing_the_package_loads_no_screen_no_cluster_and_no_plots():
-    script = (
-        "import sys, napari_gsw, napari_gsw.batch\n"
-        "heavy = {'napari', 'qtpy', 'PyQt6', 'PySide6', 'PyQt5', 'dask', 'distributed', 'matplotlib', 'magicgui',"
-        " 'pyqtgraph'}\n"
-        "print(sorted(heavy & {m.partition('.')[0] for m in sys.modules}))"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-    assert found.stderr == ""
+def loaded_by(script: str) -> set[str]:
+    """The packages that a script has loaded when it ends, in a process of its own that prints no error."""
+    script = f"import sys\n{script}\nprint('loaded', *sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    return set(process.stdout.splitlines()[-1].split()[1:])
+
+
+SCREEN = {"napari", "qtpy", "PyQt6", "PySide6", "PyQt5", "magicgui", "superqt", "pyqtgraph"}
+HEAVY = {"numpy", "numba", "llvmlite", "scipy", "skimage", "arviz_stats", "zarr", "tifffile", "imageio", "tqdm"}
+OUTSIDE = {"dask", "distributed", "matplotlib", "pandas", "xarray"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import napari_gsw; napari_gsw.__all__, dir(napari_gsw), napari_gsw.__version__",
+        "import napari_gsw; napari_gsw.InputError, napari_gsw.PRESETS, napari_gsw.preset('photo')",
+        "from napari_gsw.cli import parser; parser().format_help()",
+        "from napari_gsw.cli import main\ntry: main(['segment', '--help'])\nexcept SystemExit: pass",
+    ],
+)
+def test_importing_the_package_and_asking_for_help_loads_nothing_that_takes_long(script):
+    assert loaded_by(script) & (HEAVY | SCREEN | OUTSIDE) == set()
+
+
+def test_the_engine_loads_no_screen_no_cluster_and_no_plots():
+    assert loaded_by("import napari_gsw.batch; from napari_gsw import *") & (SCREEN | OUTSIDE) == set()
 
 
 def test_the_manifest_at_the_top_is_the_packaged_one():
@@ -81,6 +97,10 @@ def test_saving_a_labels_layer_goes_through_the_writer(make_napari_viewer, tmp_p
 
 
 def test_every_public_name_exists_and_is_documented():
+    assert set(gsw.__all__) <= set(dir(gsw))
+    assert {"segment", "prepare", "Problem", "sample", "log_posterior", "DirichletProcess", "PRESETS"} < set(
+        gsw.__all__
+    )
     for name in gsw.__all__:
         thing = getattr(gsw, name)
         if callable(thing):
@@ -117,11 +137,10 @@ def test_a_cache_of_an_older_version_is_no_reason_to_fail(tmp_path):
     )
     asked = dict(env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True)
     first = subprocess.run([sys.executable, "-c", script], **asked)
-    broken = b"cnapari_gsw.core.arrays\nNoSuchRecord\n."  # a pickle that names a class which is no more
-    indexes = list(tmp_path.rglob("*.nbi"))
-    assert indexes
-    for index in indexes:
-        index.write_bytes(pickle.dumps(numba.__version__) + broken)
+    kernels = list(tmp_path.rglob("*.nbc"))
+    assert kernels
+    for kernel in kernels:
+        kernel.write_bytes(b"cnapari_gsw.core.arrays\nNoSuchRecord\n.")  # a pickle of a class which is no more
     again = subprocess.run([sys.executable, "-c", script], **asked)
     assert first.stdout == again.stdout == "[0, 1, 0]\n"
     assert again.stderr == ""

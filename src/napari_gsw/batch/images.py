@@ -22,7 +22,7 @@ from napari_gsw.core.pipeline.chain_runs import ChainRun, can_be_parted, gathere
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare
 from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.pipeline.sampling import own_words
-from napari_gsw.core.pipeline.segment import warm_up
+from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import Outcome, result
 from napari_gsw.core.versions import own_version
 from napari_gsw.files.folders import output_folder

@@ -16,7 +16,7 @@ from napari_gsw.batch.report import SUMMARY, TABLE, report_rows, write_report
 from napari_gsw.batch.selection import BatchImage, Selection, selected_images
 from napari_gsw.batch.teaching import Teacher
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.segment import warm_up
+from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.files.folders import ensure_folder
 from napari_gsw.files.ledger import reserve

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from napari_gsw.cli.settings_file import Recalled, recalled
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
@@ -125,7 +123,7 @@ def add_job_options(command: argparse.ArgumentParser) -> None:
 
 def job_options_of(arguments: argparse.Namespace) -> JobOptions:
     """Where the results go and how the jobs are run, as :func:`add_job_options` takes it; everything is compiled."""
-    from napari_gsw.core.pipeline.segment import warm_up
+    from napari_gsw.core.pipeline.warm_up import warm_up
     from napari_gsw.jobs.records import JobOptions
 
     warm_up()  # so that the processes find everything compiled
@@ -140,6 +138,8 @@ def job_options_of(arguments: argparse.Namespace) -> JobOptions:
 
 def named_image(name: str) -> tuple[Any, str]:
     """The image of a file or of a sample, and the order of its axes; of a zarr nothing has been read yet."""
+    import numpy as np
+
     from napari_gsw.files.images import open_image
     from napari_gsw.sample_data import sample
 

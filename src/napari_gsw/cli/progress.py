@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.jobs.interruption import handled, interruption
+
+if TYPE_CHECKING:
+    from napari_gsw.core.pipeline.stage import Stage
+    from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class SweepBar:
@@ -39,7 +42,11 @@ class SweepBar:
         self._stage = ""
 
     def __enter__(self) -> SweepBar:
+        from napari_gsw.core.jit import COMPILATION
+
         self._handlers.enter_context(handled(self._interrupt))
+        COMPILATION.watchers.append(self._compiling)
+        self._handlers.callback(COMPILATION.watchers.remove, self._compiling)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,6 +73,15 @@ class SweepBar:
             self.bar.set_postfix_str(f"{snapshot.n_clusters} clusters, best {best}", refresh=False)
             self.bar.update(snapshot.sweep - self.bar.n)
         return self.stopped is not None
+
+    def _compiling(self) -> None:
+        """Say that a stage takes its time because of kernels that are not compiled yet."""
+        from napari_gsw.core.pipeline.warm_up import compiling_stage
+
+        stage = compiling_stage()
+        self.bar.set_description_str(
+            self._stage if stage is None else f"compiling, once on this machine, {stage.done} of {stage.total}"
+        )
 
     def _count_in(self, unit: str) -> bool:
         """Change what the bar counts; False if it counts that already."""

@@ -105,12 +105,17 @@ def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.evidence.given_maps import MAPS
     from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.core.kernel_cache import cache_folder
+    from napari_gsw.core.pipeline.side_compiler import is_cold
+    from napari_gsw.core.pipeline.warm_up import warm_up
     from napari_gsw.files.folders import writable_folder
     from napari_gsw.files.images import open_labels, read_labels
     from napari_gsw.files.maps import open_map_file
     from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.methods.registry import METHODS, segment
 
+    if (remark := cache_folder().remark) and not arguments.quiet:
+        print(f"napari-gsw: {remark}", file=sys.stderr)
     resolve_choices(arguments)
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)
@@ -128,6 +133,8 @@ def run_segment(arguments: argparse.Namespace) -> int:
     names = planned_files(name, extras, METHODS[choice.method].samples, lazily)
     check_results(folder, names, arguments.overwrite)
     with writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
+        if choice.method == "gsw" and is_cold():
+            warm_up()  # by two processes side by side
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()

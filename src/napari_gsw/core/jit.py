@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event as events
 from numba.core.cpu import CPUTargetOptions
+
+from napari_gsw.core.kernel_cache import KernelCache, cache_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,11 +28,7 @@ as_index = cast(Callable[[Any], int], np.uint32)
 
 
 def jit(function: F) -> F:
-    """Compile without the GIL, once per machine: the result is kept on disk where that is possible.
-
-    Where neither the package's folder nor the user's cache can be written, numba refuses to cache; the kernel is then
-    compiled at each start instead.
-    """
+    """Compile without the GIL, once per machine: the result is kept on disk where that is possible."""
     return _compiled(function)
 
 
@@ -52,37 +50,64 @@ def inlined(function: F) -> F:
     return _compiled(function, forceinline=True, **NOT_COUNTED, **NOT_FOR_PYTHON)
 
 
+def merged(function: F) -> F:
+    """For a kernel that one kernel calls, in one place: it becomes a part of its caller before anything is compiled.
+
+    By itself it would be compiled for nobody, and once more as a part of each that leads to it.
+    """
+    return cast(F, numba.njit(nogil=True, inline="always")(function))
+
+
 def _compiled(function: F, **options: bool) -> F:
-    try:
-        kernel = numba.njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:
-        return cast(F, numba.njit(nogil=True, **options)(function))
-    # Numba keeps what it compiled for as long as the function's own file is unchanged, but the code of functions in
-    # other files is compiled into it. With the state of all kernels in the stamp, a change in any file counts.
-    file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = (file._source_stamp, _kernel_files())
-        file._load_index = partial(_index, file._load_index)
+    kernel = numba.njit(nogil=True, **options)(function)
+    folder = cache_folder().path
+    if folder is not None and hasattr(kernel, "_cache"):  # which a function has not that numba was told to leave alone
+        kernel._cache = KernelCache(function, folder)
     return cast(F, kernel)
-
-
-def _index(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
-    """What the cache of a kernel holds; nothing, if it was left by a version whose records are gone."""
-    try:
-        return load()
-    except Exception:  # to unpickle may raise anything
-        return {}
-
-
-@cache
-def _kernel_files() -> tuple[tuple[str, int, int], ...]:
-    """Name, time and size of every file of the package that compiled code is made of."""
-    package = Path(__file__).parents[1]
-    # Records and the constants that name their entries are compiled in too.
-    files = sorted([*package.rglob("*kernels.py"), *package.rglob("*tables.py"), *package.rglob("records.py")])
-    return tuple((f.name, s.st_mtime_ns, s.st_size) for f in files for s in [f.stat()])
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Whether a kernel is ready in this process: compiled, read from the cache, or never to be compiled at all."""
     return bool(getattr(function, "signatures", True))
+
+
+class Compilation(events.Listener):  # type: ignore[misc]
+    """Counts the kernels that this process compiles; what is read from the cache does not count.
+
+    Attributes
+    ----------
+    count : kernels that are compiled, each as often as it was for other types.
+    depth : kernels that are being compiled now: one, and those that wait for it.
+    watchers : called, in whatever thread compiles, when a kernel is begun and when it is compiled.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.depth = 0
+        self.watchers: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def on_start(self, event: events.Event) -> None:
+        if _is_ours(event):
+            self.add(depth=1)
+
+    def on_end(self, event: events.Event) -> None:
+        if _is_ours(event):
+            self.add(count=1, depth=-1)
+
+    def add(self, count: int = 0, depth: int = 0) -> None:
+        """So many more are compiled, and are being compiled, here or in a process beside this one."""
+        with self._lock:
+            self.count += count
+            self.depth += depth
+        for watcher in list(self.watchers):
+            watcher()
+
+
+def _is_ours(event: events.Event) -> bool:
+    """Whether it is about a kernel of this package; napari has some, too."""
+    return bool(event.data["dispatcher"].py_func.__module__.startswith("napari_gsw."))
+
+
+# That of this process.
+COMPILATION = Compilation()
+events.register("numba:compile", COMPILATION)

@@ -135,7 +135,8 @@ def default_words(name: str) -> str:
     >>> default_words("evidence")
     '6.5 (photo 3, microscopy 4, paper 8)'
     """
-    values = {p: c.get(name, getattr(Settings(), name)) for p, c in PRESETS.items()}
+    usual = getattr(Settings, name)  # of the class: a record of all settings would be checked for each of them
+    values = {p: c.get(name, usual) for p, c in PRESETS.items()}
     default = values[DEFAULT_PRESET]
     others = [f"{p} {_word(v)}" for p, v in values.items() if v != default]
     return _word(default) + (f" ({', '.join(others)})" if others else "")

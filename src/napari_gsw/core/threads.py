@@ -12,9 +12,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from napari_gsw.core.arrays import Mask
+if TYPE_CHECKING:  # the command line asks for the number of cores before it needs an array
+    from napari_gsw.core.arrays import Mask
 
 P = ParamSpec("P")
 T = TypeVar("T")

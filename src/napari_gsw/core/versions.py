@@ -20,3 +20,6 @@ def own_version() -> str:
 def all_versions() -> dict[str, str]:
     """Versions by name, for the provenance of a result."""
     return {"napari-gsw": own_version(), "python": platform.python_version()} | {d: version(d) for d in DEPENDENCIES}
+
+
+__version__ = own_version()

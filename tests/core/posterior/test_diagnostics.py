@@ -69,7 +69,7 @@ def test_each_quantity_has_its_own_column():
         found = diagnose(shifted)
         assert not found.agree
         assert found.mixing[name].r_hat > 1.1
-        assert found.sentence == f"not yet: run on ({name}: R-hat {found.mixing[name].r_hat:.2f})"
+        assert found.sentence == f"not settled yet: run longer ({name}: R-hat {found.mixing[name].r_hat:.2f})"
 
 
 def test_chains_that_differ_in_spread_only_are_caught():
@@ -98,7 +98,7 @@ def test_one_chain_is_compared_with_itself():
     one[0, :, 0] += np.linspace(0, 10, 1000)
     drifting = diagnose(one)
     assert not drifting.agree
-    assert drifting.sentence.startswith("one chain, not yet: run on (log posterior: R-hat")
+    assert drifting.sentence.startswith("one chain, not settled yet: run longer (log posterior: R-hat")
 
 
 def test_equal_constants_agree():
@@ -121,7 +121,7 @@ def test_different_constants_do_not():
     assert found.mixing["number of clusters"].r_hat == math.inf
     assert found.mixing["number of clusters"].ess < 100
     assert not found.agree
-    assert found.sentence == "not yet: run on (number of clusters: stuck at different values)"
+    assert found.sentence == "not settled yet: run longer (number of clusters: stuck at different values)"
 
 
 def test_values_at_equal_distance_from_the_median():
@@ -145,7 +145,7 @@ def test_one_change_in_all_is_no_accident():
 @pytest.mark.parametrize("sweeps", [0, 1, 19])
 def test_short_traces(sweeps):
     found = diagnose([np.zeros((sweeps, 3)), np.ones((500, 3))])
-    assert found.sentence == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run on"
+    assert found.sentence == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run longer"
     assert not found.agree
     assert found.mixing == {}
     assert found.sweeps == sweeps
@@ -170,7 +170,8 @@ def test_edges():
     far = [[*sure, 0.5, 0.0], [*sure, 0.5, 1.0]]
     found = diagnose(chains, far)
     assert found.edge_deviation == pytest.approx(1 / math.sqrt(2) / 2)
-    assert found.sentence == "not yet: run on (edges differ by 0.35)"
+    differ = "2 chains still differ on 33% of the boundaries"  # 0 and 0.03 are boundaries to both
+    assert found.sentence == f"not settled yet: {differ}; run longer (edges differ by 0.35)"
     assert diagnose(chains, [sure, sure]).edge_deviation == 0
 
 

@@ -157,7 +157,7 @@ def test_uncertainty_on_the_command_line(tmp_path, capsys):
     assert main(["segment", *line, "--sweeps", "60"]) == 0
     told = capsys.readouterr().out
     assert "clusters" in told
-    assert "not yet" in told or "2 chains agree" in told
+    assert "not settled yet" in told or "2 chains agree" in told
     for name in ("entropy", "boundary", "contour", "people", "coarsest", "finest", "farthest"):
         assert tifffile.imread(out / f"{name}.tif").shape == IMAGE.shape[:2]
     content = json.loads((out / "posterior.json").read_text())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from napari_gsw.core.sampler import ensemble
@@ -38,6 +40,30 @@ def test_no_chain_is_left_running_when_another_fails(monkeypatch):
             team.advance(1)
         assert running == []
     assert len(team.advance(2)) == 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_interrupted_advance_ends_after_a_sweep_and_changes_nothing_but_when(count):
+    """All chains come to the same sweep, and to the states that they would have come to anyway."""
+    problem = planar(60)
+    teams = [
+        Ensemble([start_chain(problem, SamplerOptions(fixed(problem, 3.0)), seed) for seed in range(count)])
+        for _ in range(2)
+    ]
+    team, undisturbed = teams
+    team._size = 10**9
+    threading.Timer(0.05, team.interrupt).start()
+    snapshots = team.advance(10**9)  # hours
+    (sweep,) = {one.sweep for one in snapshots}
+    assert 0 < sweep < 10**8
+    assert [len(one.trace) for one in snapshots] == [sweep] * count
+    undisturbed._size = sweep
+    for one, other in zip(snapshots, undisturbed.advance(sweep), strict=True):
+        assert np.array_equal(one.labels, other.labels)
+        assert np.array_equal(one.trace, other.trace)
+    assert team._size == 10**9  # it says nothing about how many make an interval
+    team._size = 5
+    assert team.advance(5)[0].sweep == sweep + 5  # and the next one is not interrupted
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -200,7 +200,7 @@ def test_the_bar_follows_the_blocks_of_a_large_image(panel, qtbot, monkeypatch, 
         wait_for(qtbot, lambda: not held.empty())
         stage = held.get()
         if stage.total:
-            text = f"Reading the image: block {stage.done} of {stage.total}"
+            text = f"Reading, making superpixels: block {stage.done} of {stage.total}"
             wait_for(qtbot, lambda text=text: status.text() == text)
             assert (bar.minimum(), bar.value(), bar.maximum()) == (0, stage.done, stage.total)
             assert bar.text() == f"{100 * stage.done // stage.total} %"

@@ -171,3 +171,24 @@ def test_the_chain_does_not_wait_for_the_window(running, qtbot):
     frame, sweep = run.newest[()], live.sweep
     without_events(lambda: live.sweep > sweep + 50)
     assert run.newest[()] is frame
+
+
+def test_pause_takes_effect_at_the_next_sweep(running, monkeypatch):
+    """However many sweeps an advance was to make: dozens came after Pause was taken."""
+    run, live = running.session.run, running.session.array_run.live
+    advance, sweeps = live.ensemble.advance, []
+
+    def paused_meanwhile(most):
+        before = live.sweep
+        live.ensemble._size = most = 50
+        run.pause()
+        snapshots = advance(most)
+        sweeps.append(snapshots[0].sweep - before)
+        return snapshots
+
+    monkeypatch.setattr(live.ensemble, "advance", paused_meanwhile)
+    without_events(lambda: sweeps and not run._stale)
+    assert sweeps == [1]
+    monkeypatch.undo()
+    run.resume()
+    without_events(lambda: live.sweep > 100)  # and it goes on as before

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import Pixels
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import inner, jit, merged
 
 Whole = int | np.int64
 
@@ -80,7 +80,7 @@ def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pix
                 out[z, y, x, column + 1] = part[x] if laplace[x] >= 0 else -part[x]
 
 
-@jit
+@inner
 def _across(
     image: Pixels, first: Whole, stride: Whole, length: int, place: int, weights: Pixels, order: int, out: Pixels
 ) -> None:
@@ -110,7 +110,7 @@ def _across(
                 out[x] += near * (image[b, x] + image[a, x]) + far * (image[d, x] + image[c, x])
 
 
-@jit
+@merged
 def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
     """Filter along a row (X + 2 radius,) that has been padded at its ends, into out (X,)."""
     radius, odd = weights.shape[1] - 1, order == 1
@@ -128,24 +128,25 @@ def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
                 out[x] += near * (b[x] + a[x]) + far * (d[x] + c[x])
 
 
-@jit
+@merged
 def _pad(line: Pixels, row: Pixels) -> None:
     """A line (X,) into the middle of a longer row (X + 2 radius,), mirrored at both ends."""
     radius = (row.size - line.size) // 2
-    row[radius : radius + line.size] = line
+    for x in range(line.size):  # as a slice it would take numba three seconds to compile
+        row[radius + x] = line[x]
     for j in range(1, radius + 1):
         row[radius - j] = line[_mirrored(-j, line.size)]
         row[radius + line.size - 1 + j] = line[_mirrored(line.size - 1 + j, line.size)]
 
 
-@jit
+@inner
 def _mirrored(i: int, length: int) -> int:
     """Where a place beyond the ends of an axis is mirrored to, however far it is."""
     i %= 2 * length
     return i if i < length else 2 * length - 1 - i
 
 
-@jit
+@inner
 def _log1p(row: Pixels, exponent: Pixels) -> None:
     """log(1 + x) of each x >= 0 of a row (X,) float32 in place, to about 1e-7, in steps that the vector unit takes.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import Floats32, Ints, Longs
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import jit, merged
 
 # Up to so many channels the nearest word is looked up in a grid: of at most so many cells, one for so many pixels.
 FEW = 3
@@ -36,7 +36,7 @@ def nearest(values: Floats32, centres: Floats32) -> Ints:
     return result
 
 
-@jit
+@merged
 def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Few channels: a grid over the values, and for each of its cells the centres that can be nearest in it.
 
@@ -86,7 +86,7 @@ def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
         result[p] = index
 
 
-@jit
+@merged
 def _longer(pool: Ints) -> Ints:
     """The same int32 entries with room for as many more."""
     longer = np.empty(2 * pool.size, np.int32)
@@ -95,7 +95,7 @@ def _longer(pool: Ints) -> Ints:
     return longer
 
 
-@jit
+@merged
 def _candidates(
     planes: Floats32, channels: int, axes: Floats32, cell: int, grid: int, bounds: Floats32, pool: Ints, used: int
 ) -> int:
@@ -137,7 +137,7 @@ def _candidates(
     return used
 
 
-@jit
+@merged
 def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Many channels: all distances, a block of pixels at a time and its channels three by three.
 

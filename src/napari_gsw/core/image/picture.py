@@ -118,6 +118,13 @@ def letters_of(array: NDArray[Any], axes: str = "auto") -> str:
     return guess_axes(array) if axes == "auto" else _check_axes(axes, array)
 
 
+def unusable_pixels(image: ArrayLike, axes: str = "auto") -> Mask | None:
+    """(\\*shape,) where an image is NaN or infinite in a channel; None if that is nowhere, or everywhere."""
+    array = plain_array("the image", image)
+    bad = bad_pixels(channels_last(array, letters_of(array, axes)))
+    return None if bad is None or bad.all() else bad
+
+
 def finite_outside(image: ArrayLike, axes: str, seen: Callable[[tuple[int, ...]], Mask | None]) -> NDArray[Any]:
     """The image with the pixels that nobody looks at finite too; an :class:`InputError` if others are not.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
@@ -13,16 +12,14 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.several import are_several
 from napari_gsw.core.inputs import random_seed, whole_number
-from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
 from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words, steered_start
 from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
-from napari_gsw.core.pipeline.stage import Report, Stage
+from napari_gsw.core.pipeline.stage import Report
 from napari_gsw.core.posterior.result import Result, Trace, trace_of
 from napari_gsw.core.posterior.shared_result import SharedResult
 from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
-from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.ensemble import Ensemble
 from napari_gsw.core.sampler.sample import resume_chain, run
 from napari_gsw.core.settings import Settings
@@ -84,6 +81,7 @@ def segment(
 
     Examples
     --------
+    >>> import numpy as np
     >>> result = segment(np.kron(np.eye(2), np.ones((20, 20))), sweeps=50, seed=0)
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
@@ -99,8 +97,6 @@ def segment(
     problem = prepare(image, chosen, codebook=codebook, report=report, **beside)
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
     problem, clamps = steered_start(problem, chosen, clamps)
-    if report and not is_compiled(chain_kernels.advance):
-        report(Stage("compiling"), None)
     inputs = beside | {"init": init, "linked": linked or None}
     given = {name: value for name, value in inputs.items() if value is not None} | own_words(codebook)
     ensemble = chains(problem, chosen, seed, clamps, init)
@@ -154,8 +150,3 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
     lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
     trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return trace_of(trace, burn_in + sweeps)
-
-
-def warm_up() -> None:
-    """Compile every kernel (or load it from the cache), so that the first segmentation does not have to."""
-    segment(np.arange(64.0).reshape(8, 8), site_size=4, sweeps=1, seed=0, regroups=1)

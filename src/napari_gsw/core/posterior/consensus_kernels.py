@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.jit import as_int64, inner, jit, merged
+from napari_gsw.core.posterior.rank_kernels import ranked
 
 # One site in so many is visited between full rounds.
 EASY = 8
@@ -47,7 +48,10 @@ class EstimateTables(NamedTuple):
 @jit
 def canonical_rows(draws: Ints) -> Ints:
     """(d, n) int32 labels >= 0 of each row renumbered 0, 1, ... in the order of their first site."""
-    most = draws.max()
+    most = 0
+    for t in range(draws.shape[0]):
+        for i in range(draws.shape[1]):
+            most = max(most, draws[t, i])
     result = np.empty(draws.shape, np.int32)
     number = np.zeros(most + 1, np.int32)
     met = np.full(most + 1, -1, np.int64)  # the last row that had this label: nothing to clear between rows
@@ -63,7 +67,7 @@ def canonical_rows(draws: Ints) -> Ints:
     return result
 
 
-@jit
+@inner
 def f(x: float, binder: bool) -> float:
     """f of the losses above: x^2 or x log2 x."""
     if binder:
@@ -83,7 +87,10 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
     weight : (n,) float64 points of each site.
     """
     d, n = draws.shape
-    start = np.zeros(labels.max() + 2, np.int64)
+    clusters = 0
+    for i in range(n):
+        clusters = max(clusters, labels[i] + 1)
+    start = np.zeros(clusters + 1, np.int64)
     for i in range(n):
         start[labels[i] + 1] += 1
     start = np.cumsum(start)
@@ -124,7 +131,7 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
     return result
 
 
-@jit
+@inner
 def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int, value: float, binder: bool) -> None:
     """Set what row r shares with slot k, and keep its list; the arrays are those of :class:`EstimateTables`."""
     if value > 0.0 and shared[r, k] == 0.0:
@@ -140,7 +147,7 @@ def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int
     worth[r, k] = f(value, binder)
 
 
-@jit
+@inner
 def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
     """Site i of weight w, which has no cluster, joins slot k; columns (n, draws) int32."""
     labels, sites, size, shared, worth, met, meets = tables
@@ -152,7 +159,7 @@ def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder:
         share(shared, worth, met, meets, r, k, shared[r, k] + w, binder)
 
 
-@jit
+@merged
 def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
     """Site i of weight w leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
     labels, sites, size, shared, worth, met, meets = tables
@@ -166,7 +173,7 @@ def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float
         share(shared, worth, met, meets, r, k, left if left > nothing else 0.0, binder)
 
 
-@jit
+@merged
 def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> EstimateTables:
     """The tables of an estimate with room for so many slots; arguments as of :func:`descent`."""
     tables = EstimateTables(
@@ -184,7 +191,7 @@ def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats
     return tables
 
 
-@jit
+@merged
 def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int, binder: bool, cost: Floats) -> None:
     """What site i costs in each of the slots below `top`, compared with a cluster of its own.
 
@@ -213,7 +220,7 @@ def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int
                 cost[k] -= 2.0 * (worth[r, k] - f(shared[r, k] - w, binder) - alone)
 
 
-@jit
+@merged
 def moves(
     tables: EstimateTables,
     columns: Ints,
@@ -234,7 +241,10 @@ def moves(
     labels, sites = tables.labels, tables.sites
     slots = sites.size
     cost = np.zeros(slots)
-    nothing = 1e-6 * weight.min()
+    lightest = math.inf
+    for i in range(weight.size):
+        lightest = min(lightest, weight[i])
+    nothing = 1e-6 * lightest
     count = 0  # clusters
     top = 0  # slots in use lie below
     for k in range(slots):
@@ -277,7 +287,7 @@ def moves(
     return moved
 
 
-@jit
+@inner
 def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cost: Floats) -> None:
     """What the loss would grow by if two slots became one, into `cost` (slots, slots), first slot < second slot.
 
@@ -303,7 +313,7 @@ def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cos
                     cost[a, b] -= 2.0 * (both - worth[r, a] - worth[r, b])
 
 
-@jit
+@merged
 def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: float) -> int:
     """Join the best pair of clusters while the loss falls by more than `least`, or there are more than `most`.
 
@@ -370,7 +380,7 @@ def descent(
         changes = merges(tables, columns.shape[1], most, binder, least) if bound == math.inf else 0
         changes += moves(tables, columns, weight, most, binder, least, margin, bound)
         if changes > 0:
-            bound = np.sort(margin)[labels.size // EASY]
+            bound = ranked(margin.copy(), labels.size // EASY)
         elif bound < math.inf:
             bound = math.inf
         else:

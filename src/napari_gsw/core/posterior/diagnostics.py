@@ -110,13 +110,14 @@ def diagnose(
     >>> diagnose(here).agree
     True
     >>> diagnose([*here[:3], here[3] + 5]).sentence.split(" (")[0]
-    'not yet: run on'
+    'not settled yet: run longer'
     """
     rows = _checked_traces(traces)
-    deviation = _edge_deviation(together, counted, len(rows))
+    shares = _comparable_shares(together, counted, len(rows))
+    deviation = _edge_deviation(shares)
     sweeps = min(len(row) for row in rows)
     if sweeps < FEWEST_SWEEPS:
-        sentence = f"too few sweeps to tell: {sweeps} counted since the burn-in, {FEWEST_SWEEPS} needed; run on"
+        sentence = f"too few sweeps to tell: {sweeps} counted since the burn-in, {FEWEST_SWEEPS} needed; run longer"
         return Diagnosis(len(rows), sweeps, {}, deviation, False, sentence)
     # The log posterior is kept by adding up changes: chains in one state differ by rounding errors, in ranks a lot.
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
@@ -128,7 +129,7 @@ def diagnose(
         doubts.append(FROZEN)
     if deviation > EDGES_MAY_DIFFER:
         doubts.append(f"edges differ by {deviation:.2f}")
-    sentence = _sentence(len(rows), mixing, deviation, doubts)
+    sentence = _sentence(len(rows), mixing, deviation, _differing(shares), doubts)
     if frozen and not doubts:
         sentence += f"; {FROZEN}"
     return Diagnosis(len(rows), sweeps, mixing, deviation, not doubts, sentence)
@@ -158,10 +159,10 @@ def _halves(values: Floats) -> Floats:
     return np.concatenate((values[:, :half], values[:, values.shape[1] - half :]))
 
 
-def _edge_deviation(together: ArrayLike | None, counted: ArrayLike | None, chains: int) -> float:
-    """:attr:`Diagnosis.edge_deviation`, of the rows that can be compared."""
+def _comparable_shares(together: ArrayLike | None, counted: ArrayLike | None, chains: int) -> Floats:
+    """(rows, m) those rows of `together` that can be compared, which may be none."""
     if together is None:
-        return math.nan
+        return np.empty((0, 0))
     share = np.asarray(together, dtype=np.float64)
     if share.ndim != 2 or len(share) != chains:
         raise InputError(f"together must have one row for each of {chains} chains, not shape {share.shape}")
@@ -171,13 +172,25 @@ def _edge_deviation(together: ArrayLike | None, counted: ArrayLike | None, chain
         if behind.shape != (chains,):
             raise InputError(f"counted must be one number for each of {chains} chains, not shape {behind.shape}")
         usable &= behind >= FEWEST_SWEEPS
-    share = share[usable]
+    return np.asarray(share[usable])
+
+
+def _edge_deviation(share: Floats) -> float:
+    """:attr:`Diagnosis.edge_deviation`, of rows (rows, m) that can be compared."""
     if len(share) < 2:
         return math.nan
     settled = (share <= SETTLED).all(axis=0) | (share >= 1 - SETTLED).all(axis=0)
     if settled.all():
         return 0.0
     return float(share[:, ~settled].std(axis=0, ddof=1).mean())
+
+
+def _differing(share: Floats) -> float:
+    """Of the edges that are a boundary to any chain, the share that is none to another; 0 if nothing is known."""
+    if len(share) < 2:
+        return 0.0
+    chains = np.count_nonzero(share < 0.5, axis=0)  # to which an edge is a boundary
+    return float(np.mean(chains[chains > 0] < len(share))) if chains.any() else 0.0
 
 
 def _doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
@@ -191,10 +204,12 @@ def _doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
     return ""
 
 
-def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, doubts: list[str]) -> str:
+def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, differing: float, doubts: list[str]) -> str:
     """:attr:`Diagnosis.sentence`."""
     if doubts:
-        return f"{'one chain, ' if chains == 1 else ''}not yet: run on ({'; '.join(doubts)})"
+        one = "one chain, " if chains == 1 else ""
+        where = f"{chains} chains still differ on {differing:.0%} of the boundaries; " if differing >= 0.005 else ""
+        return f"{one}not settled yet: {where}run longer ({'; '.join(doubts)})"
     worst = max(quality.r_hat for quality in mixing.values())
     least = min(quality.ess for quality in mixing.values())
     figures = f"R-hat {worst:.2f}, {least:.0f} effective samples"

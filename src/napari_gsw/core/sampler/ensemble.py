@@ -47,16 +47,40 @@ class Ensemble:
         self.refresh()
 
     def advance(self, most: int) -> tuple[Snapshot, ...]:
-        """About an interval's worth of sweeps in every chain, `most` at most."""
+        """About an interval's worth of sweeps in every chain, `most` at most; fewer after :meth:`interrupt`."""
         size = min(self._size, most)
         began = time.perf_counter()
         if self.executor is None and len(self.chains) == 1:
             snapshots = [off_main_thread(self.chains[0].stop, _advanced, self.chains[0], size)]
         else:
             snapshots = self._side_by_side(self.executor or self._threads(), size)
+        if any(chain.stop[0] for chain in self.chains):
+            snapshots = self._evened(snapshots)
+        else:
+            self._size = next_size(size, time.perf_counter() - began, INTERVAL)
         self.snapshots = tuple(snapshots)
-        self._size = next_size(size, time.perf_counter() - began, INTERVAL)
         return self.snapshots
+
+    def interrupt(self) -> None:
+        """From another thread: let the advance that is under way, or else the next one, end after a sweep.
+
+        What the chains come to does not depend on it; only when somebody can have a look, or a say.
+        """
+        for chain in self.chains:
+            chain.stop[0] = True
+
+    def _evened(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+        """Snapshots of chains that were interrupted, each at its own sweep: all go to where the farthest is."""
+        for chain in self.chains:
+            chain.stop[0] = False
+        farthest = max(one.sweep for one in snapshots)
+        evened = []
+        for chain, one in zip(self.chains, snapshots, strict=True):
+            if one.sweep < farthest:
+                rows = off_main_thread(chain.stop, step, chain, farthest - one.sweep)
+                one = snapshot(chain, np.concatenate((one.trace, rows)))
+            evened.append(one)
+        return evened
 
     def run(self, sweeps: int, every: int | None = None) -> Iterator[tuple[Snapshot, ...]]:
         """Advance by so many sweeps; without any, the only snapshots are those of the start.

@@ -167,8 +167,8 @@ class ResultSettings(Options):
     consensus: str = setting(
         "none",
         "result",
-        "Which partition is the result: the best state (none), or the one with the least expected variation of "
-        "information (vi) or Binder loss (binder) over the states seen after the burn-in.",
+        "Which partition is the result: the best state (none), or the most typical of the states seen after the "
+        "burn-in, by the information that it shares with them (vi) or by pairs of sites (binder).",
         choices=("none", "vi", "binder"),
     )
     polish: str = setting(

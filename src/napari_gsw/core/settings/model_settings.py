@@ -72,7 +72,7 @@ class FeatureSettings(Options):
     phi: float = setting(
         50.0,
         "features",
-        "Concentration of the Dirichlet prior on a cluster's histogram.",
+        "Concentration of the prior on a cluster's histogram.",
         **PARAMETER,
         symbol="phi",
         when=("likelihood", ("words", "luminance")),
@@ -94,7 +94,7 @@ class FeatureSettings(Options):
     texture_phi: float = setting(
         20.0,
         "features",
-        "Concentration of the Dirichlet prior on a cluster's texture histogram.",
+        "Concentration of the prior on a cluster's texture histogram.",
         **PARAMETER,
         when=("texture_words", ()),
         title="Texture concentration",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import Bytes, Floats, Ints, Longs, Pixels
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import inner, jit
 from napari_gsw.core.sites.pixel_kernels import root_of
 
 
@@ -75,7 +75,7 @@ def touching_pairs(
     return edges[:m].copy(), length[:m].copy(), total[:m].copy()
 
 
-@jit
+@inner
 def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Floats, across: Bytes) -> None:
     """Without room for partners, where the faces of each smaller site begin; with it, their larger sites and steps.
 
@@ -152,7 +152,7 @@ def connected_parts(labels: Ints) -> tuple[Ints, int]:
     return parent.reshape(labels.shape), count
 
 
-@jit
+@inner
 def _join(parent: Ints, p: int, q: int) -> None:
     """Make one tree of the two that pixels p and q are in, in a union-find forest (pixels,)."""
     a, b = root_of(parent, p), root_of(parent, q)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats32, Ints, Longs
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import inner, jit
 
 
-@jit
+@inner
 def root_of(parent: Ints, i: int) -> int:
     """The root of i in a union-find forest (n,) int32, whose paths are halved on the way."""
     while parent[i] != i:

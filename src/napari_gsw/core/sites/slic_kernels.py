@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import inner, jit
 
 # One number an axis, float32.
 Scale = tuple[np.float32, np.float32, np.float32]
@@ -70,7 +70,7 @@ def slic_clusters(
     return labels
 
 
-@jit
+@inner
 def _move(channels: Pixels, labels: Ints, scale: Scale, centres: Pixels, total: Floats, pixels: Longs) -> None:
     """Every cluster to the mean of its pixels.
 
@@ -102,7 +102,7 @@ def _move(channels: Pixels, labels: Ints, scale: Scale, centres: Pixels, total: 
                 centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
 
 
-@jit
+@inner
 def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres: Pixels) -> None:
     """Give every cell of centres (cells, features) the colour of its middle pixel, where that is inside.
 
@@ -123,7 +123,7 @@ def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres:
                         centres[cell, AT_ONCE + c] = channels[z, y, x, c]
 
 
-@jit
+@inner
 def _assign(
     channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: Scale, centres: Pixels,
     rivals: Rivals,
@@ -186,7 +186,7 @@ def _assign(
     return changed
 
 
-@jit
+@inner
 def _expand(
     centres: Pixels, grid: tuple[int, int, int], i: int, j: int, column: Ints, first: int, size: int, rivals: Rivals,
 ) -> int:  # fmt: skip

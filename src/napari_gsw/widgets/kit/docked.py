@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QEvent
+from qtpy.QtCore import QEvent, QTimer
 from qtpy.QtGui import QCloseEvent
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_gsw.widgets.kit.link import Link
 
@@ -21,11 +21,17 @@ class Docked(QWidget):  # type: ignore[misc]
         super().__init__()
         self.link = Link()
         self.destroyed.connect(self.link.cut)
+        self._settling = QTimer(self)
+        self._settling.setSingleShot(True)
+        self._settling.timeout.connect(self._become_tab)
+        self.link.stop_at_end(self._settling)
 
     def event(self, event: QEvent) -> bool:
         """Closing the dock takes the panel out of it without closing the panel."""
         if event.type() == QEvent.Type.ParentChange and self.parent() is None:
             self.shut_down()
+        elif event.type() == QEvent.Type.ParentChange and self.link.alive:
+            self._settling.start(0)  # when the window has taken the dock in
         return bool(super().event(event))
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -35,3 +41,26 @@ class Docked(QWidget):  # type: ignore[misc]
     def shut_down(self) -> None:
         """End what is going on and let go of the viewer; more than once does no harm."""
         self.link.cut()
+
+    def _become_tab(self) -> None:
+        """Two docks of ours on one side are tabs of one: above each other they would be strips."""
+        own, window = dock_of(self), self.window()
+        if own is None or not isinstance(window, QMainWindow):
+            return
+        area = window.dockWidgetArea(own)
+        for other in window.findChildren(Docked):
+            dock = dock_of(other)
+            beside = dock is not None and dock is not own and not dock.isFloating() and dock.isVisible()
+            if beside and window.dockWidgetArea(dock) == area and dock not in window.tabifiedDockWidgets(own):
+                window.tabifyDockWidget(dock, own)
+                own.show()
+                own.raise_()
+                return
+
+
+def dock_of(widget: QWidget) -> QDockWidget | None:
+    """The dock that a widget is in, however deep; None if it is in none."""
+    parent = widget.parentWidget()
+    while parent is not None and not isinstance(parent, QDockWidget):
+        parent = parent.parentWidget()
+    return parent

@@ -6,6 +6,8 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 from superqt import QElidingLabel
 
+from napari_gsw.widgets.kit.help_page import help_button
+
 
 class Section(QWidget):  # type: ignore[misc]
     """Folded, it tells what is set; unfolded, it lets it be changed.
@@ -17,7 +19,8 @@ class Section(QWidget):  # type: ignore[misc]
 
     toggled = Signal(bool)
 
-    def __init__(self, title: str, help: str = "") -> None:
+    def __init__(self, title: str, help: str = "", page: str = "widget.md") -> None:
+        """`page` is what its ``?`` opens: a page of the documentation, with a heading after ``#``."""
         super().__init__()
         self.button = QToolButton()
         self.button.setText(title)
@@ -42,6 +45,8 @@ class Section(QWidget):  # type: ignore[misc]
         head.setSpacing(6)
         head.addWidget(self.button)
         head.addWidget(self.summary, 1)
+        self.help = help_button(page)
+        head.addWidget(self.help)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)

@@ -17,6 +17,22 @@ GREEK = {
 MOST_INT, MOST_FLOAT = 2**31 - 1, 1e9
 # A place to look for a value of one's own, beside the words that are known.
 SUGGESTIONS = {"codebook": ("auto", "shipped", "image")}
+# Choices in words that say what they do, and what experts call them.
+PLAIN = {
+    "slic": "SLIC", "gsw": "GSW", "swendsen-wang": "Swendsen-Wang",
+    "one": "One cluster", "singletons": "Every site its own", "chi2": "Chi squared",
+    "dirichlet-process": "Any number", "pitman-yor": "Any number, many small", "finite-dirichlet": "At most K",
+    "potts": "At most K, any sizes", "lab": "As the eye sees", "hsv": "Hue and saturation",
+    "words": "Colour words", "luminance": "Brightness", "gaussian": "Channel values",
+    "none": "Best state", "vi": "Typical, by information", "binder": "Typical, by pairs",
+}  # fmt: skip
+TERMS = {
+    "dirichlet-process": "Dirichlet process", "pitman-yor": "Pitman-Yor process",
+    "finite-dirichlet": "Finite Dirichlet", "potts": "Potts model", "lab": "CIE Lab", "hsv": "HSV",
+    "words": "Histogram of visual words", "luminance": "Histogram of luminance", "gaussian": "Gaussian channels",
+    "none": "Highest log posterior", "vi": "Least expected variation of information",
+    "binder": "Least expected Binder loss",
+}  # fmt: skip
 
 
 def title(name: str, setting: Setting) -> str:
@@ -26,14 +42,12 @@ def title(name: str, setting: Setting) -> str:
 
 
 def spoken(word: str) -> str:
-    """A choice as a person reads it.
+    """A choice as a person reads it; :data:`TERMS` has what it is called elsewhere.
 
-    >>> spoken("dirichlet-process")
-    'Dirichlet process'
+    >>> spoken("dirichlet-process"), spoken("grid")
+    ('Any number', 'Grid')
     """
-    known = {"slic": "SLIC", "gsw": "GSW", "swendsen-wang": "Swendsen-Wang", "pitman-yor": "Pitman-Yor"}
-    known |= {"one": "One cluster", "singletons": "Every site its own", "chi2": "Chi squared"}
-    return known.get(word, word.replace("-", " ").capitalize())
+    return PLAIN.get(word, word.replace("-", " ").capitalize())
 
 
 class NoWheel(QObject):  # type: ignore[misc]
@@ -89,6 +103,7 @@ class Control(QWidget):  # type: ignore[misc]
             box = QComboBox()
             for word in setting.choices or SUGGESTIONS.get(self.name, ()):
                 box.addItem(spoken(word) if setting.choices else word, word)
+                box.setItemData(box.count() - 1, TERMS.get(word), Qt.ItemDataRole.ToolTipRole)
             box.setEditable(not setting.choices)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             box.setMinimumContentsLength(8)

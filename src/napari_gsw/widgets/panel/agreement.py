@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QWidget
 
-from napari_gsw.widgets.kit.buttons import push_button, text_line
-from napari_gsw.widgets.session.run import Frame
+from napari_gsw.widgets.kit.buttons import push_button
+from napari_gsw.widgets.kit.still_line import StillLine
+from napari_gsw.widgets.session.frame import Frame
 
 # As many as are needed to see a chain that has settled elsewhere, and as most computers have cores for.
 SEVERAL = 4
@@ -36,24 +37,27 @@ class Agreement(QWidget):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = text_line("verdict")
+        self.line = StillLine("verdict", 2)
         self.several = push_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addWidget(self.line)
-        column.addWidget(self.several, 0, Qt.AlignmentFlag.AlignLeft)
+        policy = self.several.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.several.setSizePolicy(policy)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        row.addWidget(self.line, 1)
+        row.addWidget(self.several, 0, Qt.AlignmentFlag.AlignTop)
         self.refresh(False)
 
     def refresh(self, possible: bool, frame: Frame | None = None) -> None:
         """Follow a frame; `possible` is whether there can be a run."""
-        self.setVisible(frame is not None and bool(frame.verdict))
-        if frame is None:
+        if frame is None or not frame.verdict:
+            self.line.say("")
+            self.several.setVisible(False)
             return
         alone = len(frame.traces) == 1
         words, figures = plain(frame.verdict)
-        self.line.setText(words)
-        self.line.setToolTip("\n".join(filter(None, (figures, ONE_TIP if alone else ALL_TIP))))
+        self.line.say(words, "\n".join(filter(None, (figures, ONE_TIP if alone else ALL_TIP))))
         self.several.setVisible(alone)
         self.several.setEnabled(possible)
 
@@ -61,17 +65,14 @@ class Agreement(QWidget):  # type: ignore[misc]
 def plain(verdict: str) -> tuple[str, str]:
     """A verdict as a sentence without figures, and the figures for whoever wants them.
 
-    >>> plain("one chain, not yet: run on (log posterior: R-hat 1.30)")
+    >>> plain("one chain, not settled yet: run longer (log posterior: R-hat 1.30)")
     ('One chain, not settled yet: run longer.', 'Log posterior: R-hat 1.30.')
     >>> plain("4 chains agree (R-hat 1.01, 210 effective samples)")
     ('4 chains agree.', 'R-hat 1.01, 210 effective samples.')
     """
     before, _, rest = verdict.partition(" (")
     figures, _, after = rest.rpartition(")")
-    words = (
-        (before + after).replace("not yet: run on", "not settled yet: run longer").replace("; run on", "; run longer")
-    )
-    return _sentence(words), _sentence(figures)
+    return _sentence(before + after), _sentence(figures)
 
 
 def _sentence(text: str) -> str:

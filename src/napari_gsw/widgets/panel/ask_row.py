@@ -11,7 +11,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
-from napari_gsw.widgets.kit.buttons import text_line
+from napari_gsw.widgets.kit.still_line import StillLine
 from napari_gsw.widgets.session.session import Session
 
 TIP = (
@@ -34,8 +34,7 @@ class AskRow(QWidget):  # type: ignore[misc]
         self.button.setToolTip(TIP)
         self.button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Enter is an answer, not another click
         self.button.clicked.connect(self._clicked)
-        self.line = text_line("question")
-        self.line.setMinimumHeight(2 * self.line.fontMetrics().lineSpacing())
+        self.line = StillLine("question", 2)
         row.addWidget(self.button)
         row.addWidget(self.line, 1)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
@@ -75,7 +74,7 @@ class AskRow(QWidget):  # type: ignore[misc]
         array_run = self.session.array_run
         large = self.session.segmentation is not None and self.session.segmentation.plan.source.large
         self.button.setEnabled(asking.active or (array_run is not None and not large))
-        self.line.setText(asking.text + (f"\n{KEYS}" if asking.question is not None else ""))
+        self.line.say(asking.text + (f"\n{KEYS}" if asking.question is not None else ""))
         if asking.active:
             self._bind()
         else:

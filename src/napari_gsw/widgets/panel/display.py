@@ -1,4 +1,4 @@
-"""What is shown: which state, regions and their fineness, uncertainty, superpixels, and a moment of the past."""
+"""What is shown: which state, regions and their fineness, uncertainty, superpixels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gsw.core.pipeline.watched_chain import Show
-from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.session.run import Frame
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
 # The first row of what can be shown, and the second: how far a plausible segmentation may be from the consensus.
@@ -41,7 +40,7 @@ STEPS = 100
 
 
 class Display(QWidget):  # type: ignore[misc]
-    """The rows below the trace."""
+    """The rows of what is shown."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -49,7 +48,6 @@ class Display(QWidget):  # type: ignore[misc]
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
-        column.addWidget(self._viewing_row())
         self.shows = QButtonGroup(self)
         column.addLayout(self._show_row("Show", STATES))
         column.addLayout(self._show_row("Range", BALL))
@@ -58,25 +56,6 @@ class Display(QWidget):  # type: ignore[misc]
         column.addLayout(self._layers_row())
         session.canvas.layer_gone.connect(self._layer_gone)
         self._boxes_toggled()
-
-    def _viewing_row(self) -> QWidget:
-        self.viewing = QWidget()
-        # The buttons have a line of their own: beside them the number would be cut in a narrow dock.
-        lines = QVBoxLayout(self.viewing)
-        lines.setContentsMargins(0, 0, 0, 0)
-        lines.setSpacing(4)
-        row = QHBoxLayout()
-        self.viewing_text = QLabel()
-        self.back_button = push_button("Back to live", "Show the chain as it is now", self.session.canvas.live_again)
-        self.from_here = push_button(
-            "Go on from here", "Continue the chain from this state", self.session.corrections.go_on_from_view
-        )
-        lines.addWidget(self.viewing_text)
-        lines.addLayout(row)
-        row.addWidget(self.back_button)
-        row.addWidget(self.from_here)
-        self.viewing.setVisible(False)
-        return self.viewing
 
     def _show_row(self, title: str, states: dict[Show, str]) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -151,10 +130,6 @@ class Display(QWidget):  # type: ignore[misc]
         for name, box in self.layer_boxes.items():
             _set_quietly(box, name in session.orders.view.wanted)
         self._say_settled(session.frame)
-        sweep = session.canvas.viewing
-        self.viewing.setVisible(sweep is not None)
-        if sweep is not None:
-            self.viewing_text.setText(f"Viewing sweep {sweep:,}")
 
     def _refresh_detail(self, frame: Frame | None, known: bool) -> None:
         """Follow the fineness that is shown, and tell how many regions it has."""

@@ -1,4 +1,4 @@
-"""Buttons for objects and regions: accept, merge, cut, delete, draw; in sight while there is a layer to edit."""
+"""Buttons for objects and regions: accept, merge, cut, delete, draw; they work while there is a layer to edit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class EditRow(QWidget):  # type: ignore[misc]
         """Say what is edited, and which tool is in hand."""
         editor, frame = self.session.editor, self.session.frame
         word = "region" if frame is None else frame.kind
-        self.setVisible(editor.layer is not None)
+        self.setEnabled(editor.layer is not None)
         self.heading.setText(f"{word.capitalize()}s")
         a = "an" if word == "object" else "a"
         for action, button in self.buttons.items():

@@ -52,7 +52,7 @@ class ExportSection(Section):
     written = Signal(str)
 
     def __init__(self, session: Session, trace: TracePlot) -> None:
-        super().__init__("Save and export", "Write labels, pictures and tables into a folder")
+        super().__init__("Save and export", "Write labels, pictures and tables into a folder", "widget.md#saving")
         self.session, self.trace = session, trace
         self.format = QComboBox()
         for text, ending in FORMATS.items():

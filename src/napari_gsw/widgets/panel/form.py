@@ -93,7 +93,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self._filling = False
         start = preset(self.preset)
         for section, words in TITLES.items():
-            folding = self.sections[section] = Section(words, HELP[section])
+            folding = self.sections[section] = Section(words, HELP[section], f"settings.md#{section}")
             layout = self.layouts[section] = QFormLayout()
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setHorizontalSpacing(8)
@@ -232,12 +232,12 @@ def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> 
     if expectation.counted or sites_from:
         how = [f"from {sites_from}"] if sites_from else []
     texts["superpixels"] = ", ".join(filter(None, [count_sites(expectation), *how]))
-    first = {"words": "colour words", "luminance": f"{now.bins} luminance bins", "gaussian": "Gaussian channels"}
+    first = {"words": "colour words", "luminance": f"{now.bins} bins of brightness", "gaussian": "channel values"}
     first["none"] = "nothing but maps"
     texture = f", {now.texture_words} texture words" if now.texture_words else ""
     texts["features"] = first[now.likelihood] + texture
     number = f"α {now.alpha:g}" if now.prior != "potts" else f"K {now.K}"
-    line = f"{spoken(now.prior)}, {number}"
+    line = f"{spoken(now.prior).lower().replace(' k', ' K')}, {number}"
     clusters = count_clusters(expectation)
     texts["prior"] = f"expects {clusters}: {line}" if clusters else line
     kind = "" if now.coupling == "constant" else f"by {now.coupling}, "
@@ -245,7 +245,7 @@ def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> 
     moves = f", λ {now.lam:g}" if now.matters("lam") else f", bonds up to {now.bond:g}" if now.matters("bond") else ""
     chains = f", {now.chains} chains" if now.chains > 1 else ""
     texts["sampler"] = f"{spoken(now.sampler)}{moves}{chains}"
-    which = "best state" if now.consensus == "none" else f"consensus ({spoken(now.consensus)})"
+    which = "best state" if now.consensus == "none" else "consensus"
     small = f" of {now.min_region:,} pixels or more" if now.min_region and now.view != "clusters" else ""
     texts["result"] = f"{which}, {now.view}{small}"
     return texts

@@ -7,15 +7,18 @@ from typing import Any
 import napari
 from napari.layers import Image
 from qtpy.QtCore import QTimer, Signal
-from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.widgets.kit.help_page import help_button
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.layer_menu import LayerMenu
 from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.layers.axis_guess import AxisGuess, Meaning, axis_guess
 from napari_gsw.widgets.layers.kinds import is_image, is_region
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth, place_of
+from napari_gsw.widgets.panel.axis_row import AxisRow
 
 
 class ImageChooser(QWidget):  # type: ignore[misc]
@@ -67,7 +70,16 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.form.setHorizontalSpacing(8)
         self.form.setVerticalSpacing(4)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self.form.addRow("Image", self.image)
+        self.help = help_button("widget.md#gsw-segmentation")
+        first = QHBoxLayout()
+        first.setSpacing(2)
+        first.addWidget(self.image, 1)
+        first.addWidget(self.help)
+        self.form.addRow("Image", first)
+        self.planes = AxisRow()
+        self.planes.answered.connect(self._answered)
+        self._question: AxisGuess | None = None
+        self.form.addRow(self.planes)
         self.form.addRow("Where", self.where)
         self.form.addRow("Together", self.together)
         self.form.addRow("Channels", self.also)
@@ -153,8 +165,24 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             guessed = guess_channel_axis(layer)
             self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
             self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
+        self._question = None if layer is None else axis_guess(layer)
+        if self._question is not None:
+            self.planes.ask(self._question)
+            self._take_meaning(self._question.guess)
         self._fit_rows()
         self.changed.emit()
+
+    def _answered(self, meaning: Meaning) -> None:
+        self._take_meaning(meaning)
+        self._fit_rows()
+        self.changed.emit()
+
+    def _take_meaning(self, meaning: Meaning) -> None:
+        """Set channels and depth as the answer to the question says."""
+        assert self._question is not None
+        axis = self._question.axis if meaning == "channels" else None
+        self.channel_axis.setCurrentIndex(self.channel_axis.findData(axis))
+        self.depth.setCurrentIndex(self.depth.findData(2 if meaning == "time" else 3))
 
     def _watch(self, layer: Image | None) -> None:
         """Hear of it when the image that is chosen gets other axes."""
@@ -181,6 +209,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._offer_others()
         layer = self._layer
         space = 0 if layer is None else layer.ndim - (self.channel_axis.currentData() is not None)
+        self.form.setRowVisible(self.planes, self._question is not None)
         self.form.setRowVisible(self.depth, space > 2)
         self.form.setRowVisible(self.channel_axis, layer is not None and layer.ndim > 2)
         slices = layer is not None and space > self._depth()

@@ -9,18 +9,20 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Labels
-from qtpy.QtCore import QSize
-from qtpy.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtCore import QSize, QTimer
+from qtpy.QtWidgets import QFrame, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.kernel_cache import cache_folder
 from napari_gsw.core.settings import Settings
-from napari_gsw.widgets.kit.buttons import push_button, text_line
 from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
+from napari_gsw.widgets.kit.explanation import explain
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
-from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_labels
+from napari_gsw.widgets.kit.still_line import StillLine
+from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.agreement import SEVERAL, Agreement
 from napari_gsw.widgets.panel.ask_row import AskRow
@@ -35,11 +37,14 @@ from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.progress import Progress
 from napari_gsw.widgets.panel.region_line import RegionLine
+from napari_gsw.widgets.panel.run_row import RunRow
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.session_section import RestoreRow, SessionSection, remember
-from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
+from napari_gsw.widgets.panel.trace_plot import quiet_ink
+from napari_gsw.widgets.panel.trace_section import TraceSection
 from napari_gsw.widgets.session.plan import Plan, settings_for
 from napari_gsw.widgets.session.session import Session
+from napari_gsw.widgets.session.warming import Warming
 
 # The panels that are open, newest last, for the commands of the palette.
 OPEN: list[weakref.ref[SegmentationPanel]] = []
@@ -53,15 +58,19 @@ class SegmentationPanel(Docked):
         self.viewer = viewer = bare(napari_viewer)
         self.session = Session(viewer, self.link, self)
         self.form = SettingsForm(self)
-        self._notice = ""
+        self._notice = cache_folder().remark
         self._plan_error = ""
         self._build()
         self._source: Source | None = None
         self._image: Image | None = None
         self._expectation: Expectation | None = None
+        # Runs until the window has come to rest after an image was opened.
+        self._opened = QTimer(self)
+        self._opened.setSingleShot(True)
         link, layers = self.link, viewer.layers.events
         for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
             link.connect(signal, self._layers_changed)
+        link.stop_at_end(self._opened)
         link.connect(viewer.events.theme, self._theme_changed)
         link.connect(viewer.cursor.events.position, self.region.look)
         bind_keys(viewer, self, link)
@@ -73,6 +82,8 @@ class SegmentationPanel(Docked):
         self._theme_changed()
         self._layers_changed()
         self._open_sessions()
+        self.warming = Warming(link, self)
+        self.warming.changed.connect(self._framed)
 
     # ---- building
 
@@ -88,7 +99,17 @@ class SegmentationPanel(Docked):
         column.addWidget(self.chooser)
         self.presets = PresetRow(self.form, self.session.steps)
         column.addWidget(self.presets)
-        column.addLayout(self._run_row())
+        slots = {"run": self.run, "pause": self.pause, "step": self.step, "stop": self.stop, "reset": self.reset}
+        self.run_row = RunRow(slots)
+        self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button = (
+            self.run_row.buttons.values()
+        )
+        column.addWidget(self.run_row)
+        self.progress = Progress(self.session)
+        column.addWidget(self.progress)
+        self.reason = StillLine("reason", 2)
+        self.reason.setStyleSheet("QLabel { color: #e0a030; }")
+        column.addWidget(self.reason)
         self.paint_row = PaintRow(self.session.corrections.lock_strokes, self.form.controls["only_painted"])
         self.paint_row.keep_changed.connect(self.session.corrections.keep_strokes)
         column.addWidget(self.paint_row)
@@ -96,22 +117,17 @@ class SegmentationPanel(Docked):
         column.addWidget(self.ask_row)
         self.edit_row = EditRow(self.session)
         column.addWidget(self.edit_row)
-        self.reason = text_line("reason")
-        self.reason.setStyleSheet("QLabel { color: #e0a030; }")
-        column.addWidget(self.reason)
-        self.progress = Progress(self.session)
-        column.addWidget(self.progress)
-        self.trace = TracePlot()
-        self.trace.sweep_clicked.connect(self.session.canvas.view_sweep)
-        column.addWidget(self.trace, 1)
-        self.agreement = Agreement()
-        self.agreement.several_wanted.connect(self.run_several)
-        column.addWidget(self.agreement)
         self.display = Display(self.session)
         column.addWidget(self.display)
         self.region = RegionLine(self.session)
-        self.trace.hovered.connect(self.region.tell)
         column.addWidget(self.region)
+        self.trace_section = TraceSection(self.session)
+        self.trace = self.trace_section.plot
+        self.trace.hovered.connect(self.region.tell)
+        column.addWidget(self.trace_section)
+        self.agreement = Agreement()
+        self.agreement.several_wanted.connect(self.run_several)
+        column.addWidget(self.agreement)
         line = QFrame()
         line.setFrameShape(QFrame.Shape.HLine)
         column.addWidget(line)
@@ -126,24 +142,13 @@ class SegmentationPanel(Docked):
         self.session.state_changed.connect(self._state_changed)
         self.session.framed.connect(self._framed)
         self.session.noticed.connect(self._noticed)
+        explain(self.inner)
 
     def sizeHint(self) -> QSize:
         return QSize(360, 720)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(300, 200)
-
-    def _run_row(self) -> QHBoxLayout:
-        self.run_button = push_button("Run", "Segment the image (Ctrl+Alt+R)", self.run)
-        self.pause_button = push_button("Pause", "Hold the chain where it is, or let it go on (Ctrl+Alt+R)", self.pause)
-        self.step_button = push_button("Step", "One sweep (Ctrl+Alt+N)", self.step)
-        self.stop_button = push_button("Stop", "End the chain and keep what it has come to (Ctrl+Alt+X)", self.stop)
-        self.reset_button = push_button("Reset", "Forget the chain, its paint and its locks; start afresh", self.reset)
-        row = QHBoxLayout()
-        row.setSpacing(4)
-        for button in (self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button):
-            row.addWidget(button, 1)
-        return row
 
     def _add_sections(self, column: QVBoxLayout) -> None:
         self.sites = LayerCombo(is_labels, [("Make them", None)])
@@ -321,16 +326,7 @@ class SegmentationPanel(Docked):
 
     def _state_changed(self) -> None:
         session = self.session
-        for button, what in (
-            (self.run_button, "run"),
-            (self.pause_button, "pause"),
-            (self.step_button, "step"),
-            (self.stop_button, "stop"),
-            (self.reset_button, "reset"),
-        ):
-            button.setEnabled(session.may(what) and not (what in ("run", "step") and bool(self._plan_error)))
-        self.pause_button.setText("Resume" if session.state == "paused" else "Pause")
-        self.run_button.setText("Continue" if session.state == "done" and session.goes_on(self._source) else "Run")
+        self.run_row.refresh(session, not self._plan_error, session.goes_on(self._source))
         idle = session.may("form") or session.state == "no image"
         self.chooser.setEnabled(idle)
         self.sites.setEnabled(idle)
@@ -340,21 +336,14 @@ class SegmentationPanel(Docked):
     def _framed(self) -> None:
         """Bring every line up to date."""
         session, frame = self.session, self.session.frame
-        words = "\n".join(filter(None, (self._notice, self._plan_error)))
-        self.reason.setText(words)
-        self.reason.setVisible(bool(words))
+        self.reason.say("\n".join(filter(None, (self._notice, self._plan_error))))
         if session.segmentation is not None and not session.segmentation.is_of(self._image):
             frame = None
         self.progress.refresh(self._outlook(), frame)
         self.agreement.refresh(not self._plan_error and session.goes_on(self._source), frame)
         self.display.refresh()
         self.region.refresh()
-        if self.trace.isVisible():
-            if frame is not None:
-                self.trace.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
-            else:
-                self.trace.show_traces([], None)
-            self.trace.show_cursor(session.canvas.viewing)
+        self.trace_section.refresh(frame)
         self.seeds.refresh()
         self.export.refresh()
         self.saving.refresh()
@@ -372,6 +361,7 @@ class SegmentationPanel(Docked):
     def _layers_changed(self, event: Any = None) -> None:
         layers = list(self.viewer.layers)
         self.chooser.follow()
+        self._take_image(event)
         seg = self.session.segmentation
         ours = [] if seg is None else seg.layers.all()
         self.sites.follow([x for x in layers if not any(x is y for y in ours)])
@@ -379,6 +369,14 @@ class SegmentationPanel(Docked):
         self.form.maps.follow(layers)
         self._take_superpixels(event)
         self._plan_changed()
+
+    def _take_image(self, event: Any) -> None:
+        """An image that was just opened is the one that is meant, unless a run is on; of several, the first."""
+        new = event.value if event is not None and event.type == "inserted" else None
+        if new is None or not is_image(new) or self.session.orders.sampling or self._opened.isActive():
+            return
+        self._opened.start(0)
+        self.chooser.image.choose(new)
 
     def _take_superpixels(self, event: Any) -> None:
         """Superpixels that the user has just made of this image are meant for it."""
@@ -390,8 +388,9 @@ class SegmentationPanel(Docked):
 
     def _theme_changed(self, event: Any = None) -> None:
         self.trace.follow_theme(self.viewer.theme)
+        self.run_row.follow_theme(self.viewer.theme)
         ink = quiet_ink(self.viewer.theme)
-        for section in self.sections:
+        for section in (self.trace_section, *self.sections):
             section.set_ink(ink)
         self.region.setStyleSheet(f"QLabel {{ color: {ink}; }}")
 

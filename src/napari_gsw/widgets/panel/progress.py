@@ -7,9 +7,10 @@ from typing import NamedTuple
 from qtpy.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.widgets.kit.buttons import text_line
+from napari_gsw.core.pipeline.warm_up import compiling_stage
+from napari_gsw.widgets.kit.still_line import StillLine
 from napari_gsw.widgets.panel.form import Expectation, count_clusters, count_sites
-from napari_gsw.widgets.session.run import Frame
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
 
@@ -21,14 +22,14 @@ class StageWords(NamedTuple):
 
 
 STAGES = {
-    "preparing": StageWords("Reading the image"),
+    "preparing": StageWords("Opening the image"),
     "superpixels": StageWords("Making superpixels"),
     "graph": StageWords("Building the graph"),
     "features": StageWords("Counting words"),
-    "blocks": StageWords("Reading the image", "block"),
+    "blocks": StageWords("Reading, making superpixels", "block"),
     "assembly": StageWords("Joining the blocks"),
     "start": StageWords("Starting the chain"),
-    "compiling": StageWords("Compiling (first time only)"),
+    "compiling": StageWords("Compiling, once on this machine"),
 }
 
 
@@ -40,7 +41,7 @@ class Progress(QWidget):  # type: ignore[misc]
         self.session = session
         self.bar = QProgressBar()
         self.bar.setTextVisible(True)
-        self.status = text_line("status")
+        self.status = StillLine("status")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
@@ -50,12 +51,14 @@ class Progress(QWidget):  # type: ignore[misc]
     def refresh(self, expectation: Expectation | None, frame: Frame | None = None) -> None:
         """Follow a frame; `expectation` is what to speak of where there is none."""
         stage = self.session.orders.stage
+        if stage is None or stage.name != "sampling":  # whatever it does, this is what it waits for
+            stage = compiling_stage() or stage
         if stage is not None and stage.name != "sampling":
             self._fill_bar(stage.done, stage.total, "%p %" if stage.total else "")
-            self.status.setText(describe_stage(stage))
+            self.status.say(describe_stage(stage))
         elif frame is None:
             self._fill_bar(0, 1, "")
-            self.status.setText("" if expectation is None else describe_expectation(expectation))
+            self.status.say("" if expectation is None else describe_expectation(expectation))
         else:
             self._show_frame(frame)
 
@@ -70,8 +73,8 @@ class Progress(QWidget):  # type: ignore[misc]
         speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
         plural = "" if frame.n_clusters == 1 else "s"
         regions = f", {frame.n_regions} {frame.kind}{'' if frame.n_regions == 1 else 's'}" if frame.n_regions else ""
-        self.status.setText(f"{many}{frame.n_clusters} cluster{plural}{regions}, best {frame.best:,.1f}{speed}")
-        self.status.setToolTip(f"Log posterior of the best state, of sweep {frame.best_sweep:,}")
+        words = f"{many}{frame.n_clusters} cluster{plural}{regions}, best {frame.best:,.1f}{speed}"
+        self.status.say(words, f"Best: log posterior of the best state, of sweep {frame.best_sweep:,}")
 
     def _fill_bar(self, value: int, most: int, text: str) -> None:
         """Qt paints a progress bar, and the window around it, at every change; here it may wait for its turn."""
@@ -86,7 +89,7 @@ def describe_stage(stage: Stage) -> str:
     """What goes on, in words.
 
     >>> describe_stage(Stage("blocks", 12, 64)), describe_stage(Stage("features"))
-    ('Reading the image: block 12 of 64', 'Counting words ...')
+    ('Reading, making superpixels: block 12 of 64', 'Counting words ...')
     """
     words = STAGES.get(stage.name, StageWords(stage.name.replace("-", " ").capitalize()))
     if not stage.total:

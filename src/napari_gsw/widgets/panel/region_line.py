@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QLabel
-
+from napari_gsw.widgets.kit.still_line import StillLine
 from napari_gsw.widgets.layers.hover import hovered
 from napari_gsw.widgets.session.session import Session
 
 HINT = "Point at a region to learn about it."
 
 
-class RegionLine(QLabel):  # type: ignore[misc]
+class RegionLine(StillLine):
     """Two lines of text that never change their height."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__(HINT)
+        super().__init__("region", 2)
         self.session = session
         # The run that the text is about; None if it is about none.
         self._subject: object = None
-        self.setObjectName("region")
-        self.setWordWrap(True)
-        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.setMinimumHeight(2 * self.fontMetrics().lineSpacing())
-        self.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.say(HINT)
 
     def tell(self, text: str) -> None:
         """Say something, or again what this line is for."""
         self._subject = self.session.array_run if text else None
-        self.setText(text or HINT)
+        self.say(text or HINT)
 
     def refresh(self) -> None:
         """Forget what was said about an earlier run."""

@@ -33,7 +33,9 @@ class SeedsSection(Section):
     canvas_wanted = Signal()
 
     def __init__(self, session: Session, steering: Control) -> None:
-        super().__init__("Strokes and locks", "Correct and teach the chain by painting, and hold what is right")
+        super().__init__(
+            "Strokes and locks", "Correct and teach the chain by painting, and hold what is right", "widget.md#painting"
+        )
         self.session = session
         self.seeds = LayerCombo(self._fits, [("None", None)])
         self.seeds.setToolTip("A Labels layer whose labels are clamped when a run starts afresh")

@@ -29,7 +29,9 @@ class SessionSection(Section):
     chosen = Signal(str)
 
     def __init__(self, session: Session) -> None:
-        super().__init__("Session", "Save all of the work in one file, and go on with it later")
+        super().__init__(
+            "Session", "Save all of the work in one file, and go on with it later", "sessions.md#in-the-window"
+        )
         self.session = session
         self.save_button = QPushButton("Save session ...")
         self.save_button.setToolTip("Chains, strokes, locks, accepted objects, settings and undo, in one file")
@@ -128,6 +130,7 @@ class RestoreRow(QWidget):  # type: ignore[misc]
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
         self.restore_button = QPushButton()
+        self.restore_button.setToolTip("Go on with the work that was not saved")
         self.restore_button.clicked.connect(lambda: self._answer(self.wanted))
         self.no_button = QPushButton("Discard")
         self.no_button.setToolTip("Delete what was saved by itself")

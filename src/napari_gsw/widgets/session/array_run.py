@@ -39,7 +39,8 @@ class ArrayRun:
     submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
     rate : sweeps a second in the last run.
     verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
-    n_regions : how many regions there were. pictured : what was fixed in the last picture of regions.
+    n_regions : how many regions there were. unusable : how many pixels are NaN or infinite.
+    pictured : what was fixed in the last picture of regions.
     given : arrays of the user's own that went into it, by name, for the provenance.
     images : the several images that the array is made of; None if it is one.
     """
@@ -61,7 +62,7 @@ class ArrayRun:
         self.submitted = self.obeyed = 0
         self.rate = 0.0
         self.verdict, self.settled = "", False
-        self.n_regions = 0
+        self.n_regions = self.unusable = 0
         self.pictured: HeldPixels | None = None
         # What was computed of the sites, with the sites that it is of: they may be cut.
         self._means = self.sites, means

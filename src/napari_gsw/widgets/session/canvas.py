@@ -16,9 +16,9 @@ from napari_gsw.widgets.layers.kinds import TABLE_AXES
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.plan import Plan, Segmentation
-from napari_gsw.widgets.session.run import Frame
 
 
 class Canvas(QObject):  # type: ignore[misc]

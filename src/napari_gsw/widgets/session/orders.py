@@ -10,8 +10,9 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.session.frame import View
 from napari_gsw.widgets.session.plan import Segmentation
-from napari_gsw.widgets.session.run import Order, Run, View
+from napari_gsw.widgets.session.run import Order, Run
 
 # How long to wait at the end for the sweeps that are under way, in seconds.
 LAST_SWEEPS = 1.0

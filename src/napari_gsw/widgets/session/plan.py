@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.given_maps import MAPS
+from napari_gsw.core.image.picture import unusable_pixels
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
@@ -175,6 +176,9 @@ def make_array_run(
     """Prepare one array and start its chain, as ``gsw.segment`` does; then bring over what the user has done."""
     source = plan.source
     image, mask = source.image(position), source.mask_at(position)
+    unusable = None if source.large or source.shared else unusable_pixels(image, plan.settings.axes)
+    if unusable is not None:  # they are outside the image
+        mask = ~unusable if mask is None else mask & ~unusable
     seeds = None if plan.seeds is None else source.labels_at(plan.seeds, position)
     sites: Any = None if plan.sites is None else source.labels_at(plan.sites, position)
     given: dict[str, Any] = {
@@ -216,7 +220,9 @@ def make_array_run(
     live.forget_changes()
     if not isinstance(problem.sites, Mosaic):
         live.strokes = None if strokes is None else np.array(strokes, np.int32)
-    return finished_run(plan, position, live, image, given)
+    array_run = finished_run(plan, position, live, image, given)
+    array_run.unusable = 0 if unusable is None else int(unusable.sum())
+    return array_run
 
 
 def _continued(plan: Plan, problem: Problem, before: ArrayRun, locked: Any) -> LiveChain | None:

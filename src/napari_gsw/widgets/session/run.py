@@ -14,23 +14,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from napari.qt.threading import create_worker
-from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.core.pipeline.watched_chain import Show
-from napari_gsw.core.posterior.held_pixels import HeldPixels
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.layers.source import Position
-from napari_gsw.widgets.session.array_run import ArrayRun, LabelPicture, count_corrections, count_numbers
+from napari_gsw.widgets.session.array_run import ArrayRun, count_corrections, count_numbers
+from napari_gsw.widgets.session.frame import Frame, View
 from napari_gsw.widgets.session.plan import ArrayJob, ArrayRunMaker
 
 # How long a held chain sleeps before it looks for something to do, in seconds.
@@ -49,78 +45,13 @@ class PreparationStopped(Exception):
     """The user does not want to wait for the preparation any longer."""
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """What there is to see of one array.
-
-    Attributes
-    ----------
-    obeyed : number of orders that have been carried out on its chain.
-    labels : label image with numbers that stay with their regions.
-    numbers : (n,) the same for the sites.
-    traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
-    boundary, entropy : images, or None where they were not asked for or are not known.
-    regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
-    table : columns of the regions' table, or None if it is not new.
-    verdict : what there is to say about the agreement of the chains; `settled` whether several of them agree.
-    edits : objects or regions that a person has fixed, or None.
-    corrections : how many corrections stand: what was undone does not.
-    known : whether the burn-in is over, and with it a consensus to be had.
-    provenance : what made it, at the end of a run.
-    rate : sweeps a second so far.
-    """
-
-    array_run: ArrayRun
-    obeyed: int
-    sweep: int
-    target: int
-    show: Show
-    labels: LabelPicture
-    numbers: NDArray[np.int64]
-    locks: NDArray[np.bool_]
-    n_clusters: int
-    best: float
-    best_sweep: int
-    traces: list[NDArray[np.float64]]
-    marks: tuple[int, ...]
-    corrections: int
-    rate: float
-    boundary: NDArray[np.float32] | None = None
-    entropy: NDArray[np.float32] | None = None
-    regions: NDArray[np.uint16] | None = None
-    n_regions: int = 0
-    kind: str = "region"
-    verdict: str = ""
-    settled: bool = False
-    edits: HeldPixels | None = None
-    known: bool = False
-    table: dict[str, NDArray[Any]] | None = None
-    provenance: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class View:
-    """What a frame has to show.
-
-    Attributes
-    ----------
-    show : the current or another state.
-    wanted : which of "boundary", "entropy", "regions" are on the screen.
-    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
-    """
-
-    show: Show = "current"
-    wanted: frozenset[str] = frozenset()
-    detail: float | None = None
-
-
 class Run:
     """A run over one or several arrays in the background.
 
     Attributes
     ----------
     errand : whether it only carries out orders, because no other run is on that could.
-    stage : what it is doing now, one of the stages of the preparation, "compiling" or "sampling".
+    stage : what it is doing now, one of the stages of the preparation, or "sampling".
     place : index of the array it is at.
     array_runs : the chains that there are, by position.
     newest : the newest frame of each array, by position.
@@ -165,7 +96,9 @@ class Run:
         return not self._go.is_set()
 
     def pause(self) -> None:
+        """Hold the chain after the sweep that is under way."""
         self._go.clear()
+        self._interrupt()
 
     def resume(self) -> None:
         self._go.set()
@@ -177,10 +110,15 @@ class Run:
         self._wake.set()
 
     def stop(self) -> None:
-        """End after the sweeps that are under way and keep what there is."""
+        """End after the sweep that is under way and keep what there is."""
         self.stopping = True
         self._go.set()
         self._wake.set()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        for array_run in list(self.array_runs.values()):
+            array_run.live.ensemble.interrupt()
 
     def submit(self, position: Position, order: Order) -> None:
         """Do something to the chain of an array before its next sweep."""
@@ -227,7 +165,7 @@ class Run:
             live = array_run.live
             live.ensemble.executor = self._threads
             live.go_on_for(self.sweeps)
-            self.stage = Stage("sampling" if is_compiled(kernels.advance) else "compiling")
+            self.stage = Stage("sampling" if is_compiled(kernels.advance) else "start")
             self._publish(position)
             yield from self._sweep(position, live)
             if self.sweeps and place and not self.stopping:
@@ -292,6 +230,8 @@ class Run:
             self.stage = stage
 
         array_run = self.array_runs[position] = job(report)
+        if array_run.unusable:
+            self.notices.append(f"{array_run.unusable:,} pixels are NaN or infinite: they are outside the image")
         return array_run
 
     def _obey(self) -> None:

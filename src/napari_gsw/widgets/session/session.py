@@ -36,12 +36,13 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.asking import Asking
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.corrections import Corrections
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.keeper import Keeper
 from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.pace import Pace
 from napari_gsw.widgets.session.plan import Plan, Segmentation
-from napari_gsw.widgets.session.run import Frame, Run
+from napari_gsw.widgets.session.run import Run
 from napari_gsw.widgets.session.standing import ResetStep, Standing
 from napari_gsw.widgets.session.states import ALLOWED
 
@@ -89,8 +90,7 @@ class Session(QObject):  # type: ignore[misc]
         self._show_chosen_by_end = False
         self._pace = Pace(DRAW_EVERY, TICK / 1000)
         self._lines_due = 0.0
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK)
+        self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
         self.orders.launched.connect(self._timer.start)
         self.orders.ending.connect(self._ending)
@@ -258,7 +258,7 @@ class Session(QObject):  # type: ignore[misc]
             return
         self._say_notices(run)
         self.canvas.collect()
-        rate = max((array_run.rate for array_run in list(run.array_runs.values())), default=0.0)
+        rate = max((one.rate for one in list(run.array_runs.values())), default=0.0)
         if not self._pace.due(1 / rate if rate else 0.0):
             return
         # One thing at a time, so that the window is never busy for long.
@@ -364,8 +364,8 @@ class Session(QObject):  # type: ignore[misc]
     # ---- the viewer
 
     def _layer_removed(self, event: Any) -> None:
-        seg, layer = self.segmentation, event.value
-        if seg is None:
+        layer = event.value
+        if (seg := self.segmentation) is None:
             return
         plan = seg.plan
         essential: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]

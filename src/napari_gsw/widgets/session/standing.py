@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.plan import Plan, Segmentation
-from napari_gsw.widgets.session.run import Frame
 
 
 @dataclass(eq=False)

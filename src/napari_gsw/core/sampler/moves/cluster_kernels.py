@@ -39,7 +39,7 @@ def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     )
 
 
-@jit
+@inner
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
     """Slot b of `target` becomes what slot a of `source` is."""
     target.size[b] = source.size[a]
@@ -50,7 +50,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
         target.moments[c, b] = source.moments[c, a]
 
 
-@jit
+@inner
 def clear_slot(clusters: Clusters, k: int) -> None:
     """Free slot k."""
     clusters.size[k] = 0
@@ -92,7 +92,7 @@ def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, 
     return length
 
 
-@jit
+@inner
 def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
     """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
 
@@ -185,7 +185,7 @@ def add_gains(
                 score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
 
 
-@jit
+@inner
 def leader(score: Floats, length: int) -> tuple[int, float]:
     """Where the highest score is, and how far below it the second highest.
 
@@ -219,7 +219,7 @@ def fill_weights(score: Floats, weight: Floats, length: int, top: float) -> floa
     return total
 
 
-@jit
+@inner
 def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
     target = uniform * fill_weights(score, weight, length, score[first])

@@ -1,0 +1,36 @@
+"""The public names and where they live: what type checkers read, and what ``__init__.py`` loads them by."""
+
+from .core.errors import InputError as InputError
+from .core.evidence.codebook import Codebook as Codebook
+from .core.evidence.likelihoods import DirichletMultinomial as DirichletMultinomial
+from .core.evidence.likelihoods import Gaussian as Gaussian
+from .core.model.priors import DirichletProcess as DirichletProcess
+from .core.model.priors import FiniteDirichlet as FiniteDirichlet
+from .core.model.priors import PitmanYor as PitmanYor
+from .core.model.priors import Potts as Potts
+from .core.model.priors import TablePrior as TablePrior
+from .core.model.problem import Problem as Problem
+from .core.model.problem import log_posterior as log_posterior
+from .core.model.shared_problem import SharedProblem as SharedProblem
+from .core.pipeline.prepare import prepare as prepare
+from .core.pipeline.replay import replay as replay
+from .core.pipeline.saved_run import SavedRun as SavedRun
+from .core.pipeline.saved_session import SavedImage as SavedImage
+from .core.pipeline.saved_session import SavedSession as SavedSession
+from .core.pipeline.segment import resume as resume
+from .core.pipeline.segment import segment as segment
+from .core.pipeline.segment import simulate_prior as simulate_prior
+from .core.pipeline.warm_up import warm_up as warm_up
+from .core.posterior.result import Result as Result
+from .core.posterior.shared_result import SharedResult as SharedResult
+from .core.presets import PRESETS as PRESETS
+from .core.presets import preset as preset
+from .core.sampler.sample import run as run
+from .core.sampler.sample import sample as sample
+from .core.sampler.snapshot import Snapshot as Snapshot
+from .core.sampler.snapshot import State as State
+from .core.settings import Settings as Settings
+from .core.versions import __version__ as __version__
+from .files.autosave import Autosave as Autosave
+from .files.session_file import open_session as open_session
+from .files.session_file import save_session as save_session

@@ -1,0 +1,122 @@
+"""A panel that stays where it is, says what it waits for, and explains itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gui_actions import click, wait_done
+
+pytest.importorskip("napari")
+pytestmark = pytest.mark.gui
+
+LONG = "A sentence that is far too long for a panel of the usual width, " * 4
+
+
+def places(panel):
+    """Where everything above the trace is, by the order of the panel."""
+    rows = (panel.run_row, panel.progress, panel.reason, panel.paint_row, panel.ask_row, panel.edit_row, panel.display)
+    return [(row.y(), row.height()) for row in (*rows, panel.region)] + [panel.trace_section.y()]
+
+
+def image(panel, side=40):
+    return panel.viewer.add_image(np.kron(np.eye(2), np.ones((side // 2, side // 2))), name="squares")
+
+
+def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
+    image(panel)
+    qtbot.wait(50)
+    before = places(panel)
+    panel._noticed(LONG)
+    panel.region.tell(LONG)
+    qtbot.wait(20)
+    assert places(panel) == before
+    assert panel.reason.text().startswith(LONG[:60])  # all of it is there, and on the screen what fits
+    assert LONG.strip() in panel.reason.toolTip()
+    assert not panel.trace.isVisible()
+    panel.form.controls["sweeps"].set_value(60)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    qtbot.wait(50)
+    assert places(panel) == before
+    assert panel.trace.isVisible()
+    height = panel.inner.sizeHint().height()
+    panel.session.canvas.view_sweep(3)
+    panel._framed()
+    assert panel.trace_section.viewing.isVisible()
+    assert panel.inner.sizeHint().height() == height
+    panel.trace_section.unfold(False)  # and what a person has folded away stays folded
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert not panel.trace.isVisible()
+
+
+def test_every_control_says_what_it_is(panel):
+    from napari_gsw.widgets.kit.explanation import controls_in
+
+    controls = controls_in(panel.inner)
+    assert len(controls) > 100
+    silent = [w.objectName() or getattr(w, "text", type(w).__name__) for w in controls if not w.whatsThis()]
+    assert silent == []
+
+
+def test_every_section_leads_to_a_heading_of_the_documentation(panel, qtbot):
+    from napari_gsw.widgets.kit.help_page import HelpPage, anchor_of, page_path
+
+    buttons = [panel.chooser.help, panel.trace_section.help, *(section.help for section in panel.sections)]
+    for address in (button.property("page") for button in buttons):
+        name, _, anchor = address.partition("#")
+        lines = page_path(name).read_text(encoding="utf-8").splitlines()
+        headings = [anchor_of(line.lstrip("# ")) for line in lines if line.startswith("#")]
+        assert anchor in ["", *headings], address
+    click(qtbot, panel.trace_section.help)
+    click(qtbot, panel.chooser.help)  # in the same window
+    (dialog,) = panel.window().findChildren(HelpPage)
+    assert "GSW segmentation" in dialog.browser.toPlainText()
+    dialog.open_page("model.md#what-is-shown")
+    qtbot.waitUntil(lambda: dialog.browser.verticalScrollBar().value() > 0)
+    dialog.open_page("nowhere.md")
+    assert "no page" in dialog.browser.toPlainText()
+    dialog.close()
+
+
+def test_the_words_of_the_form_are_plain(panel):
+    from napari_gsw.widgets.kit.setting_control import TERMS
+
+    shown = [box.itemText(i) for c in panel.form.controls.values() if (box := c.box) and hasattr(box, "itemText")
+             for i in range(box.count())]  # fmt: skip
+    shown += [section.summary.text() for section in panel.form.sections.values()]
+    for word in ("Vi", "HSV", "Hsv", "Dirichlet", "Binder", "Run on"):
+        assert not [text for text in shown if word in text], word
+    prior = panel.form.controls["prior"].box
+    from qtpy.QtCore import Qt
+
+    assert prior.itemData(0, Qt.ItemDataRole.ToolTipRole) == TERMS["dirichlet-process"]  # for who looks for it
+
+
+def test_a_second_dock_is_a_tab(panel, qtbot):
+    from napari_gsw.widgets.kit.docked import dock_of
+
+    _, other = panel.viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
+    window = panel.window()
+    qtbot.waitUntil(lambda: window.tabifiedDockWidgets(dock_of(panel)) == [dock_of(other)])
+    assert not dock_of(panel).isFloating()
+    other.shut_down()
+
+
+def test_it_says_that_it_compiles_whatever_stage_it_is_at(panel, monkeypatch):
+    from napari_gsw.core.jit import COMPILATION
+    from napari_gsw.core.pipeline.stage import Stage
+    from napari_gsw.core.pipeline.warm_up import KERNELS
+    from napari_gsw.widgets.session.orders import Orders
+
+    monkeypatch.setattr(COMPILATION, "depth", 1)
+    monkeypatch.setattr(COMPILATION, "count", 12)
+    for stage in (None, Stage("features"), Stage("start")):
+        monkeypatch.setattr(Orders, "stage", stage)
+        panel.progress.refresh(None)
+        assert panel.progress.status.text() == f"Compiling, once on this machine: 12 of {KERNELS}"
+    monkeypatch.setattr(COMPILATION, "depth", 0)
+    monkeypatch.setattr(Orders, "stage", Stage("features"))
+    panel.progress.refresh(None)
+    assert panel.progress.status.text() == "Counting words ..."
