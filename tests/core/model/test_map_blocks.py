@@ -92,13 +92,14 @@ def test_a_bad_lazy_map_is_one_sentence(spoil, words):
         gsw.prepare(stored(image, (64, 64)), block_pixels=4096, boundaries=lines)
 
 
+@pytest.mark.slow
 def test_a_map_is_read_in_blocks_too():
-    """Of an image and a map of 8 MB each, no more than a few blocks are in memory."""
-    shape = (1024, 1024)
-    image = da.random.default_rng(0).normal(size=shape, chunks=256)
-    lines = (da.random.default_rng(1).random(shape, chunks=256) > 0.9).astype(float)
+    """Of an image and a map of 3 MB each, no more than a few blocks are in memory."""
+    shape = (640, 640)
+    image = da.random.default_rng(0).normal(size=shape, chunks=128)
+    lines = (da.random.default_rng(1).random(shape, chunks=128) > 0.9).astype(float)
     kept = {
-        "block_pixels": 2**15,
+        "block_pixels": 2**14,
         "site_size": 400,
         "likelihood": "gaussian",
         "texture_words": 0,
