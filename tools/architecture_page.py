@@ -127,7 +127,9 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     for name in re.findall(rf"\b{PACKAGE}(?:\.\w+)+", text):
         module, _, last = name.rpartition(".")
         inside = module_file(module)
-        known = inside is not None and re.search(rf"\b{last}\b", inside.read_text()) is not None
+        # The names of a package that loads them when they are used are in its stub.
+        sources = [] if inside is None else [file for file in (inside, inside.with_suffix(".pyi")) if file.is_file()]
+        known = any(re.search(rf"\b{last}\b", file.read_text()) for file in sources)
         yield name, known or module_file(name) is not None
 
 

@@ -155,3 +155,12 @@ def test_crops_of_no_change_are_the_picture():
     assert extra is None
     assert images[0].permute(1, 2, 0).numpy() == pytest.approx(np.maximum(image / 255, 1e-4), abs=1e-5)
     assert np.array_equal(seen[0, ..., 1].numpy(), labels)
+
+
+def test_reliability_says_how_often_what_was_said_is_so():
+    from napari_gsw.experiments.objects import reliability
+
+    rows = reliability([np.array([0.1, 0.2, 0.9]), np.array([1.0])], [np.array([0, 1, 1]), np.array([0])], bins=2)
+    assert rows[0] == [0.0, 0.5, 2.0, pytest.approx(0.15), 0.5]
+    assert rows[1] == [0.5, 1.0, 2.0, pytest.approx(0.95), 0.5]
+    assert np.isnan(reliability([np.array([0.9])], [np.array([1])], bins=2)[0][3:]).all()

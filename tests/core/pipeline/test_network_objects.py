@@ -15,6 +15,7 @@ from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.numbering import matched_numbers
 from napari_gsw.core.posterior.colouring import likely_objects, same_colour
 from napari_gsw.core.posterior.label_certainty import Overlap, joined
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
@@ -209,3 +210,9 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
     shipped_objects().save(tmp_path / "b.json")
     again = ObjectModel.load(tmp_path / "b.json")
     assert np.array_equal(again.pair.threshold, shipped_objects().pair.threshold)
+
+
+def test_numbers_on_the_screen_do_not_depend_on_what_a_chain_calls_its_clusters():
+    shown = np.array([5, 5, 5, 3])
+    for labels in ([0, 1, 2, 3], [7, 2, 0, 1], [1, 3, 2, 0]):
+        assert matched_numbers(np.array(labels), shown, np.ones(4)).tolist() == [5, 1, 2, 3]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from napari_gsw.core.arrays import Ints, Longs
+from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, log_posterior
 
 
@@ -30,7 +31,8 @@ def matched_numbers(
     >>> matched_numbers(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
     [5, 5, 1, 3]
     """
-    new, i = _ranked(labels)
+    # In the order of their first sites, whatever a chain calls them: one that was saved may call them otherwise.
+    new, i = _ranked(canonical(labels.astype(np.int32)))
     old, j = _ranked(shown)
     overlap = np.bincount(i * len(old) + j, weight, len(new) * len(old)).reshape(len(new), len(old))
     rows, columns = linear_sum_assignment(overlap, maximize=True)

@@ -15,7 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs, Mask
+<<<<<<< ours
 from napari_gsw.core.model.map_field import anchored
+=======
+from napari_gsw.core.model.partition_kernels import canonical
+>>>>>>> theirs
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Log
@@ -26,7 +30,7 @@ from napari_gsw.core.pipeline.sampling import CHECK_EVERY, chains, to_be_judged
 from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
 from napari_gsw.core.posterior.held_pixels import HeldPixels
-from napari_gsw.core.posterior.summary import Summary
+from napari_gsw.core.posterior.summary import Summary, numbered
 from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
 from napari_gsw.core.sampler.records import TRACE
@@ -204,7 +208,7 @@ class WatchedChain:
                 longer[: len(self.rows[c])] = self.rows[c]
                 self.rows[c] = longer
             self.rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
-        self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, self.numbers, self._weight())
+        self.numbers = self._numbers_now()
         self.history.keep(self.sweep, self.numbers)
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
             self.target = self.sweep
@@ -278,6 +282,18 @@ class WatchedChain:
         numbers[self.locks] = self.numbers[self.locks]
         if numbers.any():
             self.numbers = matched_numbers(self.ensemble.snapshots[0].labels, numbers, self._weight())
+
+    def _numbers_now(self) -> Longs:
+        """(n,) the numbers of the clusters of the first chain: those that they had, as far as they are the same.
+
+        The colours of objects come and go with every sweep, so that whoever follows them would come to numbers that
+        depend on how often he looks: they are numbered anew, and what is locked keeps its number.
+        """
+        labels = self.ensemble.snapshots[0].labels
+        if self.problem.coloured:
+            held = np.where(self.locks, self.numbers, -1).astype(np.int32)
+            return numbered(canonical(labels.astype(np.int32)), held)
+        return matched_numbers(labels, self.numbers, self._weight())
 
     def _weight(self) -> Floats:
         return screen_weight(self.locks, self.pixels)
