@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs, Mask
-<<<<<<< ours
 from napari_gsw.core.model.map_field import anchored
-=======
 from napari_gsw.core.model.partition_kernels import canonical
->>>>>>> theirs
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.steering import Steering, is_closed
 from napari_gsw.core.pipeline.change import Log
