@@ -193,7 +193,7 @@ BAD = {
     "min-size": (["--min-size", "100000"], "min_size must be a whole number in [0, "),
     "unknown-setting": (["--set", "alfa=1"], "did you mean alpha?"),
     "no-value": (["--set", "alpha"], "--set takes NAME=VALUE"),
-    "preset": (["--preset", "nice"], "preset must be one of general, photo, microscopy, paper"),
+    "preset": (["--preset", "nice"], "preset must be one of general, photo, microscopy, membranes, paper"),
     "mask-missing": (["--mask", "nowhere.tif"], "'nowhere.tif' is not a file"),
     "codebook": (["--codebook", "nowhere.json"], "codebook 'nowhere.json' cannot be read"),
 }

@@ -246,7 +246,9 @@ def test_a_background_that_is_nobodys_is_left_out(folder, tmp_path, capsys):
 
 
 # Rivals that are for other pictures, or for the couplings of another preset; they have tests of their own.
-ELSEWHERE = ("multicut", "gasp", "mutex-watershed", "distance-watershed")
+ELSEWHERE = (
+    "multicut", "gasp", "mutex-watershed", "distance-watershed", "otsu-watershed", "network-watershed",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("method", [n for n in METHOD_NAMES if not METHODS[n].needs_seeds and n not in ELSEWHERE])
