@@ -434,7 +434,9 @@ def test_every_setting_has_a_control_with_its_help(panel):
         assert declarations()[name].help in control.toolTip()
         assert control.value() == getattr(gsw.preset("general"), name)
     assert set(panel.form.sections) == set(SECTIONS) - {"image", "strokes"}  # whose controls stand beside the brush
-    assert all(panel.form.controls[name].parentWidget() is not None for name in ("steering", "only_painted"))
+    assert all(
+        panel.form.controls[name].parentWidget() is not None for name in ("steering", "painted_detail", "only_painted")
+    )
 
 
 def test_only_what_matters_is_shown(panel, qtbot):

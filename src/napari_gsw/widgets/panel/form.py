@@ -24,7 +24,7 @@ TITLES = {
     "result": "Result",
 }
 # Controls that the panel places elsewhere, beside what they are about.
-LENT = ("steering", "only_painted")
+LENT = ("steering", "painted_detail", "only_painted")
 HELP = {
     "superpixels": "How the image is cut into the sites that are sampled",
     "features": "What the model sees of a site",

@@ -162,7 +162,7 @@ class SegmentationPanel(Docked):
         self.seed.setToolTip("The same image, settings and seed give the same labels; another seed starts afresh")
         self.seed.valueChanged.connect(self._plan_changed)
         self.form.layouts["sampler"].addRow("Seed", self.seed)
-        self.seeds = SeedsSection(self.session, self.form.controls["steering"])
+        self.seeds = SeedsSection(self.session, self.form.controls)
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from napari.layers import Layer
 from qtpy.QtCore import Signal
@@ -21,7 +23,7 @@ class SeedsSection(Section):
 
     Parameters
     ----------
-    steering : the control of that setting.
+    controls : those of the settings, of which two are about strokes.
 
     Signals
     -------
@@ -32,7 +34,7 @@ class SeedsSection(Section):
     changed = Signal()
     canvas_wanted = Signal()
 
-    def __init__(self, session: Session, steering: Control) -> None:
+    def __init__(self, session: Session, controls: Mapping[str, Control]) -> None:
         super().__init__(
             "Strokes and locks", "Correct and teach the chain by painting, and hold what is right", "widget.md#painting"
         )
@@ -43,8 +45,9 @@ class SeedsSection(Section):
         row = QFormLayout()
         row.setContentsMargins(0, 0, 0, 0)
         row.addRow("Seeds", self.seeds)
-        row.addRow(title("steering", declarations()["steering"]), steering)
-        row.labelForField(steering).setToolTip(steering.toolTip())
+        for name in ("steering", "painted_detail"):
+            row.addRow(title(name, declarations()[name]), controls[name])
+            row.labelForField(controls[name]).setToolTip(controls[name].toolTip())
         corrections = session.corrections
         self.canvas = push_button(
             "Paint first", "Make the label layer now, to paint seeds before the first run", self.canvas_wanted.emit
