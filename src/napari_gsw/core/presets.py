@@ -133,7 +133,7 @@ def default_words(name: str) -> str:
     """The value of a setting in the preset that is used when none is named, and in those that differ from it.
 
     >>> default_words("evidence")
-    '6.5 (photo 3, microscopy 4, paper 8)'
+    '6.5 (photo 3, microscopy 4, membranes 0.05, paper 8)'
     """
     usual = getattr(Settings, name)  # of the class: a record of all settings would be checked for each of them
     values = {p: c.get(name, usual) for p, c in PRESETS.items()}

@@ -194,9 +194,10 @@ def test_edits_during_a_run_stay_and_go_over_to_the_next_chain(panel, qtbot):
         assert np.array_equal(layer.data == one, fixed == one)
 
 
-def test_the_row_is_there_as_long_as_its_layer(done, qtbot):
+def test_the_row_can_be_used_as_long_as_its_layer_is_there(done, qtbot):
     row = done.edit_row
     assert row.isVisible()
+    assert row.isEnabled()
     for action, button in row.buttons.items():
         assert f"key {EDIT_KEYS[action]}" in button.toolTip()
     layer = layer_of(done)
@@ -208,7 +209,7 @@ def test_the_row_is_there_as_long_as_its_layer(done, qtbot):
     corrected(qtbot, done, 1)
     assert at(done, 1) == 0
     done.viewer.layers.remove(layer)
-    wait_for(qtbot, lambda: not row.isVisible())
+    wait_for(qtbot, lambda: not row.isEnabled())
 
 
 def test_regions_are_edited_too(panel, qtbot):

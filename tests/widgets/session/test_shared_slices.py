@@ -52,7 +52,7 @@ def test_a_stack_has_boundaries_where_its_slices_have_them(linked):
 @pytest.mark.parametrize("how", ["shared", "linked"])
 def test_slices_with_shared_labels_are_what_segment_makes_of_a_list(panel, qtbot, how, tmp_path):
     stack = striped()
-    panel.viewer.add_image(stack, name="s")
+    panel.viewer.add_image(stack, name="s", axis_labels=("z", "y", "x"))
     as_slices(panel, how)
     run(panel, qtbot)
     settings = gsw.preset("general", axes="YX", sweeps=25, regroups=1, hot=4.0)
@@ -73,7 +73,7 @@ def test_slices_with_shared_labels_are_what_segment_makes_of_a_list(panel, qtbot
 @pytest.mark.gui
 def test_a_stroke_in_one_slice_names_the_cluster_in_all(panel, qtbot):
     volume, truth = sample("mosaic_3d")
-    panel.viewer.add_image(volume[4:20:4], name="m")
+    panel.viewer.add_image(volume[4:20:4], name="m", axis_labels=("z", "y", "x"))
     as_slices(panel, "linked")
     seeds = np.zeros(volume[4:20:4].shape, np.uint8)
     seeds[1] = np.where(np.random.default_rng(0).random(truth[8].shape) < 0.03, truth[8], 0)
@@ -94,7 +94,7 @@ def test_slices_outside_the_mask_stay_empty(panel, qtbot):
     stack = striped((0, 4, 8, 12))
     mask = np.zeros(stack.shape, np.uint8)
     mask[1:3, 5:35, 5:45] = 1
-    panel.viewer.add_image(stack, name="s")
+    panel.viewer.add_image(stack, name="s", axis_labels=("z", "y", "x"))
     region = panel.viewer.add_labels(mask, name="inside")
     as_slices(panel, "shared")
     panel.chooser.where.choose(region)
@@ -104,7 +104,7 @@ def test_slices_outside_the_mask_stay_empty(panel, qtbot):
 
 @pytest.mark.gui
 def test_another_way_to_take_the_stack_is_another_problem(panel, qtbot):
-    panel.viewer.add_image(striped(), name="s")
+    panel.viewer.add_image(striped(), name="s", axis_labels=("z", "y", "x"))
     as_slices(panel, "shared")
     run(panel, qtbot, 10)
     before = panel.session.array_run.live.problem

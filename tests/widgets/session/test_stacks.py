@@ -153,7 +153,7 @@ def test_a_stack_slice_by_slice(panel, qtbot, tmp_path):
 def test_this_slice_only_then_another(panel, qtbot):
     stack = np.stack([flat(seed=s) for s in range(4)])
     viewer = panel.viewer
-    viewer.add_image(stack, name="s")
+    viewer.add_image(stack, name="s", axis_labels=("z", "y", "x"))
     panel.chooser.depth.setCurrentIndex(panel.chooser.depth.findData(2))
     panel.chooser.depth.activated.emit(1)
     panel.chooser.where.choose("slice")

@@ -107,8 +107,7 @@ def test_reset_preset_superpixels_and_strokes_are_one_list(done, viewer, qtbot):
     wait_for(qtbot, lambda: not cutter.painter._brush.busy)
     assert not np.array_equal(cutter.layer.data, sites)
     click(qtbot, done.reset_button)  # Reset,
-    assert not labels.data.any()
-    wait_for(qtbot, lambda: done.session.state == "ready")
+    wait_for(qtbot, lambda: done.session.state == "ready" and not labels.data.any())
 
     viewer.layers.selection.active = viewer.layers["m"]  # an image, which has no undo of its own
     press_key(qtbot, viewer, Qt.Key.Key_Z, ctrl)
