@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QButtonGroup, QGridLayout, QLabel, QPushButton, QWidget
 
 from napari_gsw.core.presets import PRESETS
 from napari_gsw.widgets.kit.undo_list import UndoList
 from napari_gsw.widgets.panel.form import Filling, SettingsForm, preset_tip
+
+# More would not fit into a narrow panel.
+IN_A_ROW = 3
 
 
 class PresetStep:
@@ -31,7 +34,7 @@ class PresetStep:
 
 
 class PresetRow(QWidget):  # type: ignore[misc]
-    """One row of buttons, of which one is pressed; it fills the form.
+    """A few buttons, of which one is pressed; it fills the form.
 
     Parameters
     ----------
@@ -42,17 +45,17 @@ class PresetRow(QWidget):  # type: ignore[misc]
         super().__init__()
         self._form, self._steps = form, steps
         self._group = QButtonGroup(self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        row.addWidget(QLabel("Preset"))
-        for name in PRESETS:
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(4)
+        grid.addWidget(QLabel("Preset"), 0, 0)
+        for place, name in enumerate(PRESETS):
             button = QPushButton(name.capitalize())
             button.setCheckable(True)
             button.setToolTip(preset_tip(name))
             button.setProperty("preset", name)
             self._group.addButton(button)
-            row.addWidget(button, 1)
+            grid.addWidget(button, place // IN_A_ROW, 1 + place % IN_A_ROW)
         self._group.buttonClicked.connect(lambda button: self._clicked(button.property("preset")))
 
     def button(self, name: str) -> QPushButton:
