@@ -86,3 +86,10 @@ def test_pale_colours_are_stretched_and_keep_their_hue():
     assert np.abs(calm.mean(axis=(0, 1)) - plain.mean(axis=(0, 1))).max() < 3
     span = span_of([np.full((5, 5, 3), 7, np.uint8)], True, calm=True)
     assert (span.low[0], span.high[0]) == (0, 255)  # what is constant has nothing to be stretched
+
+
+def test_one_pixel_that_is_far_larger_than_all_others_overflows_nothing():
+    values = np.full((7, 5, 1), 1e-31)
+    values[3, 2] = 1e9
+    calm = calmed(values, np.array([1e-32]))
+    assert np.isfinite(calm).all()

@@ -25,6 +25,7 @@ KEPT_MEAN = 0.5586
 # Weight of the total variation, in units of the noise, and rounds in which it is made small.
 WEIGHT, ROUNDS = 1.2, 40
 LITTLE = 0.01
+NOTHING = 1e-9
 
 
 def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
@@ -48,7 +49,9 @@ def calmed(values: NDArray[Any], noise: Floats) -> Pixels:
     """
     rows = values.reshape(-1, values.shape[-1])
     centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
-    scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), np.finfo(np.float32).tiny)
+    # Noise that is nothing beside what varies (one pixel of 1e9 among 1e-30) is none, or units would not be finite.
+    scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), NOTHING * spread)
+    scale = np.maximum(scale, np.finfo(np.float32).tiny)
     unit = ((values - centre) / scale).astype(np.float32)
     space = np.ascontiguousarray(unit).reshape((1,) * (4 - unit.ndim) + unit.shape)
     return np.asarray(flattened(space, WEIGHT, ROUNDS).reshape(unit.shape) * scale + centre, dtype=np.float32)
