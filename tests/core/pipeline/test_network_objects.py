@@ -216,3 +216,10 @@ def test_numbers_on_the_screen_do_not_depend_on_what_a_chain_calls_its_clusters(
     shown = np.array([5, 5, 5, 3])
     for labels in ([0, 1, 2, 3], [7, 2, 0, 1], [1, 3, 2, 0]):
         assert matched_numbers(np.array(labels), shown, np.ones(4)).tolist() == [5, 1, 2, 3]
+
+
+def test_the_layout_of_an_image_in_memory_changes_nothing():
+    image = np.random.default_rng(0).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+    plain = gsw.segment(image, preset="microscopy", seed=0, sweeps=3)
+    for other in (np.asfortranarray(image), np.repeat(image, 2, axis=1)[:, ::2]):
+        assert np.array_equal(gsw.segment(other, preset="microscopy", seed=0, sweeps=3).labels, plain.labels)

@@ -123,3 +123,9 @@ def test_masks_that_cannot_be_used():
         superpixels(seen, gsw.Settings(), np.zeros((5, 5)))
     with pytest.raises(gsw.InputError, match="the mask must have the image's shape"):
         superpixels(seen, gsw.Settings(), np.ones((5, 6)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 6)])
+def test_an_image_without_a_valley_between_ridges_is_one_site(shape):
+    problem = gsw.prepare(np.zeros(shape), preset="membranes")
+    assert problem.n == 1

@@ -81,7 +81,7 @@ def object_maps(values: NDArray[Any], network: Network) -> Floats32:
     values : (h, w) or (h, w, c) of any type.
     """
     image = stretched(values)
-    key = f"{network.weights.sha256}{image.shape}{hashlib.sha256(image.data).hexdigest()}"
+    key = f"{network.weights.sha256}{image.shape}{hashlib.sha256(np.ascontiguousarray(image).data).hexdigest()}"
     if key not in _kept:
         _kept[key] = _looked_at(image, network)
         while len(_kept) > KEPT:

@@ -50,10 +50,11 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     if settings.superpixels == "slic":
         return _slic(np.ascontiguousarray(channels), settings, inside, picture.spacing)
     if settings.superpixels == "ridges":
-        return connected(watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)), inside)
-    methods = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
-    groups = methods[settings.superpixels](channels, settings, inside, picture.spacing)
-    # A part of the mask that got no seed of its own is a site too.
+        groups = np.asarray(watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)))
+    else:
+        methods = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
+        groups = methods[settings.superpixels](channels, settings, inside, picture.spacing)
+    # A part of the mask that got no seed of its own is a site too, and so is an image without any valley.
     return connected(np.where(groups == 0, groups.max() + 1, groups), inside)
 
 
