@@ -22,7 +22,7 @@ from napari_gsw.core.jit import as_int64, jit
 
 @jit
 def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growth: float) -> float:
-    """What boundary e counts for now."""
+    """The value of boundary e as its two regions are at this moment: its mean, plus what their growth adds."""
     mean: float = total[e] / length[e]
     if growth != 0:
         mean += growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
