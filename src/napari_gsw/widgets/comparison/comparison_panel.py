@@ -53,7 +53,7 @@ class ComparisonPanel(Docked):
     """Compares a Labels layer with one or several others."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
-        super().__init__()
+        super().__init__(napari_viewer)
         self.viewer = napari_viewer
         self.comparison: Comparison | None = None
         self.result: ComparisonResult | None = None

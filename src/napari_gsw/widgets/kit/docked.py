@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qtpy.QtCore import QEvent, QTimer
 from qtpy.QtGui import QCloseEvent
+from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_gsw.widgets.kit.link import Link
@@ -12,15 +15,20 @@ from napari_gsw.widgets.kit.link import Link
 class Docked(QWidget):  # type: ignore[misc]
     """Cuts its link however the dock goes away.
 
+    While a layer is removed, the drawing context of its window's canvas is the current one: napari ends the removal by
+    carrying out what its canvas has queued, the deletion of textures and buffers included, in whatever context happens
+    to be current. In that of Qt's own painting this deletes things of Qt's, and the process ends at a later drawing.
+
     Attributes
     ----------
     link : what ties the widget to the viewer, and what has to end with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, viewer: Any) -> None:
         super().__init__()
         self.link = Link()
         self.destroyed.connect(self.link.cut)
+        self.link.connect(viewer.layers.events.removing, self._enter_canvas)
         self._settling = QTimer(self)
         self._settling.setSingleShot(True)
         self._settling.timeout.connect(self._become_tab)
@@ -41,6 +49,17 @@ class Docked(QWidget):  # type: ignore[misc]
     def shut_down(self) -> None:
         """End what is going on and let go of the viewer; more than once does no harm."""
         self.link.cut()
+
+    def _enter_canvas(self, _event: object) -> None:
+        for canvas in self._main_window().findChildren(QOpenGLWidget):
+            canvas.makeCurrent()
+
+    def _main_window(self) -> QWidget:
+        """The window of the viewer; a dock that floats is a window of its own inside it."""
+        window = self.window()
+        while window.parentWidget() is not None:
+            window = window.parentWidget().window()
+        return window
 
     def _become_tab(self) -> None:
         """Two docks of ours on one side are tabs of one: above each other they would be strips."""

@@ -54,7 +54,7 @@ class SegmentationPanel(Docked):
     """Runs chains on an image layer and shows them live in a Labels layer."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
-        super().__init__()
+        super().__init__(napari_viewer)
         self.viewer = viewer = bare(napari_viewer)
         self.session = Session(viewer, self.link, self)
         self.form = SettingsForm(self)

@@ -41,7 +41,7 @@ class SuperpixelPanel(Docked):
     """Makes a Labels layer of superpixels where the image is; painting on it merges and splits them."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
-        super().__init__()
+        super().__init__(napari_viewer)
         self.viewer = viewer = bare(napari_viewer)
         self.steps = undo_list(viewer)
         self.steps.serve(viewer, self.link)

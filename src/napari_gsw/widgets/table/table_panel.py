@@ -56,7 +56,7 @@ class TablePanel(Docked):
     """A table, a plot of two of its columns, and the outlines of what is chosen in them."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
-        super().__init__()
+        super().__init__(napari_viewer)
         self.viewer = viewer = bare(napari_viewer)
         self.model = TableModel()
         self.outlines = ChosenOutlines(viewer)
