@@ -10,8 +10,10 @@ longer than a quarter of a second in which the window did not answer because of 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -24,10 +26,19 @@ import napari
 import numpy as np
 import psutil
 from napari.utils.notifications import NotificationSeverity, notification_manager
-from qtpy.QtCore import QPoint, QPointF, Qt, QTimer
+from qtpy.QtCore import QCoreApplication, QEvent, QPoint, QPointF, Qt, QTimer
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QFileDialog,
+    QMenu,
+    QMessageBox,
+    QWidget,
+)
 
 import napari_gsw as gsw
 from napari_gsw.sample_data import mosaic, mosaic_3d
@@ -36,15 +47,25 @@ from napari_gsw.widgets.kit.undo_list import REDO_KEY, UNDO_KEY
 from napari_gsw.widgets.panel.panel import SegmentationPanel
 from napari_gsw.widgets.session import autosaves
 
+FRAME = re.compile(r'File "([^"]*)", line \d+ in (\S+)')
 LONGEST = 0.25  # seconds without an answer that are our doing
 MOST_GROWTH = 200  # megabytes from the middle to the end
-DOCKS = ("GSW segmentation", "Superpixels", "Compare segmentations")
-# Buttons that open a dialog, which only a person could close, or that begin work for minutes.
-LEFT_ALONE = ("Export all ...", "Trace ...", "Save session ...", "Open session ...", "Run 4 chains", "Compute")
+DOCKS = ("GSW segmentation", "Superpixels", "Compare segmentations", "Table of regions")
+# Buttons that begin work for minutes.
+LEFT_ALONE = ("Run 4 chains", "Compute")
+
+
+def _plain(name: str) -> str:
+    """The name of a dock without the plugin's, which napari puts after it."""
+    return name.removesuffix(" (napari-gsw)")
 
 
 class Heart:
-    """Beats in the GUI thread; somebody in another thread looks whether it does, and where the GUI thread is if not."""
+    """Beats in the GUI thread; somebody in another thread looks whether it does, and where the GUI thread is if not.
+
+    It reads where that is from what `faulthandler` writes. Frames as objects would do harm: what they hold, a painter
+    or a font, would be deleted in the thread that looks, if the GUI thread has left them by then.
+    """
 
     def __init__(self) -> None:
         self.last = time.perf_counter()
@@ -52,7 +73,8 @@ class Heart:
         self.action = ""
         self._ours = 0.0
         self._where = ""
-        self._main = threading.main_thread().ident
+        self._main = f"0x{threading.main_thread().ident:016x}"
+        self._written = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the heart beats)
         self._timer = QTimer()
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)
@@ -65,6 +87,15 @@ class Heart:
             self.gaps.append((self._ours, f"{self.action}: {self._where}"))
         self.last, self._ours, self._where = now, 0.0, ""
 
+    def _stack(self) -> list[tuple[str, str]]:
+        """File and function of every call of the GUI thread, the innermost first."""
+        self._written.seek(0)
+        self._written.truncate()
+        faulthandler.dump_traceback(self._written, all_threads=True)
+        self._written.seek(0)
+        threads = self._written.read().split("\n\n")
+        return [call for thread in threads if self._main in thread for call in FRAME.findall(thread)]
+
     def _watch(self) -> None:
         """While the window does not answer, count the time in which a function of ours is under way."""
         step = 0.01
@@ -72,13 +103,12 @@ class Heart:
             began = time.perf_counter()
             time.sleep(step)
             if began - self.last > 0.05:
-                stack = traceback.extract_stack(sys._current_frames()[self._main])
-                ours = [frame for frame in stack if "/napari_gsw/" in frame.filename]
-                inner = stack[-1]
+                stack = self._stack()
+                depth = next((k for k, (file, _) in enumerate(stack) if "/napari_gsw/" in file), None)
                 # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.
-                if ours and not any("/napari/" in f.filename for f in stack[stack.index(ours[-1]) :]):
+                if depth is not None and not any("/napari/" in file for file, _ in stack[:depth]):
                     self._ours += time.perf_counter() - began
-                    self._where = f"{ours[-1].name} ({inner.name})"
+                    self._where = f"{stack[depth][1]} ({stack[0][1]})"
 
 
 class Monkey:
@@ -87,6 +117,7 @@ class Monkey:
     def __init__(self, viewers: list[napari.Viewer], seed: int) -> None:
         self.viewers, self.random = viewers, random.Random(seed)
         self.done: Counter[str] = Counter()
+        self.pressed: Counter[str] = Counter()
         self.actions = {
             self.click: 10, self.paint: 8, self.key: 8, self.combo: 4, self.hover: 4, self.wheel: 3,
             self.double_click: 2, self.add: 2, self.rename: 2, self.remove: 1, self.slice: 3, self.theme: 0.3,
@@ -107,7 +138,7 @@ class Monkey:
         from napari._qt.widgets.qt_viewer_dock_widget import QtViewerDockWidget
 
         docks = viewer.window._qt_window.findChildren(QtViewerDockWidget)
-        return [dock for dock in docks if dock.name in DOCKS]
+        return [dock for dock in docks if _plain(dock.name) in DOCKS]
 
     def _panels(self, viewer: napari.Viewer) -> list:
         return [p for dock in self._docks(viewer) for p in dock.findChildren(QWidget) if isinstance(p, Docked)]
@@ -121,7 +152,9 @@ class Monkey:
         buttons = [b for b in buttons if b.isVisible() and b.isEnabled() and b.text() not in LEFT_ALONE]
         buttons = [b for b in buttons if getattr(b, "menu", lambda: None)() is None]
         if buttons:
-            QTest.mouseClick(self.random.choice(buttons), Qt.MouseButton.LeftButton)
+            button = self.random.choice(buttons)
+            self.pressed[button.text() or button.toolTip() or "(no text)"] += 1
+            QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
     def combo(self, viewer: napari.Viewer) -> None:
         combos = [c for p in self._panels(viewer) for c in p.findChildren(QComboBox) if c.isVisible() and c.isEnabled()]
@@ -244,7 +277,7 @@ class Monkey:
             self.random.choice(docks).destroyOnClose()
 
     def open_dock(self, viewer: napari.Viewer) -> None:
-        there = {dock.name for dock in self._docks(viewer)}
+        there = {_plain(dock.name) for dock in self._docks(viewer)}
         if free := [name for name in DOCKS if name not in there]:
             viewer.window.add_plugin_dock_widget("napari-gsw", self.random.choice(free))
 
@@ -258,6 +291,16 @@ class Monkey:
             panel.saving.save(path)
 
 
+def cancel_dialogs() -> None:
+    """Every dialog that waits for an answer is cancelled: only a person could choose a file."""
+    for name in ("getSaveFileName", "getOpenFileName", "getOpenFileNames"):
+        setattr(QFileDialog, name, staticmethod(lambda *_, **__: ("", "")))
+    QFileDialog.getExistingDirectory = staticmethod(lambda *_, **__: "")
+    QDialog.exec = lambda self: int(QDialog.DialogCode.Rejected)
+    QMessageBox.exec = lambda self: int(QMessageBox.StandardButton.Cancel)
+    QMenu.exec = lambda self, *_: None
+
+
 def torture(minutes: float, seed: int) -> list[str]:
     """Let the monkey at two windows; what went wrong, a line each."""
     wrong: list[str] = []
@@ -267,10 +310,13 @@ def torture(minutes: float, seed: int) -> list[str]:
     threading.excepthook = lambda args: wrong.append("".join(traceback.format_exception(args.exc_value)))
 
     def noticed(notification) -> None:
-        if notification.severity >= NotificationSeverity.WARNING:
+        # A sentence of ours about what was asked for is an answer; a bug comes with its exception.
+        ours = notification.message.startswith("GSW segmentation: ") and not hasattr(notification, "exception")
+        if notification.severity >= NotificationSeverity.WARNING and not ours:
             wrong.append(f"napari says: {notification.message}")
 
     notification_manager.notification_ready.connect(noticed)
+    cancel_dialogs()
     gsw.warm_up()
     threads = {t.name for t in threading.enumerate()}
     viewers = [napari.Viewer(), napari.Viewer()]
@@ -301,16 +347,20 @@ def finish(viewers, heart: Heart, threads: set[str], sizes: list[float], monkey:
     for viewer in viewers:
         for dock in monkey._docks(viewer):
             dock.destroyOnClose()
+            del dock  # which holds its panel
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and any("gsw" in t.name for t in threading.enumerate()):
         QApplication.processEvents()
         time.sleep(0.02)
     for _ in range(50):
         QApplication.processEvents()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)  # what an event loop would have done
         time.sleep(0.01)
     gc.collect()
     left = [t.name for t in threading.enumerate() if "gsw" in t.name and t.name not in threads]
     wrong += [f"the thread {name} stayed" for name in left]
+    if left:
+        faulthandler.dump_traceback(all_threads=True)
     panels = sum(isinstance(x, SegmentationPanel) for x in gc.get_objects())
     if panels:
         wrong.append(f"{panels} panels stayed")
@@ -320,6 +370,9 @@ def finish(viewers, heart: Heart, threads: set[str], sizes: list[float], monkey:
             wrong.append(f"the viewer is still bound to {keys}")
     middle, late = np.median(sizes[len(sizes) // 2 : len(sizes) * 3 // 4]), np.median(sizes[-len(sizes) // 8 :])
     print(f"{sum(monkey.done.values())} actions: {dict(monkey.done)}")
+    print(f"{len(monkey.pressed)} buttons: {', '.join(monkey.pressed)}")
+    if monkey.done["click"] > 20 and not monkey.pressed:
+        wrong.append("the monkey did not find a button of ours")
     print(f"memory {sizes[0]:.0f} MB at first, {middle:.0f} after half the time, {late:.0f} at the end")
     if late - middle > MOST_GROWTH:
         wrong.append(f"memory grew from {middle:.0f} to {late:.0f} MB in the second half")

@@ -11,7 +11,9 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
@@ -130,7 +132,7 @@ class Options:
     @classmethod
     def declarations(cls) -> Mapping[str, Setting]:
         """All settings by name, in the order of the declaration."""
-        return {f.name: f.metadata["setting"] for f in dataclasses.fields(cls)}
+        return _declarations(cls)
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed; an unknown name is an error that suggests the nearest one."""
@@ -157,3 +159,8 @@ class Options:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"
             raise InputError(f"there is no setting {name!r}{hint}")
+
+
+@cache  # a form asks hundreds of times
+def _declarations(options: type[Options]) -> Mapping[str, Setting]:
+    return MappingProxyType({f.name: f.metadata["setting"] for f in dataclasses.fields(options)})

@@ -173,6 +173,8 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.changed.emit()
 
     def _answered(self, meaning: Meaning) -> None:
+        if self._question is None:  # the image went away while its question was on the screen
+            return
         self._take_meaning(meaning)
         self._fit_rows()
         self.changed.emit()

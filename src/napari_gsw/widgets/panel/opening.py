@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,7 +105,7 @@ class Opening(QObject):  # type: ignore[misc]
         """Offer what was saved by itself, if nobody works on it any more."""
         row.wanted.connect(self.open)
         row.unwanted.connect(lambda path: discard(Path(path)))
-        for path, title in restorable()[:1]:
+        for path, title in islice(restorable(), 1):
             row.offer(str(path), title)
 
     def _place(self, path: Path, session: SavedSession) -> None:

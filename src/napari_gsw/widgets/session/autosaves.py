@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,10 +53,10 @@ def discard(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def restorable() -> list[Restorable]:
-    """Sessions that nobody works on, the newest first."""
+def restorable() -> Iterator[Restorable]:
+    """Sessions that nobody works on, the newest first; a file is only opened when it is asked for."""
     titles = ((path, session_title(path)) for path in _left())
-    return [Restorable(path, title) for path, title in titles if title is not None]
+    return (Restorable(path, title) for path, title in titles if title is not None)
 
 
 def _left() -> list[Path]:
