@@ -11,9 +11,7 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from numbers import Real
-from types import MappingProxyType
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
@@ -121,6 +119,10 @@ def setting(default: Any, section: str, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"setting": Setting(help=help, section=section, kind=kind, **more)})
 
 
+# The settings of each class of options: a form asks for them hundreds of times.
+_DECLARED: dict[type, Mapping[str, Setting]] = {}
+
+
 @dataclass(frozen=True)
 class Options:
     """Settings, each made by :func:`setting`. Frozen: a changed setting is a new object (:meth:`replace`)."""
@@ -132,7 +134,10 @@ class Options:
     @classmethod
     def declarations(cls) -> Mapping[str, Setting]:
         """All settings by name, in the order of the declaration."""
-        return _declarations(cls)
+        known = _DECLARED.get(cls)
+        if known is None:
+            known = _DECLARED[cls] = {f.name: f.metadata["setting"] for f in dataclasses.fields(cls)}
+        return known
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed; an unknown name is an error that suggests the nearest one."""
@@ -159,8 +164,3 @@ class Options:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"
             raise InputError(f"there is no setting {name!r}{hint}")
-
-
-@cache  # a form asks hundreds of times
-def _declarations(options: type[Options]) -> Mapping[str, Setting]:
-    return MappingProxyType({f.name: f.metadata["setting"] for f in dataclasses.fields(options)})
