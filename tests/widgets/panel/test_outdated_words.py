@@ -74,7 +74,7 @@ def test_the_smallest_region_applies_to_a_run_that_is_over(panel, qtbot):
     panel.form.controls["min_region"].set_value(1500)
     wait_for(qtbot, lambda: len(np.unique(regions.data)) < many)
     assert panel.session.state == "done"
-    assert f"{len(np.unique(regions.data))} region" in panel.progress.status.text()
+    wait_for(qtbot, lambda: f"{len(np.unique(regions.data))} region" in panel.progress.status.text())
     panel.form.controls["min_region"].set_value(0)
     wait_for(qtbot, lambda: len(np.unique(regions.data)) >= many)
     click(qtbot, panel.display.layer_boxes["regions"])
