@@ -71,7 +71,7 @@ def test_the_manifest_offers_everything():
     menus = {menu: [item["command"] for item in items] for menu, items in made["menus"].items()}
     assert menus["napari/layers/segment"] == ["napari-gsw.superpixels", "napari-gsw.segmentation"]
     assert menus["napari/layers/measure"] == ["napari-gsw.table", "napari-gsw.comparison"]
-    assert len(made["sample_data"]) == 4
+    assert len(made["sample_data"]) == 9
     (writer,) = made["writers"]
     assert writer["layer_types"] == ["labels"]
     properties = made["configurations"]["segmentation"]["properties"]

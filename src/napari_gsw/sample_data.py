@@ -1,20 +1,29 @@
-"""Pictures to try the package on: two real ones that come with scikit-image, and two mosaics whose truth is known.
+"""Pictures to try the package on: real ones that come with scikit-image, and made-up ones whose truth is known.
 
-A function of one picture returns it and its truth, an image of uint8 labels from 1 or None.
+A function of one picture returns it and its truth, an image of uint8 labels from 1 (0 is background) or None. In napari
+each opens with the preset that suits it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+from scipy.spatial import KDTree
 
 from napari_gsw.core.errors import InputError
 
 Image = NDArray[Any]
 Truth = NDArray[np.uint8] | None
+
+# Notes in the metadata of a layer: the preset that suits an image, and that labels are strokes to begin with.
+SUITS, STROKES = "napari-gsw preset", "napari-gsw strokes"
+# Size of a voxel of the uneven volume along z, y, x, in micrometres.
+UNEVEN = (2.0, 0.5, 0.5)
 
 
 def astronaut() -> tuple[Image, Truth]:
@@ -48,6 +57,70 @@ def mosaic_3d() -> tuple[Image, Truth]:
     return np.clip(levels[truth - 1] + rng.normal(0, 220, truth.shape), 0, 65535).astype(np.uint16), truth
 
 
+def coffee() -> tuple[Image, Truth]:
+    """A photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission)."""
+    from skimage import data
+
+    return data.coffee(), None
+
+
+def coffee_strokes() -> NDArray[np.uint8]:
+    """(400, 600) strokes on the coffee: 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
+    lines = {
+        1: [((240, 40), (340, 60), (380, 120)), ((80, 500), (200, 560), (320, 520)), ((60, 60), (40, 160))],
+        2: [((180, 110), (290, 150), (350, 240), (352, 370)), ((220, 450), (260, 460))],
+        3: [((60, 200), (28, 300), (80, 390)), ((200, 240), (212, 340)), ((268, 222), (282, 228))],
+        4: [((140, 230), (130, 280), (150, 340))],
+        5: [((280, 360), (296, 380))],
+    }
+    strokes = np.zeros((400, 600), np.uint8)
+    for number, polylines in lines.items():
+        for points in polylines:
+            for (y, x), (v, u) in pairwise(points):
+                along = np.linspace(0, 1, 1 + 2 * max(abs(v - y), abs(u - x)))
+                strokes[np.rint(y + along * (v - y)).astype(int), np.rint(x + along * (u - x)).astype(int)] = number
+    return np.asarray(ndimage.grey_dilation(strokes, 5))
+
+
+def nuclei() -> tuple[Image, Truth]:
+    """Fluorescent nuclei, many of which touch, 256 x 256 uint16, and which is which."""
+    rng = np.random.default_rng(11)
+    cells = _Cells.scattered(46, (256, 256), rng)
+    return cells.drawn((256, 256), rng)
+
+
+def nuclei_time() -> tuple[Image, Truth]:
+    """Fluorescent nuclei that wander, 8 frames of 160 x 200 uint16; a nucleus keeps its number."""
+    rng = np.random.default_rng(5)
+    cells = _Cells.scattered(22, (160, 200), rng)
+    speed = rng.normal(0, 1.6, cells.centres.shape)
+    frames = [replace(cells, centres=cells.centres + t * speed).drawn((160, 200), rng) for t in range(8)]
+    return np.stack([image for image, _ in frames]), np.stack([truth for _, truth in frames])
+
+
+def membranes() -> tuple[Image, Truth]:
+    """Cells with dark membranes, 256 x 256 uint8, as an electron microscope shows them, and which is which."""
+    rng = np.random.default_rng(8)
+    shape = (256, 256)
+    centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
+    warp = [ndimage.gaussian_filter(rng.normal(0, 60, shape), 9) for _ in range(2)]
+    places = np.moveaxis(np.indices(shape) + np.stack(warp), 0, -1)
+    near, which = KDTree(centres).query(places, k=2)
+    wall = np.exp(-(((near[..., 1] - near[..., 0]) / 3.5) ** 2))
+    inside = rng.normal(0, 6, len(centres))[which[..., 0]] + ndimage.gaussian_filter(rng.normal(0, 26, shape), 1.5)
+    grey = 168 + inside - 105 * wall + rng.normal(0, 9, shape)
+    numbers = np.unique(which[..., 0], return_inverse=True)[1].reshape(shape) + 1
+    return np.clip(grey, 0, 255).astype(np.uint8), numbers.astype(np.uint8)
+
+
+def uneven_volume() -> tuple[Image, Truth]:
+    """Four noisy grey levels, 12 x 96 x 96 uint16, with voxels four times as deep as wide (see ``UNEVEN``)."""
+    rng = np.random.default_rng(4)
+    truth = _patches((48, 96, 96), 4, 13.0, rng)[::4]
+    levels = np.array([900, 1700, 2500, 3300])
+    return np.clip(levels[truth - 1] + rng.normal(0, 260, truth.shape), 0, 65535).astype(np.uint16), truth
+
+
 def photographs() -> dict[str, Image]:
     """All colour photographs that come with scikit-image, by name."""
     from skimage import data
@@ -64,7 +137,10 @@ def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200))
     return np.clip(noisy, 0, 255).astype(np.uint8), truth
 
 
-SAMPLES = {"astronaut": astronaut, "tissue": tissue, "mosaic": mosaic, "mosaic_3d": mosaic_3d}
+SAMPLES = {
+    "astronaut": astronaut, "tissue": tissue, "mosaic": mosaic, "mosaic_3d": mosaic_3d, "nuclei": nuclei,
+    "membranes": membranes, "uneven_volume": uneven_volume, "coffee": coffee,
+}  # fmt: skip
 
 
 def sample(name: str) -> tuple[Image, Truth]:
@@ -81,33 +157,97 @@ def _patches(shape: tuple[int, ...], count: int, smooth: float, rng: np.random.G
     return np.asarray(np.argmax(fields, axis=0) + 1, dtype=np.uint8)
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """Ellipses: (n, 2) centres and radii in pixels, (n,) angles and brightnesses."""
+
+    centres: NDArray[np.float64]
+    radii: NDArray[np.float64]
+    angles: NDArray[np.float64]
+    light: NDArray[np.float64]
+
+    @classmethod
+    def scattered(cls, count: int, shape: tuple[int, int], rng: np.random.Generator) -> _Cells:
+        """Random ones that touch each other here and there, and overlap nowhere much."""
+        centres: list[NDArray[np.float64]] = []
+        while len(centres) < count:
+            place = rng.uniform(8, np.array(shape) - 8)
+            if all(np.hypot(*(place - other)) > 21 for other in centres):
+                centres.append(place)
+        radii = rng.uniform((10, 8), (14, 12), (count, 2))
+        return cls(np.array(centres), radii, rng.uniform(0, np.pi, count), rng.uniform(700, 2400, count))
+
+    def drawn(self, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Image, NDArray[np.uint8]]:
+        """A picture uint16 as a camera takes it, and which nucleus is where."""
+        away = np.indices(shape)[:, np.newaxis] - self.centres.T[..., np.newaxis, np.newaxis]  # (2, n, h, w)
+        cos, sin = np.cos(self.angles)[:, np.newaxis, np.newaxis], np.sin(self.angles)[:, np.newaxis, np.newaxis]
+        along, across = away[0] * cos + away[1] * sin, away[1] * cos - away[0] * sin
+        far = np.hypot(along / self.radii[:, :1, np.newaxis], across / self.radii[:, 1:, np.newaxis])
+        nearest = far.argmin(axis=0)
+        truth = np.where(far.min(axis=0) < 1, nearest + 1, 0).astype(np.uint8)
+        texture = 1 + ndimage.gaussian_filter(rng.normal(0, 0.9, shape), 2)
+        light = np.where(truth > 0, self.light[nearest] * texture * (1 - 0.35 * far.min(axis=0) ** 2), 0)
+        blurred = 300 + ndimage.gaussian_filter(light, 1.3) + 60 * np.indices(shape)[1] / shape[1]
+        return rng.poisson(blurred / 6).astype(np.uint16) * np.uint16(6), truth
+
+
 # What napari's File > Open Sample calls: layers as (data, options, type).
 Layers = list[tuple[Image, dict[str, Any], str]]
 
 
-def _layers(name: str) -> Layers:
-    image, truth = sample(name)
-    layers: Layers = [(image, {"name": name.replace("_", " ")}, "image")]
+def _layers(name: str, suits: str, **options: Any) -> Layers:
+    return _named_layers(name.replace("_", " "), sample(name), suits, **options)
+
+
+def _named_layers(shown: str, pair: tuple[Image, Truth], suits: str, **options: Any) -> Layers:
+    image, truth = pair
+    layers: Layers = [(image, {"name": shown, "metadata": {SUITS: suits}, **options}, "image")]
     if truth is not None:
-        layers.append((truth, {"name": f"{name.replace('_', ' ')} truth", "visible": False}, "labels"))
+        layers.append((truth, {"name": f"{shown} truth", "visible": False, **options}, "labels"))
     return layers
 
 
 def astronaut_layers() -> Layers:
     """The astronaut for napari."""
-    return _layers("astronaut")
+    return _layers("astronaut", "photo")
 
 
 def tissue_layers() -> Layers:
     """The tissue for napari."""
-    return _layers("tissue")
+    return _layers("tissue", "general")
 
 
 def mosaic_layers() -> Layers:
     """The mosaic for napari, its truth hidden."""
-    return _layers("mosaic")
+    return _layers("mosaic", "general")
 
 
 def mosaic_3d_layers() -> Layers:
     """The 3D mosaic for napari, its truth hidden."""
-    return _layers("mosaic_3d")
+    return _layers("mosaic_3d", "general", axis_labels=("z", "y", "x"))
+
+
+def nuclei_layers() -> Layers:
+    """The nuclei for napari, their truth hidden."""
+    return _layers("nuclei", "microscopy")
+
+
+def nuclei_time_layers() -> Layers:
+    """The wandering nuclei for napari, their truth hidden."""
+    return _named_layers("nuclei in time", nuclei_time(), "microscopy", axis_labels=("t", "y", "x"))
+
+
+def membranes_layers() -> Layers:
+    """The membranes for napari, their truth hidden."""
+    return _layers("membranes", "membranes")
+
+
+def uneven_volume_layers() -> Layers:
+    """The volume with uneven voxels for napari, its truth hidden."""
+    return _layers("uneven_volume", "general", axis_labels=("z", "y", "x"), scale=UNEVEN, units=("um", "um", "um"))
+
+
+def coffee_layers() -> Layers:
+    """The coffee for napari, with strokes on it."""
+    strokes = {"name": "strokes", "metadata": {STROKES: True}}
+    return [*_layers("coffee", "photo"), (coffee_strokes(), strokes, "labels")]

@@ -34,8 +34,9 @@ from napari_gsw.files.images import read_image
 from napari_gsw.files.tables import write_csv, write_json
 from napari_gsw.jobs.records import JobOptions, Row, Rows
 from napari_gsw.jobs.run import run_jobs
-from napari_gsw.sample_data import SAMPLES, sample
+from napari_gsw.sample_data import sample
 
+PICTURES = ("astronaut", "tissue", "mosaic", "mosaic_3d")
 # Presets whose posteriors are searched; the others are for photographs or for objects alone.
 SEARCHED = ("general", "paper")
 SECONDS, QUICK_SECONDS = 20.0, 0.5
@@ -151,7 +152,7 @@ def _run(problem: Problem, settings: Settings, way: SearchMoves, seed: int, seco
 def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
     """Search, and write ``search.png``, ``search.json`` and ``search.csv``; returns the rows of all pictures."""
     seconds, seeds = (QUICK_SECONDS, QUICK_SEEDS) if plan.quick else (SECONDS, SEEDS)
-    pictures: dict[str, Path | None] = dict.fromkeys(list(SAMPLES)[: plan.limit])
+    pictures: dict[str, Path | None] = dict.fromkeys(PICTURES[: plan.limit])
     for examples in plan.data.values():
         count = QUICK_IMAGES if plan.quick else IMAGES
         some = spread(examples, count if plan.limit is None else min(count, plan.limit))

@@ -9,7 +9,7 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Labels
-from qtpy.QtCore import QSize, QTimer
+from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QFrame, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
@@ -22,7 +22,7 @@ from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.still_line import StillLine
-from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_labels
+from napari_gsw.widgets.layers.kinds import bare, is_labels
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.agreement import SEVERAL, Agreement
 from napari_gsw.widgets.panel.ask_row import AskRow
@@ -32,6 +32,7 @@ from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
 from napari_gsw.widgets.panel.keys import bind_keys
+from napari_gsw.widgets.panel.newcomers import Newcomers
 from napari_gsw.widgets.panel.opening import Desk, Opening
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
@@ -64,13 +65,10 @@ class SegmentationPanel(Docked):
         self._source: Source | None = None
         self._image: Image | None = None
         self._expectation: Expectation | None = None
-        # Runs until the window has come to rest after an image was opened.
-        self._opened = QTimer(self)
-        self._opened.setSingleShot(True)
+        self.newcomers = Newcomers(self.session, self.chooser, self.presets, self.sites, self.seeds.seeds, self.link)
         link, layers = self.link, viewer.layers.events
         for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
             link.connect(signal, self._layers_changed)
-        link.stop_at_end(self._opened)
         link.connect(viewer.events.theme, self._theme_changed)
         link.connect(viewer.cursor.events.position, self.region.look)
         bind_keys(viewer, self, link)
@@ -81,6 +79,7 @@ class SegmentationPanel(Docked):
         self.presets.choose(str(preference("preset")))
         self._theme_changed()
         self._layers_changed()
+        self.newcomers.suit(self.chooser.image.value())
         self._open_sessions()
         self.warming = Warming(link, self)
         self.warming.changed.connect(self._framed)
@@ -361,30 +360,13 @@ class SegmentationPanel(Docked):
     def _layers_changed(self, event: Any = None) -> None:
         layers = list(self.viewer.layers)
         self.chooser.follow()
-        self._take_image(event)
         seg = self.session.segmentation
         ours = [] if seg is None else seg.layers.all()
         self.sites.follow([x for x in layers if not any(x is y for y in ours)])
         self.seeds.seeds.follow(layers)
         self.form.maps.follow(layers)
-        self._take_superpixels(event)
+        self.newcomers.take(event)
         self._plan_changed()
-
-    def _take_image(self, event: Any) -> None:
-        """An image that was just opened is the one that is meant, unless a run is on; of several, the first."""
-        new = event.value if event is not None and event.type == "inserted" else None
-        if new is None or not is_image(new) or self.session.orders.sampling or self._opened.isActive():
-            return
-        self._opened.start(0)
-        self.chooser.image.choose(new)
-
-    def _take_superpixels(self, event: Any) -> None:
-        """Superpixels that the user has just made of this image are meant for it."""
-        image = self.chooser.image.value()
-        if event is None or event.type != "inserted" or image is None or not self.session.may("form"):
-            return
-        if event.value.metadata.get(SUPERPIXELS_OF) == str(image.unique_id):
-            self.sites.choose(event.value)
 
     def _theme_changed(self, event: Any = None) -> None:
         self.trace.follow_theme(self.viewer.theme)
