@@ -127,6 +127,7 @@ def test_one_click_compares_with_the_truth(pair, viewer, qtbot):
     assert viewer.layers.selection.active.name == "mosaic [GSW]"
 
 
+@pytest.mark.slow
 def test_equal_segmentations_differ_nowhere(viewer, panel, qtbot):
     viewer.add_labels(TRUTH, name="truth")
     viewer.add_labels(TRUTH * 3, name="found")
@@ -152,6 +153,7 @@ def test_several_references_and_all_of_them(pair, viewer, qtbot):
     assert np.array_equal(np.unique(difference), [0, 0.5, 1])
 
 
+@pytest.mark.slow
 def test_options_reach_the_measures(viewer, panel, qtbot):
     sparse = np.where(np.arange(TRUTH.shape[1]) < 200, TRUTH, 0)
     viewer.add_labels(sparse, name="truth")
@@ -236,12 +238,14 @@ def test_objects_are_counted_and_the_unmatched_ones_shown(viewer, panel, qtbot):
     assert viewer.layers["found vs truth [difference]"].visible
 
 
+@pytest.mark.slow
 def test_regions_without_a_background_are_no_objects(pair, viewer, qtbot):
     compare(qtbot, pair)
     assert not pair.object_table.isVisible()
     assert [layer.name for layer in viewer.layers][2:] == ["mosaic [GSW] vs mosaic truth [difference]"]
 
 
+@pytest.mark.slow
 def test_unmatched_objects_of_several_references(viewer, panel, qtbot):
     viewer.add_labels(np.where(NUCLEI == 1, 0, NUCLEI), name="a truth")
     viewer.add_labels(np.where(NUCLEI == 2, 0, NUCLEI), name="b truth")
@@ -260,6 +264,7 @@ def test_no_layer_is_drawn_unless_wanted(pair, viewer, qtbot):
     assert np.array_equal(viewer.layers[-1].data, metrics.disagreement(SHIFTED, [TRUTH]))
 
 
+@pytest.mark.slow
 def test_somebody_elses_layer_is_left_alone(pair, viewer, qtbot):
     name = "mosaic [GSW] vs mosaic truth [difference]"
     viewer.add_image(np.full(TRUTH.shape, 7, np.float32), name=name)
@@ -355,6 +360,7 @@ def test_lists_follow_the_layers_and_keep_what_was_chosen(pair, viewer, qtbot):
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, slow(ValueError), InputError, slow(MemoryError)])
+@pytest.mark.slow
 def test_an_error_in_the_worker_is_shown_and_the_button_comes_back(pair, qtbot, monkeypatch, kind):
     from napari.utils.notifications import notification_manager
 
@@ -395,6 +401,7 @@ def test_what_is_painted_meanwhile_does_not_count(pair, viewer, qtbot):
     assert cells(pair) == [written(metrics.scores(SHIFTED, [TRUTH])[0])]
 
 
+@pytest.mark.slow
 def test_pressing_again_stops(pair, viewer, qtbot, endless):
     click(qtbot, pair.compare_button)
     assert pair.compare_button.text() == "Stop"
@@ -423,6 +430,7 @@ def test_removing_a_layer_ends_the_comparison(pair, viewer, qtbot, endless, name
     assert pair.references.isEnabled()
 
 
+@pytest.mark.slow
 def test_other_layers_may_come_and_go_meanwhile(pair, viewer, qtbot, endless):
     viewer.add_labels(TRUTH, name="third")
     click(qtbot, pair.compare_button)
@@ -453,6 +461,7 @@ def test_closing_the_dock_ends_the_comparison(viewer, qtbot, endless):
     assert [type(layer).__name__ for layer in viewer.layers] == ["Labels"] * 3
 
 
+@pytest.mark.slow
 def test_closing_the_viewer_ends_the_comparison(viewer, qtbot, endless):
     before = list(viewer.layers.events.callbacks)
     panel, events = docked(viewer)[1], viewer.layers.events
@@ -468,6 +477,7 @@ def test_closing_the_viewer_ends_the_comparison(viewer, qtbot, endless):
     assert not panel.link.alive
 
 
+@pytest.mark.slow
 def test_the_pixels_do_not_outlive_the_comparison(pair, qtbot):
     """napari keeps each worker as long as its window."""
     click(qtbot, pair.compare_button)
@@ -504,6 +514,7 @@ def test_copy_and_save(pair, qtbot, tmp_path, monkeypatch):
     assert "could not be saved" in str(notification_manager.records[-1].message)
 
 
+@pytest.mark.slow
 def test_each_column_says_what_it_measures_and_fits(pair, viewer, qtbot):
     from qtpy.QtCore import Qt
 

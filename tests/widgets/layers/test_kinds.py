@@ -49,6 +49,7 @@ def test_every_layer_of_a_run_has_its_mark(everything):
     assert "settings" in everything.session.segmentation.layers.labels.metadata["napari-gsw"]
 
 
+@pytest.mark.slow
 def test_renamed_layers_are_offered_as_little_as_before(everything, viewer):
     ours = [layer for layer in viewer.layers if layer.name not in ("m", "mine")]
     for _ in range(2):
@@ -93,6 +94,7 @@ def test_a_second_run_and_undo_go_on_in_renamed_layers(everything, qtbot, viewer
     assert np.array_equal(labels.data, everything.session.array_run.paint(everything.session.frame.numbers))
 
 
+@pytest.mark.slow
 def test_compare_judges_the_renamed_result(everything, qtbot, viewer):
     """It is chosen among other layers, with the truth of its image, and its difference is drawn in place."""
     labels = everything.session.segmentation.layers.labels

@@ -128,6 +128,7 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     assert layer.get_value((100, 120))[1] == 0
 
 
+@pytest.mark.slow
 def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot, everything_is_large):
     add(panel.viewer, scene(), lazily=True)
     short(panel)
@@ -176,6 +177,7 @@ def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, q
         assert all(length > 200 for length in source.space), level
 
 
+@pytest.mark.slow
 def test_the_bar_follows_the_blocks_of_a_large_image(panel, qtbot, monkeypatch, everything_is_large):
     """The preparation is held at each of its stages until the window has shown it."""
     from napari_gsw.widgets.session import plan

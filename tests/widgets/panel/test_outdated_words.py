@@ -81,6 +81,7 @@ def test_the_smallest_region_applies_to_a_run_that_is_over(panel, qtbot):
     wait_for(qtbot, lambda: "region" not in panel.progress.status.text())
 
 
+@pytest.mark.slow
 def test_undo_is_no_correction(panel, qtbot):
     from qtpy.QtCore import Qt
 

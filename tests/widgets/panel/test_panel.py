@@ -215,6 +215,7 @@ def test_pause_step_resume_and_stop(panel, qtbot):
     wait_done(qtbot, panel)
 
 
+@pytest.mark.slow
 def test_a_hundred_buttons_in_random_order(panel, qtbot):
     """No error, no layer too many, no thread left."""
     from napari.utils.notifications import NotificationSeverity, notification_manager
@@ -253,7 +254,9 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     assert bad == []
 
 
-@pytest.mark.parametrize("which", ["image", slow("labels"), slow("sites"), "replaced image", slow("replaced labels")])
+@pytest.mark.parametrize(
+    "which", ["image", slow("labels"), slow("sites"), slow("replaced image"), slow("replaced labels")]
+)
 def test_removing_or_replacing_a_layer_ends_the_run(panel, qtbot, which):
     viewer = panel.viewer
     image = viewer.add_image(small(), name="m")
@@ -289,6 +292,7 @@ def test_removing_or_replacing_a_layer_ends_the_run(panel, qtbot, which):
         assert panel.session.segmentation.layers.labels.data.shape == (120, 160)
 
 
+@pytest.mark.slow
 def test_the_result_stays_with_its_image(panel, qtbot):
     """The user adds and selects another image of the same shape in the middle of a run."""
     viewer = panel.viewer
@@ -329,6 +333,7 @@ def test_closing_the_dock_ends_the_run(viewer, qtbot):
     assert np.array_equal(viewer.layers["m [GSW]"].data, before)
 
 
+@pytest.mark.slow
 def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
@@ -527,6 +532,7 @@ def test_uncertainty_is_live_and_right(panel, qtbot):
     assert not viewer.layers["m [boundary]"].visible
 
 
+@pytest.mark.slow
 def test_several_chains_have_lines_of_their_own(panel, qtbot):
     panel.viewer.add_image(small())
     panel.form.controls["sweeps"].set_value(60)
@@ -569,6 +575,7 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     assert same_partition(panel.session.array_run.live.numbers, panel.session.array_run.live.history.near(3)[1])
 
 
+@pytest.mark.slow
 def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
     panel.viewer.add_image(small())
     panel.form.controls["sweeps"].set_value(20)
@@ -611,6 +618,7 @@ def test_hovering_tells_about_the_region(panel, qtbot):
     assert set(table.loc[number, "neighbours"].split()) <= set(map(str, np.unique(labels.data)))
 
 
+@pytest.mark.slow
 def test_the_trace_follows_the_theme(panel):
     colours = set()
     for theme in ("dark", "light"):
@@ -639,6 +647,7 @@ def test_the_panel_scrolls_on_a_small_screen(viewer, qtbot):
     panel.shut_down()
 
 
+@pytest.mark.slow
 def test_a_superpixel_layer_of_ones_own(panel, qtbot):
     viewer = panel.viewer
     viewer.add_image(small(), name="m")
@@ -722,6 +731,7 @@ def test_consensus_range_and_detail(panel, qtbot):
     wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in panel.viewer.layers))
 
 
+@pytest.mark.slow
 def test_detail_is_forgotten_at_reset_and_at_another_image(panel, qtbot):
     panel.viewer.add_image(small(), name="m")
     panel.form.controls["sweeps"].set_value(40)

@@ -113,6 +113,7 @@ def test_it_saves_itself_after_a_stroke_and_offers_it_to_the_next_panel(viewer, 
     other.shut_down()
 
 
+@pytest.mark.slow
 def test_what_is_not_wanted_is_discarded(viewer, panel, qtbot, own_autosaves):
     run_with_a_stroke(panel, qtbot)
     panel.shut_down()
@@ -139,6 +140,7 @@ def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves, 
     wait_done(qtbot, panel)
 
 
+@pytest.mark.slow
 def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
     run_with_a_stroke(panel, qtbot)
     path = tmp_path / "work.zarr.zip"
@@ -174,6 +176,7 @@ def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     wait_for(qtbot, lambda: "is not where it was" in panel.reason.text())
 
 
+@pytest.mark.slow
 def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_viewer, qtbot, tmp_path):
     stack = np.stack([IMAGE, IMAGE[::-1], IMAGE[:, ::-1]])
     viewer.add_image(stack, name="stack", axis_labels=("t", "y", "x"))

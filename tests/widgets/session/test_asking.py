@@ -94,6 +94,7 @@ def test_a_question_is_shown_and_keys_answer_it(done, qtbot):
     assert row.line.text() == ""
 
 
+@pytest.mark.slow
 def test_skipping_asks_about_something_else(done, qtbot):
     click(qtbot, done.ask_row.button)
     first = asked(done, qtbot)
@@ -105,6 +106,7 @@ def test_skipping_asks_about_something_else(done, qtbot):
     assert not done.session.array_run.live.changes
 
 
+@pytest.mark.slow
 def test_the_row_takes_keys_as_long_as_it_has_the_focus(done, qtbot):
     click(qtbot, done.ask_row.button)
     first = asked(done, qtbot)
@@ -148,6 +150,7 @@ def test_questions_come_while_it_runs_and_end_with_a_reset(panel, qtbot):
     assert not panel.ask_row.button.isEnabled()
 
 
+@pytest.mark.slow
 def test_a_question_about_another_slice_goes_there(panel, qtbot):
     """Each slice is asked about where it is looked at; the keys are napari's again when it is over."""
     stack = np.stack([picture(), picture()])

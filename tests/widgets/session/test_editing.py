@@ -212,6 +212,7 @@ def test_the_row_can_be_used_as_long_as_its_layer_is_there(done, qtbot):
     wait_for(qtbot, lambda: not row.isEnabled())
 
 
+@pytest.mark.slow
 def test_regions_are_edited_too(panel, qtbot):
     from napari_gsw.sample_data import mosaic
 

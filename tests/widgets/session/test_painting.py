@@ -210,6 +210,7 @@ def test_erasing_leaves_a_site_to_the_chain(done, qtbot):
     agrees(done)
 
 
+@pytest.mark.slow
 def test_fill_takes_a_region(done, qtbot):
     layer = brush(done, 44, mode="fill")
     region = int(layer.data[60, 80])
@@ -282,6 +283,7 @@ def test_any_labels_layer_as_seeds(panel, qtbot):
     assert (shown[-20:-5, -20:-5] == 2).all()
 
 
+@pytest.mark.slow
 def test_what_the_prior_forbids_is_refused_in_a_sentence(panel, qtbot):
     panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
     panel.form.controls["prior"].set_value("potts")

@@ -96,6 +96,7 @@ def test_a_stroke_on_any_of_them_teaches_all(panel, qtbot, viewer):
     assert (viewer.layers["b [GSW]"].data == 42).any()
 
 
+@pytest.mark.slow
 def test_paint_before_the_first_run_counts_in_all(panel, qtbot, viewer):
     open_images(panel)
     panel.seeds.unfold()
@@ -130,6 +131,7 @@ def test_what_cannot_go_together_is_said(panel, qtbot, viewer):
     assert not panel.chooser.form.isRowVisible(panel.chooser.together)
 
 
+@pytest.mark.slow
 def test_without_one_of_its_images_a_segmentation_ends_and_another_choice_is_another(panel, qtbot, viewer):
     open_images(panel)
     run(panel, qtbot, 3)

@@ -103,6 +103,7 @@ def test_slices_outside_the_mask_stay_empty(panel, qtbot):
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_another_way_to_take_the_stack_is_another_problem(panel, qtbot):
     panel.viewer.add_image(striped(), name="s", axis_labels=("z", "y", "x"))
     as_slices(panel, "shared")

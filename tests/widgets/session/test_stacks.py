@@ -150,6 +150,7 @@ def test_a_stack_slice_by_slice(panel, qtbot, tmp_path):
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_this_slice_only_then_another(panel, qtbot):
     stack = np.stack([flat(seed=s) for s in range(4)])
     viewer = panel.viewer
@@ -208,6 +209,7 @@ def test_channels_in_one_layer_and_in_several(panel, qtbot):
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_the_visible_part_only(panel, qtbot):
     viewer = panel.viewer
     image = mosaic()[0]

@@ -157,6 +157,7 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     assert cutter.make_button.enabled
 
 
+@pytest.mark.slow
 def test_closing_or_removing_in_the_middle(viewer, qtbot):
     dock, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
     viewer.add_image(np.random.default_rng(0).random((900, 900)), name="big")
@@ -173,6 +174,7 @@ def test_closing_or_removing_in_the_middle(viewer, qtbot):
     assert len(viewer.layers) == 1
 
 
+@pytest.mark.slow
 def test_a_stack_of_slices(cutter, viewer, qtbot):
     stack = np.stack([mosaic()[0][..., 0]] * 3)
     viewer.add_image(stack, name="t", axis_labels=("t", "y", "x"))
