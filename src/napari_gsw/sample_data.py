@@ -66,7 +66,7 @@ def coffee() -> tuple[Image, Truth]:
 
 def coffee_strokes() -> NDArray[np.uint8]:
     """(400, 600) strokes on the coffee: 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
-    lines = {
+    lines: dict[int, list[tuple[tuple[int, int], ...]]] = {
         1: [((240, 40), (340, 60), (380, 120)), ((80, 500), (200, 560), (320, 520)), ((60, 60), (40, 160))],
         2: [((180, 110), (290, 150), (350, 240), (352, 370)), ((220, 450), (260, 460))],
         3: [((60, 200), (28, 300), (80, 390)), ((200, 240), (212, 340)), ((268, 222), (282, 228))],
@@ -79,7 +79,7 @@ def coffee_strokes() -> NDArray[np.uint8]:
             for (y, x), (v, u) in pairwise(points):
                 along = np.linspace(0, 1, 1 + 2 * max(abs(v - y), abs(u - x)))
                 strokes[np.rint(y + along * (v - y)).astype(int), np.rint(x + along * (u - x)).astype(int)] = number
-    return np.asarray(ndimage.grey_dilation(strokes, 5))
+    return np.asarray(ndimage.grey_dilation(strokes, (5, 5)))
 
 
 def nuclei() -> tuple[Image, Truth]:
@@ -105,7 +105,7 @@ def membranes() -> tuple[Image, Truth]:
     centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
     warp = [ndimage.gaussian_filter(rng.normal(0, 60, shape), 9) for _ in range(2)]
     places = np.moveaxis(np.indices(shape) + np.stack(warp), 0, -1)
-    near, which = KDTree(centres).query(places, k=2)
+    near, which = map(np.asarray, KDTree(centres).query(places, k=2))
     wall = np.exp(-(((near[..., 1] - near[..., 0]) / 3.5) ** 2))
     inside = rng.normal(0, 6, len(centres))[which[..., 0]] + ndimage.gaussian_filter(rng.normal(0, 26, shape), 1.5)
     grey = 168 + inside - 105 * wall + rng.normal(0, 9, shape)

@@ -60,6 +60,6 @@ class Newcomers(QObject):  # type: ignore[misc]
 
     def suit(self, image: Image | None) -> None:
         """Choose the preset that an image itself asks for, as those among the samples do."""
-        wanted = None if image is None else image.metadata.get(SUITS)
+        wanted = "" if image is None else str(image.metadata.get(SUITS, ""))
         if wanted in PRESETS and not self._session.orders.sampling:
             self._presets.choose(wanted)
