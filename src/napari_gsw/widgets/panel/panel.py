@@ -29,6 +29,7 @@ from napari_gsw.widgets.panel.ask_row import AskRow
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.edit_row import EditRow
 from napari_gsw.widgets.panel.export_section import ExportSection
+from napari_gsw.widgets.panel.folder_section import FolderSection
 from napari_gsw.widgets.panel.form import Expectation, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
 from napari_gsw.widgets.panel.keys import bind_keys
@@ -166,7 +167,9 @@ class SegmentationPanel(Docked):
         self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace)
         self.saving = SessionSection(self.session)
-        self.sections: list[Section] = [*self.form.sections.values(), self.seeds, self.export, self.saving]
+        self.apply = FolderSection(self.session, self._checked_plan, lambda: self.form.preset)
+        own = (self.seeds, self.export, self.apply, self.saving)
+        self.sections: list[Section] = [*self.form.sections.values(), *own]
         for section in self.sections:
             column.addWidget(section)
 
@@ -345,6 +348,7 @@ class SegmentationPanel(Docked):
         self.trace_section.refresh(frame)
         self.seeds.refresh()
         self.export.refresh()
+        self.apply.refresh()
         self.saving.refresh()
 
     def _outlook(self) -> Expectation | None:

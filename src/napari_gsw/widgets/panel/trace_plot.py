@@ -119,8 +119,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         """Draw log posterior and number of clusters of every chain, soon and not now.
 
         The words of the panel are renewed whenever the list of layers changes, in the midst of napari's own work on its
-        canvas. A plot that was painted anew together with a canvas that was being rebuilt has ended the process, in the
-        software GL of Mesa. So what has not changed is left alone, and the rest has a turn of its own.
+        canvas (see :class:`Docked` for what painting in between can do). So what has not changed is left alone, and the
+        rest has a turn of its own.
 
         Parameters
         ----------

@@ -1,0 +1,151 @@
+"""What is set in the window, applied to a folder of images by ``napari-gsw batch`` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from napari_gsw.batch.order import BatchOptions, BatchOrder
+from napari_gsw.batch.report import DONE, FAILED, report_rows
+from napari_gsw.batch.run import TITLE
+from napari_gsw.batch.selection import selected_images
+from napari_gsw.batch.teaching import Teacher
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
+from napari_gsw.core.settings import Settings
+from napari_gsw.files.folders import ensure_folder
+from napari_gsw.files.ledger import replacing
+from napari_gsw.files.results import Extras
+from napari_gsw.jobs.journal import Journal
+from napari_gsw.jobs.records import Row
+from napari_gsw.methods.registry import choose
+from napari_gsw.widgets.kit.link import Link
+
+# Milliseconds from one look at the journal to the next.
+LOOK = 400
+# What a process of Python runs: the command line, wherever its script lies.
+COMMAND = "from napari_gsw.cli import main; raise SystemExit(main())"
+# Files of what was painted in the window, in the folder of the results.
+TAUGHT_IMAGE, TAUGHT_PAINT = "taught-image.npy", "taught-paint.npy"
+
+
+class Lesson(NamedTuple):
+    """An image (\\*shape, C or none) on which somebody has painted, and the labels (\\*shape,), 0 where nothing is."""
+
+    image: NDArray[Any]
+    paint: NDArray[np.integer]
+
+
+class FolderRun(QObject):  # type: ignore[misc]
+    """Segments every image of a folder with the settings of the window; a run that was stopped goes on.
+
+    Attributes
+    ----------
+    rows : one for each image, with the columns of ``batch.csv``; `status` is `left` until something has become of it.
+
+    Signals
+    -------
+    changed : something has become of an image.
+    ended : with a sentence about what has become of all.
+    """
+
+    changed = Signal()
+    ended = Signal(str)
+
+    def __init__(self, link: Link, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.rows: list[Row] = []
+        self.folder = self.output = Path()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._looking = QTimer(self)
+        self._looking.timeout.connect(self._look)
+        link.stop_at_end(self._looking)
+        link.at_end(self.stop)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def finished(self) -> int:
+        """Images of which something has become, be it a failure."""
+        return sum(row["status"] in (DONE, FAILED) for row in self.rows)
+
+    def start(
+        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: Lesson | None = None
+    ) -> None:
+        """Begin; an InputError says why nothing was begun."""
+        order = self._order(folder, output, preset, settings, seed, lesson)
+        images = selected_images(folder, output, order.selection)
+        if not images:
+            raise InputError(f"there is no image in {str(folder)!r}")
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
+        recipe = Path(tempfile.mkdtemp(prefix="napari-gsw-")) / "settings.json"
+        recipe.write_text(json.dumps({**order.choice.settings.to_dict(), "seed": seed}))
+        words = [sys.executable, "-c", COMMAND, "batch", str(folder), "-o", str(output), "--settings", str(recipe)]
+        words += ["--resume", "--quiet", "--table"]
+        for teacher in order.teachers:
+            words += ["--teach", str(teacher.painted), "--image", str(teacher.image)]
+        self.folder, self.output = folder, output
+        self._names = [image.name for image in images]
+        self._journal = Journal.of(TITLE, order.depends_on(), BatchOptions(output))
+        self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
+        self.rows = report_rows(self._names, {})
+        self._looking.start(LOOK)
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """End it as Ctrl+C would: what is finished is kept, and a later run goes on from there."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def _order(
+        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: Lesson | None
+    ) -> BatchOrder:
+        """What ``batch`` is asked for; axes and spacing are those of each file."""
+        if output.resolve() == folder.resolve():
+            raise InputError("results go into another folder than the images")
+        values = settings.replace(axes=Settings().axes, spacing=Settings().spacing).to_dict()
+        teachers: tuple[Teacher, ...] = ()
+        if lesson is not None:
+            ensure_folder(output)
+            teacher = Teacher((output / TAUGHT_IMAGE).absolute(), (output / TAUGHT_PAINT).absolute())
+            for path, array in zip(teacher, lesson, strict=True):
+                with replacing(path) as new:
+                    np.save(new, array)
+            teachers, values = (teacher,), values | shared_changes(preset)
+        return BatchOrder(
+            folder, choose("gsw", DEFAULT_PRESET, values), seed, extras=Extras(table=True), teachers=teachers
+        )
+
+    def _look(self) -> None:
+        """Read what the process has written down, and see whether it has ended."""
+        process = self._process
+        ended = process is None or process.poll() is not None
+        outcomes = {name: entry.outcome for name, entry in self._journal.read().items() if entry.outcome is not None}
+        rows = report_rows(self._names, outcomes)
+        if rows != self.rows:
+            self.rows = rows
+            self.changed.emit()
+        if process is not None and ended:
+            self._process = None
+            self._looking.stop()
+            self.ended.emit(self._verdict(process.returncode))
+
+    def _verdict(self, code: int) -> str:
+        failed = sum(row["status"] == FAILED for row in self.rows)
+        done = self.finished - failed
+        words = f"{done} of {len(self.rows)} done" + (f", {failed} failed" if failed else "")
+        if code != 0 and self.finished < len(self.rows):
+            self._said.seek(0)
+            last = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            return f"{words}; stopped" + (f": {last[0]}" if last and code > 0 else "")
+        return words
