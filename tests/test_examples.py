@@ -13,7 +13,12 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+# What the tests of the batch and of the samples show as well.
+LEFT = ("batch_on_dask", "membranes", "uneven_voxels")
+RUN = [pytest.param(s, id=s.stem, marks=pytest.mark.slow if s.stem in LEFT else ()) for s in EXAMPLES]
+
+
+@pytest.mark.parametrize("script", RUN)
 def test_an_example_runs(script, tmp_path):
     if "distributed" in script.read_text():
         pytest.importorskip("distributed")

@@ -33,6 +33,7 @@ def test_a_sample_opens_with_a_preset_that_there_is_and_the_same_each_time(name)
         ("uneven_volume", "general", 0.85, {"spacing": sample_data.UNEVEN}),
     ],
 )
+@pytest.mark.slow
 def test_the_preset_that_suits_a_sample_finds_its_truth(name, preset, least, settings):
     image, truth = sample(name)
     labels = gsw.segment(image, preset=preset, seed=1, **settings).labels

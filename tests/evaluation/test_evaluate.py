@@ -294,6 +294,7 @@ def test_segment_takes_any_method(folder, tmp_path, capsys, method):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is another thing there")
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(folder, tmp_path):
     for k in range(3, 7):
         for kind in ("images", "labels"):

@@ -313,7 +313,7 @@ def test_what_a_run_had_found_by_then():
 
 def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "QUICK_SECONDS", 0.05)
-    monkeypatch.setattr(search, "SAMPLES", {"mosaic": search.SAMPLES["mosaic"]})
+    monkeypatch.setattr(search, "PICTURES", ("mosaic",))
     done = search.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
     assert not done.failed
     runs = done.done["mosaic"]["runs"]

@@ -136,6 +136,7 @@ def test_equal_segmentations_differ_nowhere(viewer, panel, qtbot):
     assert not viewer.layers["found vs truth [difference]"].data.any()
 
 
+@pytest.mark.slow
 def test_several_references_and_all_of_them(pair, viewer, qtbot):
     other = np.roll(TRUTH, 9, axis=0)
     viewer.add_labels(other, name="a second person")
@@ -338,6 +339,7 @@ def test_what_is_offered_first(viewer, panel):
     assert offered(panel) == ("c [GSW]", {"small truth": False, "a": True})
 
 
+@pytest.mark.slow
 def test_lists_follow_the_layers_and_keep_what_was_chosen(pair, viewer, qtbot):
     from qtpy.QtCore import Qt
 
@@ -487,6 +489,7 @@ def test_the_pixels_do_not_outlive_the_comparison(pair, qtbot):
     assert not comparison._arrays
 
 
+@pytest.mark.slow
 def test_copy_and_save(pair, qtbot, tmp_path, monkeypatch):
     from napari.utils.notifications import notification_manager
     from qtpy.QtWidgets import QApplication, QFileDialog

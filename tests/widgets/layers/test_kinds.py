@@ -72,6 +72,7 @@ def test_a_layer_of_the_users_own_may_be_called_like_ours(panel, viewer):
     assert offered(panel.chooser.where) == ["g [regions]", "f [locked]", "e [superpixels]", "d [GSW]"]
 
 
+@pytest.mark.slow
 def test_a_second_run_and_undo_go_on_in_renamed_layers(everything, qtbot, viewer):
     layers = everything.session.segmentation.layers
     labels, count = layers.labels, len(viewer.layers)

@@ -58,6 +58,7 @@ def test_one_chain_does_not_reassure_and_several_are_one_click_away(panel, qtbot
     assert "chains agree" in panel.agreement.line.text() or "settled yet" in panel.agreement.line.text()
 
 
+@pytest.mark.slow
 def test_the_button_ends_a_run_and_keeps_the_locks(panel, qtbot, image):
     panel.viewer.add_image(image, name="m")
     panel.form.controls["sweeps"].set_value(1_000_000)
@@ -77,6 +78,7 @@ def test_the_button_ends_a_run_and_keeps_the_locks(panel, qtbot, image):
     wait_done(qtbot, panel)
 
 
+@pytest.mark.slow
 def test_pictures_are_settled_when_several_chains_agree(panel, qtbot, image, monkeypatch):
     from napari_gsw.core.posterior.summary import Summary
 

@@ -63,6 +63,7 @@ def test_a_layer_that_does_not_fit_is_one_sentence(viewer, panel):
     assert panel.run_button.isEnabled()
 
 
+@pytest.mark.slow
 def test_a_map_of_a_stack_belongs_to_its_slices(viewer, panel, qtbot):
     stack = np.random.default_rng(0).random((2, 40, 50))
     lines = np.random.default_rng(1).random((2, 40, 50))

@@ -71,3 +71,13 @@ def test_a_stopped_folder_goes_on_and_painting_teaches_it(panel, qtbot, folder, 
     wait_for(qtbot, lambda: not section.run.running)
     assert section.summary.text() == "2 of 3 done, 1 failed"
     assert (tmp_path / "out" / "taught-paint.npy").exists()
+
+
+def test_closing_the_dock_ends_the_process(viewer, qtbot, folder, tmp_path):
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(np.asarray(mosaic()[0])[:60, :80], name="m")
+    panel.apply.apply(folder, tmp_path / "out")
+    process = panel.apply.run._process
+    dock.destroyOnClose()
+    wait_for(qtbot, lambda: process.poll() is not None)
+    assert not panel.apply.run.running

@@ -110,6 +110,7 @@ def test_other_pixels_or_labels_during_a_run_are_not_passed_over(panel, qtbot):
     assert "other pixels" in panel.reason.text()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_early_shows_its_best_state(panel, qtbot):
     panel.viewer.add_image(small(), name="m")
     panel.form.controls["sweeps"].set_value(1_000_000)

@@ -464,6 +464,7 @@ def test_presets_fill_the_form(panel, qtbot):
     assert "expects 18 clusters" in panel.form.sections["prior"].summary.text()  # of 1,000 sites
 
 
+@pytest.mark.slow
 def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
     panel.viewer.add_image(small())
     paper = panel.presets.button("paper")
@@ -501,6 +502,7 @@ def test_keys(panel, qtbot):
     wait_done(qtbot, panel)
 
 
+@pytest.mark.slow
 def test_the_palette_has_the_commands(panel, qtbot):
     from napari._app_model import get_app_model
 

@@ -153,6 +153,7 @@ def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
     assert_same(before, live_of(panel))
 
 
+@pytest.mark.slow
 def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     from skimage.io import imsave
 

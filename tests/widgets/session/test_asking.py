@@ -116,6 +116,7 @@ def test_the_row_takes_keys_as_long_as_it_has_the_focus(done, qtbot):
     assert live.numbers[first.site] == first.numbers[0]
 
 
+@pytest.mark.slow
 def test_a_stroke_is_an_answer_too(done, qtbot):
     click(qtbot, done.ask_row.button)
     first = asked(done, qtbot)
@@ -180,6 +181,7 @@ def test_a_question_about_another_slice_goes_there(panel, qtbot):
     assert not labels.keymap
 
 
+@pytest.mark.slow
 def test_a_correction_that_comes_as_an_errand_ends_wakes_the_chain_too(done, qtbot, monkeypatch):
     """The last picture of an errand is when a person sees a question, and may answer it at once."""
     session, live = done.session, done.session.array_run.live

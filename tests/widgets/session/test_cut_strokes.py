@@ -72,6 +72,7 @@ def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running
     wait_done(qtbot, running)
 
 
+@pytest.mark.slow
 def test_other_settings_keep_the_cut_and_what_was_painted(running, qtbot):
     live = running.session.array_run.live
     paint(qtbot, running, 41, 35)

@@ -94,6 +94,7 @@ def test_an_accepted_object_is_outlined_and_later_runs_leave_it_alone(done, qtbo
     assert np.array_equal(layer_of(done).data == number, mine)
 
 
+@pytest.mark.slow
 def test_objects_are_merged_by_a_tool_and_by_a_label_that_is_there(done, qtbot):
     first, second, third = (at(done, k) for k in (3, 4, 0))
     click(qtbot, done.edit_row.buttons["merge"])
@@ -194,6 +195,7 @@ def test_edits_during_a_run_stay_and_go_over_to_the_next_chain(panel, qtbot):
         assert np.array_equal(layer.data == one, fixed == one)
 
 
+@pytest.mark.slow
 def test_the_row_can_be_used_as_long_as_its_layer_is_there(done, qtbot):
     row = done.edit_row
     assert row.isVisible()

@@ -299,6 +299,7 @@ def test_what_the_prior_forbids_is_refused_in_a_sentence(panel, qtbot):
     wait_for(qtbot, lambda: np.array_equal(layer.data, before))
 
 
+@pytest.mark.slow
 def test_paint_outside_the_mask_goes_away(panel, qtbot):
     viewer = panel.viewer
     viewer.add_image(mosaic()[0][:120, :160], name="m")
@@ -315,6 +316,7 @@ def test_paint_outside_the_mask_goes_away(panel, qtbot):
     assert panel.session.array_run.live.marks == []
 
 
+@pytest.mark.slow
 def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     """The stroke comes too late for the errand that is just ending, and Run has been pressed meanwhile."""
     session = done.session

@@ -90,6 +90,7 @@ def test_a_stroke_in_one_slice_names_the_cluster_in_all(panel, qtbot):
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_slices_outside_the_mask_stay_empty(panel, qtbot):
     stack = striped((0, 4, 8, 12))
     mask = np.zeros(stack.shape, np.uint8)

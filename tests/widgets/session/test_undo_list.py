@@ -162,6 +162,7 @@ def test_a_reset_can_be_undone_after_another_run_and_during_it(done, viewer, qtb
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_a_correction_that_does_nothing_is_no_step(done, qtbot):
     live = done.session.array_run.live
     done.session.corrections.lock_painted()  # nothing is painted

@@ -99,6 +99,7 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
 
 
 @gui
+@pytest.mark.slow
 def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     from qtpy.QtCore import QPoint, Qt
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +70,7 @@ class FolderRun(QObject):  # type: ignore[misc]
         self._looking = QTimer(self)
         self._looking.timeout.connect(self._look)
         link.stop_at_end(self._looking)
-        link.at_end(self.stop)
+        link.at_end(self._leave)
 
     @property
     def running(self) -> bool:
@@ -87,8 +89,8 @@ class FolderRun(QObject):  # type: ignore[misc]
         images = selected_images(folder, output, order.selection)
         if not images:
             raise InputError(f"there is no image in {str(folder)!r}")
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
-        recipe = Path(tempfile.mkdtemp(prefix="napari-gsw-")) / "settings.json"
+        desk = tempfile.mkdtemp(prefix="napari-gsw-")
+        self._sayings, recipe = Path(desk) / "said.txt", Path(desk) / "settings.json"
         recipe.write_text(json.dumps({**order.choice.settings.to_dict(), "seed": seed}))
         words = [sys.executable, "-c", COMMAND, "batch", str(folder), "-o", str(output), "--settings", str(recipe)]
         words += ["--resume", "--quiet", "--table"]
@@ -97,7 +99,8 @@ class FolderRun(QObject):  # type: ignore[misc]
         self.folder, self.output = folder, output
         self._names = [image.name for image in images]
         self._journal = Journal.of(TITLE, order.depends_on(), BatchOptions(output))
-        self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
+        with self._sayings.open("wb") as said:
+            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         self.rows = report_rows(self._names, {})
         self._looking.start(LOOK)
         self.changed.emit()
@@ -106,6 +109,14 @@ class FolderRun(QObject):  # type: ignore[misc]
         """End it as Ctrl+C would: what is finished is kept, and a later run goes on from there."""
         if self._process is not None:
             self._process.terminate()
+
+    def _leave(self) -> None:
+        """The window is closed: the process ends by itself, and nobody waits for it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            shutil.rmtree(self._sayings.parent, ignore_errors=True)
+            threading.Thread(target=process.wait, name="napari-gsw-folder", daemon=True).start()
 
     def _order(
         self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: Lesson | None
@@ -138,14 +149,15 @@ class FolderRun(QObject):  # type: ignore[misc]
         if process is not None and ended:
             self._process = None
             self._looking.stop()
-            self.ended.emit(self._verdict(process.returncode))
+            verdict = self._verdict(process.returncode)
+            shutil.rmtree(self._sayings.parent, ignore_errors=True)
+            self.ended.emit(verdict)
 
     def _verdict(self, code: int) -> str:
         failed = sum(row["status"] == FAILED for row in self.rows)
         done = self.finished - failed
         words = f"{done} of {len(self.rows)} done" + (f", {failed} failed" if failed else "")
         if code != 0 and self.finished < len(self.rows):
-            self._said.seek(0)
-            last = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            last = self._sayings.read_text(errors="replace").strip().splitlines()[-1:]
             return f"{words}; stopped" + (f": {last[0]}" if last and code > 0 else "")
         return words
