@@ -143,6 +143,7 @@ def test_the_python_interface_returns_the_rows(folder, alone, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_formats_extras_and_other_methods(folder, tmp_path):
     every = Extras(sites=True, plot=True, uncertainty=True)
     made = {kind: tmp_path / kind for kind in ("tif", "png", "zarr")}
@@ -488,6 +489,7 @@ def with_a_death(order, options, victims):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.slow
 def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
     order, out = BatchOrder(folder, choose(changes=SLOW), 4), tmp_path / "out"
     others = {child.pid for child in multiprocessing.active_children()}

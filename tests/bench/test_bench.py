@@ -190,6 +190,7 @@ def test_the_plain_sweep_refuses_channels():
 # The sections
 
 
+@pytest.mark.slow
 def test_every_section_has_a_row_a_case_and_its_ratios(report):
     rows = {name: [row[0] for row in s.rows] for name, s in report.sections.items()}
     assert rows["sites"] == ["40 sites", "80 sites"]

@@ -145,6 +145,7 @@ def test_the_best_method_and_the_p_values():
     assert found["methods"]["a"]["median"]["covering"] == pytest.approx(np.median(good))
 
 
+@pytest.mark.slow
 def test_table1_from_end_to_end(tmp_path, monkeypatch):
     pytest.importorskip("cv2")
     monkeypatch.setattr(table1, "QUICK_IMAGES", 2)

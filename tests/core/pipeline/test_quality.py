@@ -19,6 +19,7 @@ def test_area_is_the_chance_that_an_error_is_less_sure():
     assert area(right, wrong) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_quick_run_on_built_in_pictures(tmp_path):
     assert main(["reproduce", "quality", "--quick", "--limit", "1", "-o", str(tmp_path), "-q"]) == 0
     (found,) = json.loads((tmp_path / "quality.json").read_text())["data"].values()

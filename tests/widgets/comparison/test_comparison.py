@@ -172,6 +172,7 @@ def test_options_reach_the_measures(viewer, panel, qtbot):
     assert "'truth' has the label 0 everywhere" in panel.status.text()
 
 
+@pytest.mark.slow
 def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qtbot):
     compare(qtbot, pair)
     layer = viewer.layers["mosaic [GSW] vs mosaic truth [difference]"]

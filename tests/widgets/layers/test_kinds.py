@@ -43,6 +43,7 @@ def everything(panel, qtbot):
     return panel
 
 
+@pytest.mark.slow
 def test_every_layer_of_a_run_has_its_mark(everything):
     ours = [layer for layer in everything.viewer.layers if layer.name not in ("m", "mine")]
     assert {layer.metadata["napari-gsw layer"] for layer in ours} == OURS

@@ -83,6 +83,7 @@ def test_a_pyramid_that_fits_into_memory_is_segmented_at_its_finest_level(panel,
     assert np.array_equal(array_run.final(), gsw.segment(image, sweeps=20).labels)
 
 
+@pytest.mark.slow
 def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is_large):
     from napari_gsw.widgets.panel.export_section import write_all
 

@@ -86,6 +86,7 @@ def test_the_scale_of_a_layer_is_the_distance_of_its_pixels(viewer, panel):
     assert panel._checked_plan().settings.spacing == "auto"
 
 
+@pytest.mark.slow
 def test_a_session_brings_its_maps_back(viewer, panel, qtbot, tmp_path):
     rng = np.random.default_rng(0)
     image, lines = rng.random((40, 50)), rng.random((40, 50))

@@ -93,6 +93,7 @@ def test_undo_is_no_correction(panel, qtbot):
     wait_for(qtbot, lambda: panel.session.run is None and "correction" not in panel.seeds.summary.text())
 
 
+@pytest.mark.slow
 def test_other_pixels_or_labels_during_a_run_are_not_passed_over(panel, qtbot):
     layer = panel.viewer.add_image(small(), name="m")
     panel.form.controls["sweeps"].set_value(1_000_000)

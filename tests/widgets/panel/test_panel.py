@@ -140,6 +140,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
         assert (tmp_path / "gui" / name).stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_a_second_run_goes_on_and_reset_starts_afresh(panel, qtbot):
     panel.viewer.add_image(small(), name="m")
     own = {"sweeps": 40, "hot": 1.0, "consensus": "none", "view": "clusters"}

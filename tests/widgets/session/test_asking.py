@@ -132,6 +132,7 @@ def test_a_stroke_is_an_answer_too(done, qtbot):
     assert asked(done, qtbot, first).site != first.site
 
 
+@pytest.mark.slow
 def test_questions_come_while_it_runs_and_end_with_a_reset(panel, qtbot):
     panel.form.controls["burn_in"].set_value(0.0)
     started(panel, qtbot, 1_000_000)

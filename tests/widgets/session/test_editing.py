@@ -164,6 +164,7 @@ def test_delete_draw_undo_redo_and_export(done, qtbot, tmp_path):
     assert np.array_equal(exported(done, tmp_path / "one", qtbot), layer.data)
 
 
+@pytest.mark.slow
 def test_edits_during_a_run_stay_and_go_over_to_the_next_chain(panel, qtbot):
     panel.viewer.add_image(cells()[0], name="n")
     panel.presets.choose("microscopy")

@@ -158,6 +158,7 @@ def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
     wait_for(qtbot, lambda: settled(running) and len(running.session.frame.marks) == 1)
 
 
+@pytest.mark.slow
 def test_undo_and_redo_with_the_keyboard(done, qtbot):
     from qtpy.QtCore import Qt
 
@@ -197,6 +198,7 @@ def test_undo_during_a_run_brings_no_stale_pixels_back(running, qtbot):
     assert not running.session.array_run.live.locks.any()
 
 
+@pytest.mark.slow
 def test_erasing_leaves_a_site_to_the_chain(done, qtbot):
     done.paint_row.keep.setChecked(True)
     layer = brush(done, 40)

@@ -48,6 +48,7 @@ def settled(panel):
     return done and panel.session.run is None and panel.session.canvas.drawn.get(()) is frame
 
 
+@pytest.mark.slow
 def test_images_of_different_sizes_are_what_segment_makes_of_a_list(panel, qtbot, viewer, tmp_path):
     open_images(panel)
     assert panel.chooser.together.text() == "With b, c"
