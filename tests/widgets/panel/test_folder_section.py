@@ -51,6 +51,10 @@ def test_a_folder_is_segmented_as_the_window_is_set(panel, qtbot, folder, tmp_pa
     assert np.array_equal(panel.viewer.layers[-1].data, alone.labels)
     section.apply(folder, folder)
     assert not section.run.running  # refused in a sentence
+    panel.sites.choose(panel.viewer.layers[-1])
+    section.apply(folder, tmp_path / "other")
+    assert not section.run.running  # superpixels of this image are not those of others
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_stopped_folder_goes_on_and_painting_teaches_it(panel, qtbot, folder, tmp_path):

@@ -87,6 +87,11 @@ class FolderSection(Section):
         """Begin with the images of a folder; what cannot be done is said."""
         try:
             plan = self._plan()
+            if plan.maps or plan.sites is not None:  # to leave them out without a word would give other labels
+                raise InputError(
+                    "layers of superpixels or evidence belong to this image alone: choose none of them, or give the "
+                    "maps of the others to napari-gsw batch (--features, --boundaries, --foreground)"
+                )
             lesson = self._lesson() if self.teach.isChecked() and self.teach.isEnabled() else None
             self._said = ""
             self.run.start(folder, output, self._preset(), plan.settings, plan.seed, lesson)
