@@ -138,12 +138,14 @@ def test_a_large_image_live(viewer, qtbot, monkeypatch):
     """How long our slots take, how calm the window is beside one without the sampler, and how fast the sampler is."""
     from napari_gsw.widgets.layers.result_layers import ResultLayers
     from napari_gsw.widgets.panel.panel import SegmentationPanel
+    from napari_gsw.widgets.panel.region_line import RegionLine
     from napari_gsw.widgets.session.session import Session
 
     spent = []
     watch(monkeypatch, Session, ["_tick", "_layer_removed"], spent)
     watch(monkeypatch, ResultLayers, ["show_labels"], spent)
-    watch(monkeypatch, SegmentationPanel, ["_framed", "_hover", "_layers_changed"], spent)
+    watch(monkeypatch, SegmentationPanel, ["_framed", "_layers_changed"], spent)
+    watch(monkeypatch, RegionLine, ["look"], spent)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     viewer.add_image(large(), name="large")
     panel.form.controls["sweeps"].set_value(1_000_000)

@@ -50,10 +50,11 @@ def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
         sites_of = np.isin(panel.session.array_run.sites, np.flatnonzero(live.locks) + 1)
         first.append(time.perf_counter() - began)
         changed = lambda before=before, sites_of=sites_of: ((layer.data != before) & ~sites_of).any()  # noqa: E731
-        wait_for(qtbot, changed, 60)
-        follow.append(time.perf_counter() - began)
+        wait_for(qtbot, lambda changed=changed: changed() or panel.session.run is None, 60)
+        if changed():  # a posterior that is sure of what is there does not follow
+            follow.append(time.perf_counter() - began)
     n = panel.session.array_run.live.problem.n
     print(
-        f"\n{n:,} sites: stroke to labels on screen {1000 * np.median(first):.0f} ms, to sites that follow it "
-        f"{1000 * np.median(follow):.0f} ms (median of {STROKES}; longest {1000 * max(follow):.0f} ms)"
+        f"\n{n:,} sites: stroke to labels on screen {1000 * np.median(first):.0f} ms (longest {1000 * max(first):.0f} "
+        f"ms), to sites that follow it {1000 * np.median(follow or [np.nan]):.0f} ms ({len(follow)} of {STROKES} did)"
     )

@@ -85,6 +85,21 @@ def coloured_objects(
     return _numbered_parts(parts, image, sites, clamps)
 
 
+def background_sites(problem: Problem, clusters: NDArray[np.integer]) -> Mask:
+    """(n,) which sites are background: the largest cluster, or what a network that has seen objects takes for it.
+
+    Parameters
+    ----------
+    clusters : (n,) whole numbers; sites with equal numbers share a cluster.
+    """
+    if not problem.coloured:
+        return np.asarray(clusters == largest_cluster(problem, clusters))
+    assert problem.signal is not None
+    sites = problem.site_image
+    light = np.bincount(sites.ravel(), problem.signal.ravel(), problem.n + 1)[1:]
+    return np.asarray(2 * light < OBJECT * np.bincount(sites.ravel(), minlength=problem.n + 1)[1:])
+
+
 def _numbered_parts(parts: Ints, image: NDArray[np.integer], sites: Ints, clamps: Ints | None) -> Ints:
     """(\\*shape,) parts with the numbers of the clamps that they hold, the others with those that are left."""
     if clamps is None:

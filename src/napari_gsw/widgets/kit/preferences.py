@@ -15,6 +15,7 @@ FALLBACK: dict[str, Any] = {
     "boundary": False,
     "entropy": False,
     "opacity": 0.5,
+    "outlines": "own",
     "autosave": True,
 }
 

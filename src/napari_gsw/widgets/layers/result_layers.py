@@ -9,7 +9,8 @@ import napari
 import numpy as np
 import pandas as pd
 from napari.layers import Image, Labels, Layer
-from napari.utils.colormaps import DirectLabelColormap
+from napari.utils.color import transform_color
+from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
 from numpy.typing import NDArray
 
 from napari_gsw.core.posterior.region_table import Columns
@@ -40,6 +41,7 @@ class ResultLayers:
     sites : outlines of the superpixels, once they were asked for.
     regions : outlines of regions or objects, once they were asked for.
     question : outlines of what is asked about, while it is.
+    ink : the one colour of the outlines of regions and superpixels; "own" gives each its own.
     """
 
     def __init__(self, viewer: napari.Viewer, source: Source, beside: bool = False) -> None:
@@ -52,6 +54,8 @@ class ResultLayers:
         self.sites: Labels | None = None
         self.regions: Labels | None = None
         self.question: Labels | None = None
+        self.ink = "own"
+        self._own_colours: dict[str, Any] = {}
         self._levels: list[Mosaic] | None = None
 
     def all(self) -> list[Layer]:
@@ -158,6 +162,7 @@ class ResultLayers:
         if self.sites is None:
             self.sites = self._add_labels(self._data(position, image), "superpixels", opacity=0.6)
             self.sites.contour = 1
+            self._colour("sites")
             return
         self._write(self.sites, position, image)
 
@@ -166,8 +171,25 @@ class ResultLayers:
         if self.regions is None:
             self.regions = self._add_labels(self._data(position, regions), "regions", opacity=1.0)
             self.regions.contour = 2
+            self._colour("regions")
             return
         self._write(self.regions, position, regions)
+
+    def set_ink(self, ink: str) -> None:
+        """Outline regions and superpixels in one colour, by its name, or each in its "own"."""
+        if ink != self.ink:
+            self.ink = ink
+            self._colour("regions")
+            self._colour("sites")
+
+    def _colour(self, name: str) -> None:
+        """Give outlines their ink; their own colours are kept for when they are wanted again."""
+        for layer in self.pictures(name):
+            if self.ink != "own":
+                self._own_colours.setdefault(name, layer.colormap)
+                layer.colormap = CyclicLabelColormap(colors=np.vstack((np.zeros(4), transform_color(self.ink))))
+            elif name in self._own_colours:
+                layer.colormap = self._own_colours.pop(name)
 
     def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
         """Outline a site that is asked about (1) and what would follow it (2), and nothing else."""
@@ -235,6 +257,13 @@ class ResultLayers:
             rows = [(position, columns) for position, (columns,) in tables]
             layer.metadata[TABLE_AXES] = self.source.label_axes.lower()
             layer.features = pd.DataFrame(stacked_tables(self.source.loop_letters, rows))
+
+    def place(self) -> None:
+        """Put the layers where the image is now."""
+        for layer in self.all():
+            for name, value in self.source.geometry().items():
+                if not np.array_equal(np.asarray(getattr(layer, name)), np.asarray(value)):
+                    setattr(layer, name, value)
 
     def clear(self) -> None:
         """Empty pictures for a new start."""

@@ -151,6 +151,14 @@ class SeveralLayers:
         for number, one in enumerate(self.members):
             one.show_measures([(position, [several[number]]) for position, several in tables])
 
+    def set_ink(self, ink: str) -> None:
+        for one in self.members:
+            one.set_ink(ink)
+
+    def place(self) -> None:
+        for one in self.members:
+            one.place()
+
     def clear(self) -> None:
         for one in self.members:
             one.clear()

@@ -6,6 +6,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QButtonGroup,
     QCheckBox,
+    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
@@ -35,6 +36,8 @@ UNCERTAINTY_TIPS = {
     "boundary": "How probable a boundary is, pixel by pixel; known after the burn-in",
     "entropy": "How unsure the model is of each site, in bits; known after the burn-in",
 }
+# What outlines may be drawn in; the first gives each the colour of its number.
+INKS = {"own": "Own colours", "white": "White", "yellow": "Yellow", "cyan": "Cyan", "black": "Black"}
 # Steps of the slider from one region to every site on its own.
 STEPS = 100
 
@@ -55,7 +58,9 @@ class Display(QWidget):  # type: ignore[misc]
         column.addLayout(self._detail_row())
         column.addLayout(self._layers_row())
         session.canvas.layer_gone.connect(self._layer_gone)
+        session.ties.eyes_changed.connect(self._eyes_changed)
         self._boxes_toggled()
+        self._ink_chosen()
 
     def _show_row(self, title: str, states: dict[Show, str]) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -115,9 +120,29 @@ class Display(QWidget):  # type: ignore[misc]
             (self.layer_boxes["regions"], self.show_sites, *list(self.layer_boxes.values())[1:])
         ):
             grid.addWidget(box, place % 2, place // 2)
+        self.background = _check("Background", "Paint the background too, so that one can paint with its label")
+        self.background.setChecked(True)
+        self.background.toggled.connect(lambda on: self.session.canvas.change_view(background=on))
+        grid.addWidget(self.background, 2, 0)
+        grid.addLayout(self._ink_row(), 2, 1)
         grid.setColumnStretch(1, 1)
         grid.setHorizontalSpacing(12)
         return grid
+
+    def _ink_row(self) -> QHBoxLayout:
+        self.ink = QComboBox()
+        for name, title in INKS.items():
+            self.ink.addItem(title, name)
+        self.ink.setCurrentIndex(max(0, self.ink.findData(preference("outlines"))))
+        self.ink.setToolTip("The colour of the outlines of regions and superpixels")
+        self.ink.currentIndexChanged.connect(self._ink_chosen)
+        label = QLabel("Outlines")
+        label.setBuddy(self.ink)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(label)
+        row.addWidget(self.ink, 1)
+        return row
 
     def refresh(self) -> None:
         """Follow the session."""
@@ -155,6 +180,9 @@ class Display(QWidget):  # type: ignore[misc]
     def _boxes_toggled(self) -> None:
         self.session.canvas.change_view(wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked()))
 
+    def _ink_chosen(self) -> None:
+        self.session.canvas.change_view(ink=self.ink.currentData())
+
     def _detail_moved(self) -> None:
         """Who moves the slider wants to see what it does."""
         _set_quietly(self.auto_detail, False)
@@ -177,7 +205,10 @@ class Display(QWidget):  # type: ignore[misc]
                 seg.layers.show_sites(place, array_run.sites)
 
     def _layer_gone(self, name: str) -> None:
-        _set_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], False)
+        self._eyes_changed(name, False)
+
+    def _eyes_changed(self, name: str, shown: bool) -> None:
+        _set_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
 
 
 def _heading(text: str) -> QLabel:

@@ -14,7 +14,7 @@ from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
 from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.label_table import measured
-from napari_gsw.core.posterior.objects import object_labels
+from napari_gsw.core.posterior.objects import background_sites, coloured_objects, object_labels
 from napari_gsw.core.posterior.region_table import Columns, region_table
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
@@ -99,6 +99,14 @@ class ArrayRun:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
         return self._painted(_wrapped(numbers))
 
+    def paint_shown(self, numbers: NDArray[np.integer], background: bool) -> LabelPicture:
+        """Label image of some numbers; without the background, if that is not to be painted, but with its locks."""
+        problem = self.live.problem
+        if background or isinstance(problem.sites, Mosaic):
+            return self.paint(numbers)
+        row = numbers if len(numbers) == problem.n else self.live.carried(numbers)
+        return self.paint(np.where(background_sites(problem, row) & ~self.live.locks, 0, row))
+
     def _painted(self, row: NDArray[Any]) -> Any:
         """Image of a value for each site, of the values' type; the sites may have been cut since the values were."""
         problem = self.live.problem
@@ -166,8 +174,10 @@ class ArrayRun:
         if self.live.problem.closed:
             return self.paint(numbers)
         if settings.view == "objects" and not isinstance(self.sites, Mosaic):
-            seeds = summary.named_seeds
-            return _wrapped(object_labels(self.live.problem, numbers, self._smallest, settings.neck, seeds))
+            problem, smallest, seeds = self.live.problem, self._smallest, summary.named_seeds
+            if problem.coloured:
+                return _wrapped(coloured_objects(problem, numbers, smallest, seeds))
+            return _wrapped(object_labels(problem, numbers, smallest, settings.neck, seeds))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
             regions_of(self.live.problem, numbers, self._smallest, together, self.live.locks).astype(np.int64) + 1

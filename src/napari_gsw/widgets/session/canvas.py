@@ -186,9 +186,12 @@ class Canvas(QObject):  # type: ignore[misc]
             for name in view.wanted ^ before.wanted:
                 for layer in seg.layers.pictures(name):
                     layer.visible = name in view.wanted
+            seg.layers.set_ink(view.ink)
         position = self.position
-        if position is not None and self.orders.resting:
-            self.orders.redraw(position)
+        if seg is None or position is None or not self.orders.resting or view.ink != before.ink:
+            return
+        for place in list(seg.array_runs) if view.background != before.background else [position]:
+            self.orders.redraw(place)
 
     def layer_removed(self, layer: Layer) -> None:
         """A picture that the user has removed is not wanted any more."""
@@ -209,7 +212,7 @@ class Canvas(QObject):  # type: ignore[misc]
         if position is None or array_run is None or self.busy:
             return
         self.viewing, self.viewed = array_run.live.history.near(sweep)
-        self.write(position, array_run.paint(self.viewed))
+        self.write(position, array_run.paint_shown(self.viewed, self.orders.view.background))
         self.changed.emit()
 
     def look_ahead(self) -> None:

@@ -301,7 +301,7 @@ class Run:
             sweep=live.sweep,
             target=live.target,
             show=view.show,
-            labels=array_run.paint(numbers),
+            labels=array_run.paint_shown(numbers, view.background),
             numbers=numbers,
             locks=live.locks,
             n_clusters=int(np.count_nonzero(np.bincount(numbers))),

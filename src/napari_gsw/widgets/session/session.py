@@ -5,6 +5,7 @@ It wires its parts together, and knows when what may be done: the states and wha
 
     orders       what is to be done to the chains, and the run that does it
     canvas       what is on the screen
+    ties         what happens to the layers there
     corrections  what a person paints, locks and undoes
     asking       what a person is asked about
     editor       what a person does to objects and regions
@@ -38,6 +39,7 @@ from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.corrections import Corrections
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.keeper import Keeper
+from napari_gsw.widgets.session.layer_ties import LayerTies
 from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.pace import Pace
@@ -48,8 +50,7 @@ from napari_gsw.widgets.session.states import ALLOWED
 
 # How often the session looks whether there is something to draw, in milliseconds; how often it draws at most, and how
 # often the trace and the counters have their turn, in seconds.
-TICK = 20
-DRAW_EVERY, LINES_EVERY = 0.05, 0.4
+TICK, DRAW_EVERY, LINES_EVERY = 20, 0.05, 0.4
 
 
 class Session(QObject):  # type: ignore[misc]
@@ -78,6 +79,8 @@ class Session(QObject):  # type: ignore[misc]
         self.ready = False
         self.orders = Orders(self)
         self.canvas = Canvas(viewer, self.orders, self)
+        self.ties = LayerTies(viewer, link, self.orders, self.canvas, self)
+        self.ties.image_replaced.connect(self._image_replaced)
         self.steps = undo_list(viewer)
         self.corrections = Corrections(self.orders, self.canvas, self.steps, self)
         self.asking = Asking(viewer, self.orders, self.canvas, self.corrections, self)
@@ -326,10 +329,9 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None and seg.plan.source.key == plan.source.key:
             return seg
         self._drop()
-        layers = layers_of(self.viewer, plan.source)
-        for image in plan.source.image_layers:
-            self.link.connect(image.events.data, self._image_replaced)
-        seg = self.orders.segmentation = Segmentation(plan.unstarted(), layers)
+        seg = self.orders.segmentation = Segmentation(plan.unstarted(), layers_of(self.viewer, plan.source))
+        seg.layers.set_ink(self.orders.view.ink)
+        self.ties.tie(seg)
         if plan.settings.view != "clusters":
             self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted | {"regions"})
         return seg
@@ -342,9 +344,7 @@ class Session(QObject):  # type: ignore[misc]
         self._clear()
         self.corrections.forget()
         self.steps.forget(self)
-        if self.segmentation is not None:
-            for image in self.segmentation.plan.source.image_layers:
-                self.link.disconnect(image.events.data, self._image_replaced)
+        self.ties.untie(self.segmentation)
         self.orders.segmentation = None
 
     def _drop_and_rest(self) -> None:
@@ -376,8 +376,8 @@ class Session(QObject):  # type: ignore[misc]
         else:
             self.canvas.layer_removed(layer)
 
-    def _image_replaced(self, event: Any = None) -> None:
-        """Other pixels are another image: what was drawn of the old ones stays in its layer and ends."""
+    def _image_replaced(self) -> None:
+        """Other pixels are another image: what was drawn of the old ones stays and ends."""
         if self.segmentation is not None:
             self.say("the image was given other pixels, so its segmentation has ended; press Run for a new one")
         self._drop_and_rest()

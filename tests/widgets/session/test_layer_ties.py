@@ -1,0 +1,121 @@
+"""Result layers go where their image goes, and the eyes in napari's list agree with the boxes of the panel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gui_actions import click, wait_done, wait_for
+from napari_gsw.core.image.object_signal import OBJECT
+from napari_gsw.core.posterior.objects import background_sites
+from napari_gsw.sample_data import mosaic, nuclei
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+def finished(panel, qtbot, image, name="m"):
+    panel.viewer.add_image(image, name=name)
+    panel.form.controls["sweeps"].set_value(30)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    wait_for(qtbot, lambda: panel.session.run is None, 60)
+
+
+def ours(panel):
+    return panel.session.segmentation.layers
+
+
+@pytest.fixture
+def done(panel, qtbot):
+    finished(panel, qtbot, np.ascontiguousarray(mosaic()[0][:90, :120]))
+    return panel
+
+
+def test_layers_follow_the_image(done, qtbot):
+    panel = done
+    panel.display.layer_boxes["regions"].setChecked(True)
+    wait_for(qtbot, lambda: ours(panel).regions is not None, 30)
+    image = panel.viewer.layers["m"]
+    image.translate = (40, -7)
+    image.scale = (0.5, 2)
+    image.rotate = 30
+    assert len(ours(panel).all()) == 2
+    for layer in ours(panel).all():
+        for corner in ((0, 0), (89, 119), (3, 50)):
+            assert layer.data_to_world(corner) == pytest.approx(image.data_to_world(corner))
+
+
+def test_an_image_of_another_segmentation_moves_alone(done, qtbot):
+    panel = done
+    labels = ours(panel).labels
+    other = panel.viewer.add_image(np.zeros((90, 120)), name="other")
+    other.translate = (5, 5)
+    assert tuple(labels.translate) == (0, 0)
+
+
+def test_boxes_follow_the_eyes(done, qtbot):
+    panel = done
+    box = panel.display.layer_boxes["regions"]
+    box.setChecked(True)
+    wait_for(qtbot, lambda: ours(panel).regions is not None, 30)
+    layer = ours(panel).regions
+    layer.visible = False
+    assert not box.isChecked()
+    assert "regions" not in panel.session.orders.view.wanted
+    layer.visible = True
+    assert box.isChecked()
+    assert "regions" in panel.session.orders.view.wanted
+    box.setChecked(False)
+    assert not layer.visible
+    panel.display.show_sites.setChecked(True)
+    ours(panel).sites.visible = False
+    assert not panel.display.show_sites.isChecked()
+
+
+def test_outlines_in_one_colour(done, qtbot):
+    panel = done
+    panel.display.layer_boxes["regions"].setChecked(True)
+    wait_for(qtbot, lambda: ours(panel).regions is not None, 30)
+    layer = ours(panel).regions
+    many = {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n}
+    assert len(many) > 1
+    panel.display.ink.setCurrentIndex(panel.display.ink.findData("white"))
+    assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == {(1, 1, 1, 1)}
+    panel.display.show_sites.setChecked(True)  # one that is made afterwards, too
+    assert tuple(ours(panel).sites.get_color(5)) == (1, 1, 1, 1)
+    panel.display.ink.setCurrentIndex(panel.display.ink.findData("own"))
+    assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == many
+    assert layer.get_color(0) is None or tuple(layer.get_color(0))[3] == 0
+
+
+def test_the_background_is_unpainted_on_demand(done, qtbot):
+    """All but the largest cluster keeps its numbers, and so does what is locked."""
+    panel = done
+    painted = ours(panel).labels.data.copy()
+    common = np.bincount(painted.ravel()).argmax()
+    panel.display.background.setChecked(False)
+    wait_for(qtbot, lambda: (ours(panel).labels.data == 0).any(), 30)
+    assert np.array_equal(ours(panel).labels.data, np.where(painted == common, 0, painted))
+    panel.display.background.setChecked(True)
+    wait_for(qtbot, lambda: (ours(panel).labels.data != 0).all(), 30)
+    assert np.array_equal(ours(panel).labels.data, painted)
+
+
+@pytest.mark.slow
+def test_objects_while_it_runs(panel, qtbot):
+    """What a network takes for background is no object, whatever its colour, while a chain runs, too."""
+    pytest.importorskip("onnxruntime")
+    panel.presets.choose("microscopy")
+    finished(panel, qtbot, nuclei()[0], "n")
+    array_run = panel.session.array_run
+    problem = array_run.live.problem
+    assert problem.coloured
+    numbers = np.arange(problem.n) % 7 + 1
+    objects = np.asarray(array_run.regions(numbers, None, final=False))
+    background = background_sites(problem, numbers)
+    assert 0 < background.sum() < problem.n
+    light = np.bincount(objects.ravel(), problem.signal.ravel()) / np.maximum(np.bincount(objects.ravel()), 1)
+    assert (light[1:] >= OBJECT / 2).all()
+    assert light[0] < OBJECT / 2
