@@ -8,6 +8,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.pipeline.live_record import restored_live, saved_live
 from napari_gsw.core.pipeline.sampling import chains
 from napari_gsw.core.posterior.region_table import region_table
 from napari_gsw.core.posterior.uncertainty import boundary_probability
@@ -46,6 +47,32 @@ def drain(chain):
     while chain.sweep < chain.target:
         chain.advance()
     return chain
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_numbers_do_not_depend_on_how_often_somebody_looks(problem, seed):
+    """Nor on whether a chain was saved and restored on its way."""
+
+    def begun():
+        chain = LiveChain(problem, problem.settings.replace(sweeps=73), seed)
+        chain.target = 73
+        return chain
+
+    looks = []
+    for chunk in (50, 1, 7):
+        chain = begun()
+        while chain.sweep < chain.target:
+            chain.advance(min(chunk, chain.target - chain.sweep))
+        looks.append(chain.numbers)
+    chain = begun()
+    for stop in (23, 37, 60):
+        while chain.sweep < stop:
+            chain.advance(min(13, stop - chain.sweep))
+        chain = restored_live(saved_live(chain, {}, {}))
+    looks.append(drain(chain).numbers)
+    assert len(np.unique(looks[0])) > 2
+    for numbers in looks[1:]:
+        assert np.array_equal(numbers, looks[0])
 
 
 def consistent(chain):

@@ -41,6 +41,7 @@ class LiveRecord:
     Attributes
     ----------
     numbers, locks, painted, strokes, edits, names, lineage : what is on the screen, held, painted and fixed.
+    anchor : what the numbers are matched with; None in files of versions that did not know it.
     closed, closed_at_start : whether the painted labels are all that there are.
     marks, changes, taken, since, length : what was done when, and since when the posterior is what it is.
     history, log : what was on the screen, and what can be undone.
@@ -65,6 +66,7 @@ class LiveRecord:
     log: Log
     begun: Beginning
     deeds: list[Deed]
+    anchor: Longs | None = None
 
 
 def saved_live(live: LiveChain, looks: Mapping[str, Any], given: Mapping[str, Any]) -> SavedRun:
@@ -93,6 +95,7 @@ def saved_live(live: LiveChain, looks: Mapping[str, Any], given: Mapping[str, An
         log=Log(list(live.log.done), list(live.log.undone)),
         begun=live.begun,
         deeds=list(live.deeds),
+        anchor=live.anchor,
     )
     return SavedRun(
         problem=live.problem,
@@ -125,6 +128,8 @@ def restored_live(saved: SavedRun) -> LiveChain:
     live.keep_traces(saved.traces)
     for name in ("numbers", "locks", "edits", "names", "closed_at_start", "since", "length", "begun"):
         setattr(live, name, getattr(record, name))
+    if record.anchor is not None:
+        live.anchor = record.anchor
     live.painted, live.lineage = record.painted.copy(), {int(n): line for n, line in record.lineage.items()}
     live.strokes = None if record.strokes is None else np.array(record.strokes)
     live.history, live.log = record.history.copy(), Log(list(record.log.done), list(record.log.undone))
@@ -170,11 +175,12 @@ def _unwatched(saved: SavedRun, labels: Ints) -> LiveRecord:
 def check_live(record: LiveRecord, saved: SavedRun) -> None:
     """Raise an InputError if a record does not fit its run; a file may hold anything."""
     n, shape = saved.problem.n, getattr(saved.problem.sites, "shape", ())
-    check_array("what is on the screen", record.numbers, "iu", (n,))
+    for numbers in (record.numbers,) if record.anchor is None else (record.numbers, record.anchor):
+        check_array("what is on the screen", numbers, "iu", (n,))
+        if int(numbers.min()) < 0:
+            raise InputError("what is on the screen has numbers below 0")
     for name in ("locks", "painted"):
         check_array(f"what is {name}", getattr(record, name), "b", (n,))
-    if int(record.numbers.min()) < 0:
-        raise InputError("what is on the screen has numbers below 0")
     for what, image in (("what was painted", record.strokes), ("what was on the screen", record.names)):
         if image is not None:
             check_array(what, image, "iu", shape)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.given_maps import MAPS
 from napari_gsw.core.image.several import are_several
@@ -70,5 +72,6 @@ def replayed_chain(saved: SavedRun, remake: Remake | None = None) -> LiveChain:
     live = LiveChain(first.problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
     live.remake = remake
     do_again(live, record.deeds, saved.sweep)
-    live.numbers = record.numbers  # they depend on how often somebody looked
+    if not np.array_equal(live.numbers, record.numbers):  # of versions in which they depended on how often one looked
+        live.numbers = record.numbers
     return live

@@ -66,7 +66,10 @@ class WatchedChain:
     problem, settings, seed : what is sampled, under the field of what is locked, and how.
     steering : what strokes say about sites that they do not touch.
     ensemble : the chains; the first one is shown.
-    numbers : (n,) positive number of each site on the screen, for the current state.
+    numbers : (n,) positive number of each site on the screen, for the current state. Who sets them begins anew; else
+        they follow `anchor`.
+    anchor : (n,) the numbers at the last sweep that no advance passes over, or at the last correction. The numbers of
+        other sweeps are matched with these alone: they must not depend on how often somebody looked.
     locks : (n,) sites that the chain may not move away from their number.
     painted : (n,) sites that a person has given a number to.
     strokes : (\\*shape,) int32 labels that were painted pixel by pixel, 0 where nothing was; None if nothing is.
@@ -110,7 +113,7 @@ class WatchedChain:
         self.strokes: LabelImage | None = seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None
         self.lineage: dict[int, Longs] = {}
         labels = self.ensemble.snapshots[0].labels
-        self.numbers: Longs = first_numbers(problem, labels, clamps, init, self._weight())
+        self.numbers = first_numbers(problem, labels, clamps, init, self._weight())
         self.begun = Beginning(problem, settings, seeds, init, closed)
         self.deeds: list[Deed] = []
         self.acting = False  # whether a deed is being done
@@ -128,6 +131,14 @@ class WatchedChain:
         self.history.keep(0, self.numbers)
 
     # ---- what there is to see
+
+    @property
+    def numbers(self) -> Longs:
+        return self._numbers
+
+    @numbers.setter
+    def numbers(self, numbers: Longs) -> None:
+        self._numbers = self.anchor = numbers
 
     @property
     def snapshot(self) -> Snapshot:
@@ -205,7 +216,9 @@ class WatchedChain:
                 longer[: len(self.rows[c])] = self.rows[c]
                 self.rows[c] = longer
             self.rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
-        self.numbers = self._numbers_now()
+        self._numbers = self._numbers_now()
+        if self.sweep % CHECK_EVERY == 0:
+            self.anchor = self._numbers
         self.history.keep(self.sweep, self.numbers)
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
             self.target = self.sweep
@@ -290,7 +303,7 @@ class WatchedChain:
         if self.problem.coloured:
             held = np.where(self.locks, self.numbers, -1).astype(np.int32)
             return numbered(canonical(labels.astype(np.int32)), held)
-        return matched_numbers(labels, self.numbers, self._weight())
+        return matched_numbers(labels, self.anchor, self._weight())
 
     def _weight(self) -> Floats:
         return screen_weight(self.locks, self.pixels)

@@ -154,6 +154,7 @@ class Display(QWidget):  # type: ignore[misc]
         self._refresh_detail(session.frame, known)
         for name, box in self.layer_boxes.items():
             _set_quietly(box, name in session.orders.view.wanted)
+        _set_quietly(self.background, session.orders.view.background)
         self._say_settled(session.frame)
 
     def _refresh_detail(self, frame: Frame | None, known: bool) -> None:

@@ -100,12 +100,17 @@ class ArrayRun:
         return self._painted(_wrapped(numbers))
 
     def paint_shown(self, numbers: NDArray[np.integer], background: bool) -> LabelPicture:
-        """Label image of some numbers; without the background, if that is not to be painted, but with its locks."""
+        """Label image of some numbers; without the background, if that is not to be painted, but with its locks.
+
+        Colours of objects mean nothing, and a background that falls into parts is shown in one.
+        """
         problem = self.live.problem
-        if background or isinstance(problem.sites, Mosaic):
+        if isinstance(problem.sites, Mosaic) or (background and not problem.coloured):
             return self.paint(numbers)
         row = numbers if len(numbers) == problem.n else self.live.carried(numbers)
-        return self.paint(np.where(background_sites(problem, row) & ~self.live.locks, 0, row))
+        free = background_sites(problem, row) & ~self.live.locks
+        ink = int(np.bincount(row[free]).argmax()) if background and free.any() else 0
+        return self.paint(np.where(free, ink, row))
 
     def _painted(self, row: NDArray[Any]) -> Any:
         """Image of a value for each site, of the values' type; the sites may have been cut since the values were."""

@@ -332,8 +332,8 @@ class Session(QObject):  # type: ignore[misc]
         seg = self.orders.segmentation = Segmentation(plan.unstarted(), layers_of(self.viewer, plan.source))
         seg.layers.set_ink(self.orders.view.ink)
         self.ties.tie(seg)
-        if plan.settings.view != "clusters":
-            self.orders.view = replace(self.orders.view, wanted=self.orders.view.wanted | {"regions"})
+        wanted = self.orders.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
+        self.orders.view = replace(self.orders.view, wanted=wanted, background=plan.settings.view != "objects")
         return seg
 
     def _drop(self) -> None:
