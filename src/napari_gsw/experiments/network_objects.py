@@ -18,7 +18,7 @@ LARGEST, SMALLEST = 3.0, 0.2
 NARROW, WIDE, OTHER_SCALE = 8.0, 60.0, 1.3
 # A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how
 # much the channels of such a picture differ in the mean, of 255.
-COLOURED, COLOURFUL = 3, 8.0
+COLOURED, COLOURFUL = 6, 8.0
 
 
 def typical_width(labels: LabelImage) -> float:

@@ -67,9 +67,22 @@ def test_the_loop_finds_what_has_the_least_energy():
     from skimage.restoration import denoise_tv_chambolle
 
     values = step(25.0, (30, 40))[..., None].astype(np.float32) / 25
-    ours = flattened(values[np.newaxis], 0.5, 200)[0]
+    ours = np.moveaxis(flattened(np.ascontiguousarray(np.moveaxis(values, -1, 0))[:, np.newaxis], 0.5, 200), 0, -1)[0]
     theirs = denoise_tv_chambolle(values.astype(float), weight=0.5, max_num_iter=5000, eps=1e-9, channel_axis=-1)
     assert energy(ours, values, 0.5) <= 1.002 * energy(theirs, values, 0.5)
+
+
+@pytest.mark.parametrize("shape", [(1100, 30, 1), (3, 700, 20, 2)])
+def test_rows_that_are_calmed_apart_are_as_if_all_were_one(shape, monkeypatch):
+    from napari_gsw.core.image import noise
+
+    values = np.random.default_rng(0).normal(size=shape) * 25 + 100 * (np.arange(shape[-2]) > 9)[:, None]
+    apart = calmed(values, np.full(shape[-1], 25.0))
+    monkeypatch.setattr(noise, "SLAB", 10_000)
+    assert np.array_equal(apart, calmed(values, np.full(shape[-1], 25.0)))
+    monkeypatch.setattr(noise, "SLAB", 64)
+    monkeypatch.setattr(noise, "REACH", 2)  # too few rows beyond
+    assert not np.array_equal(apart, calmed(values, np.full(shape[-1], 25.0)))
 
 
 def test_a_photograph_stays_as_it_is_bit_for_bit():

@@ -9,6 +9,7 @@ photograph has hardly any, however rich it is in texture.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats, Pixels
 from napari_gsw.core.image.noise_kernels import flattened
+from napari_gsw.core.threads import cores
 
 # Differences that are looked at: the smaller ones, since large ones are edges, and of a part about so many.
 KEPT_SHARE = 0.8
@@ -24,6 +26,8 @@ MOST_DIFFERENCES = 1 << 16
 KEPT_MEAN = 0.5586
 # Weight of the total variation, in units of the noise, and rounds in which it is made small.
 WEIGHT, ROUNDS = 1.2, 40
+# Rows that are done at a time, each time in a thread, and rows beyond them that they depend on.
+SLAB, REACH = 512, ROUNDS + 2
 LITTLE = 0.01
 NOTHING = 1e-9
 
@@ -52,9 +56,23 @@ def calmed(values: NDArray[Any], noise: Floats) -> Pixels:
     # Noise that is nothing beside what varies (one pixel of 1e9 among 1e-30) is none, or units would not be finite.
     scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), NOTHING * spread)
     scale = np.maximum(scale, np.finfo(np.float32).tiny)
-    unit = ((values - centre) / scale).astype(np.float32)
-    space = np.ascontiguousarray(unit).reshape((1,) * (4 - unit.ndim) + unit.shape)
-    return np.asarray(flattened(space, WEIGHT, ROUNDS).reshape(unit.shape) * scale + centre, dtype=np.float32)
+    space = values.reshape((1,) * (4 - values.ndim) + values.shape)
+    calm = np.empty(space.shape, np.float32)
+
+    def slab(first: int) -> None:
+        """So many rows of all planes, from those that they depend on."""
+        last, above = first + SLAB, max(0, first - REACH)
+        unit = ((space[:, above : last + REACH] - centre) / scale).astype(np.float32)
+        flat = np.moveaxis(flattened(np.ascontiguousarray(np.moveaxis(unit, -1, 0)), WEIGHT, ROUNDS), 0, -1)
+        calm[:, first:last] = flat[:, first - above : last - above] * scale + centre
+
+    slabs = range(0, space.shape[1], SLAB)
+    if len(slabs) == 1:
+        slab(0)
+    else:
+        with ThreadPoolExecutor(min(cores(), len(slabs))) as threads:
+            list(threads.map(slab, slabs))
+    return calm.reshape(values.shape)
 
 
 def _squared_scales(parts: Sequence[NDArray[Any]], lag: int) -> Floats:

@@ -1,4 +1,8 @@
-"""Noise taken off, edges left: the image of least total variation near a noisy one, compiled."""
+"""Noise taken off, edges left: the image of least total variation near a noisy one, compiled.
+
+Channels and axes come first in memory and the last axis of space last, so that a row is computed several pixels at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +23,23 @@ def flattened(values: Floats32, weight: float, rounds: int) -> Floats32:
     """The u that minimises |u - values|^2 / 2 + weight * (sum over pixels of the length of its gradient), about.
 
     The length is that over all axes and channels together, so that channels have their edges in the same places. It is
-    found by gradient projection on the dual problem with Nesterov's momentum (Beck and Teboulle 2009).
+    found by gradient projection on the dual problem with Nesterov's momentum (Beck and Teboulle 2009). A pixel depends
+    on those that are at most so many pixels away, along an axis, as there are rounds and one more.
 
     Parameters
     ----------
-    values : (Z, Y, X, C) float32.
+    values : (C, Z, Y, X) float32.
     weight : > 0.
     rounds : of the projection.
 
     Returns
     -------
-    (Z, Y, X, C) float32.
+    (C, Z, Y, X) float32.
     """
-    depth, height, width, channels = values.shape
+    channels, depth, height, width = values.shape
     axes = 3 if depth > 1 else 2
-    dual = np.zeros((depth, height, width, axes, channels), np.float32)
-    ahead = np.zeros((depth, height, width, axes, channels), np.float32)
+    dual = np.zeros((axes, channels, depth, height, width), np.float32)
+    ahead = np.zeros((axes, channels, depth, height, width), np.float32)
     out = values.copy()
     step = as_float32(1 / (4 * axes * weight))
     pace = 1.0
@@ -53,27 +58,34 @@ def _project(image: Floats32, dual: Floats32, ahead: Floats32, step: float, mome
 
     Parameters
     ----------
-    image : (Z, Y, X, C) float32.
-    dual, ahead : (Z, Y, X, axes, C) float32, changed.
+    image : (C, Z, Y, X) float32.
+    dual, ahead : (axes, C, Z, Y, X) float32, changed. The last axis of space is the first of theirs. Where there is no
+        next pixel along an axis they stay 0.
     """
-    depth, height, width, axes, channels = dual.shape
+    axes, channels, depth, height, width = dual.shape
+    share = np.empty(width, np.float32)
     for z in range(depth):
         for y in range(height):
+            share[:] = np.float32(0)
+            for a in range(axes):
+                if y + (a == 1) == height or z + (a == 2) == depth:
+                    continue
+                last = width - (a == 0)
+                for c in range(channels):
+                    here, row = image[c, z, y, :last], ahead[a, c, z, y]
+                    there = image[c, z + (a == 2), y + (a == 1), width - last :]
+                    for x in range(last):
+                        row[x] += step * (there[x] - here[x])
+                        share[x] += row[x] * row[x]
             for x in range(width):
-                total = np.float32(0)
-                for a in range(axes):
-                    # The last axis of space is the first of the dual's.
-                    nx, ny, nz = x + (a == 0), y + (a == 1), z + (a == 2)
-                    if nx < width and ny < height and nz < depth:
-                        for c in range(channels):
-                            ahead[z, y, x, a, c] += step * (image[nz, ny, nx, c] - image[z, y, x, c])
-                            total += ahead[z, y, x, a, c] * ahead[z, y, x, a, c]
-                share = np.float32(1) / max(np.float32(1), np.sqrt(total))
-                for a in range(axes):
-                    for c in range(channels):
-                        new = ahead[z, y, x, a, c] * share
-                        ahead[z, y, x, a, c] = new + momentum * (new - dual[z, y, x, a, c])
-                        dual[z, y, x, a, c] = new
+                share[x] = np.float32(1) / max(np.float32(1), np.sqrt(share[x]))
+            for a in range(axes):
+                for c in range(channels):
+                    row, old = ahead[a, c, z, y], dual[a, c, z, y]
+                    for x in range(width):
+                        new = row[x] * share[x]
+                        row[x] = new + momentum * (new - old[x])
+                        old[x] = new
 
 
 @inner
@@ -82,21 +94,23 @@ def _restore(values: Floats32, dual: Floats32, weight: float, out: Floats32) -> 
 
     Parameters
     ----------
-    values, out : (Z, Y, X, C) float32; out is written.
-    dual : (Z, Y, X, axes, C) float32.
+    values, out : (C, Z, Y, X) float32; out is written.
+    dual : (axes, C, Z, Y, X) float32.
     """
-    depth, height, width, axes, channels = dual.shape
-    for z in range(depth):
-        for y in range(height):
-            for x in range(width):
-                for c in range(channels):
-                    flow = -dual[z, y, x, 0, c] - dual[z, y, x, 1, c]
-                    if x > 0:
-                        flow += dual[z, y, x - 1, 0, c]
-                    if y > 0:
-                        flow += dual[z, y - 1, x, 1, c]
-                    if axes > 2:
-                        flow -= dual[z, y, x, 2, c]
-                        if z > 0:
-                            flow += dual[z - 1, y, x, 2, c]
-                    out[z, y, x, c] = values[z, y, x, c] - weight * flow
+    axes, channels, depth, height, width = dual.shape
+    for c in range(channels):
+        for z in range(depth):
+            for y in range(height):
+                row, right, down = out[c, z, y], dual[0, c, z, y], dual[1, c, z, y]
+                row[0] = -right[0] - down[0]
+                for x in range(1, width):
+                    row[x] = -right[x] - down[x] + right[x - 1]
+                if y > 0:
+                    row += dual[1, c, z, y - 1]
+                if axes > 2:
+                    row -= dual[2, c, z, y]
+                    if z > 0:
+                        row += dual[2, c, z - 1, y]
+                plain = values[c, z, y]
+                for x in range(width):
+                    row[x] = plain[x] - weight * row[x]

@@ -93,8 +93,8 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm
     letters = check_image(array, axes)
     values, rgb = samples(array, letters)
     if span is None:
-        span = span_of([values], rgb, calm)
-    if span.noise is not None:
+        span, (values,) = _calm_span([values], rgb) if calm else (span_of([values], rgb), [values])
+    elif span.noise is not None:
         values = calmed(values, span.noise)
     return Picture(_lab(values, span) if rgb else stretched(values, span), rgb)
 
@@ -198,16 +198,20 @@ def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False)
     percentile, so that a few hot pixels do not decide. With `calm`, noise that would be seen in the channels is to be
     taken off, and RGB of little contrast, as it is then, is stretched to `LEAST_CONTRAST`.
     """
+    return _calm_span(parts, rgb)[0] if calm else _plain_span(parts, rgb)
+
+
+def _calm_span(parts: Sequence[NDArray[Any]], rgb: bool) -> tuple[Span, list[NDArray[Any]]]:
+    """The span of an image whose noise is taken off, if that would be seen, and its parts without it."""
     span = _plain_span(parts, rgb)
-    if not calm:
-        return span
     span = _contrasting(span, parts) if rgb else span
     noise = noise_of(parts)
     width = np.where(span.high > span.low, span.high - span.low, np.inf)
     if (noise / width).max() < LEAST_NOISE:
-        return span
-    quiet = [calmed(part, noise) for part in parts]
-    return (_contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb))._replace(noise=noise)
+        return span, list(parts)
+    quiet: list[NDArray[Any]] = [calmed(part, noise) for part in parts]
+    span = _contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb)
+    return span._replace(noise=noise), quiet
 
 
 def _contrasting(span: Span, parts: Sequence[NDArray[np.generic]]) -> Span:
