@@ -39,18 +39,18 @@ class Stroke:
         return Stroke(site_image, sites, number[sites], self.pixels, self.labels)
 
 
-def stroke_of(site_image: Sites, before: LabelImage, after: LabelImage, path: Points | None = None) -> Stroke:
+def stroke_of(
+    site_image: Sites, before: LabelImage, after: LabelImage, path: Points | None = None, size: Longs | None = None
+) -> Stroke:
     """A stroke from what was there without it and with it; the arguments are those of :func:`touched_sites`.
 
     >>> stroke = stroke_of(np.array([[1, 1, 2, 2]]), np.array([[0, 0, 0, 0]]), np.array([[0, 4, 4, 4]]))
     >>> stroke.sites.tolist(), stroke.numbers.tolist(), stroke.pixels.tolist()
     ([0, 1], [4, 4], [1, 2, 3])
     """
-    sites, numbers = touched_sites(site_image, before, after, path)
-    meant = np.zeros(int(site_image.max()) + 1, bool)
-    meant[sites + 1] = True
     pixels = np.flatnonzero(before != after)
-    pixels = pixels[meant[site_image.reshape(-1)[pixels]]]
+    sites, numbers = _touched(site_image, pixels, after, path, size)
+    pixels = pixels[np.isin(site_image.reshape(-1)[pixels], sites + 1)]
     return Stroke(site_image, sites, numbers, pixels, after.reshape(-1)[pixels].astype(np.int64))
 
 
@@ -73,21 +73,33 @@ def touched_sites(
     -------
     sites (numbered from 0) and their labels.
     """
-    paint = (before != after) & (sites > 0)
-    place = np.nonzero(paint)
-    if not place[0].size:
+    return _touched(sites, np.flatnonzero(before != after), after, path)
+
+
+def _touched(
+    sites: Sites, pixels: Longs, after: LabelImage, path: Points | None, size: Longs | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """As :func:`touched_sites`, from the places (p,) that the stroke has changed in the flattened image.
+
+    Large images are looked at nowhere else, if the `size` (n,) of each site in pixels is known.
+    """
+    pixels = pixels[sites.reshape(-1)[pixels] > 0]
+    if not pixels.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    place = np.unravel_index(pixels, sites.shape)
     here, painted = sites[place].astype(np.int64), after[place].astype(np.int64)
     pairs, count = np.unique(np.stack((here, painted)), axis=1, return_counts=True)
     order = np.lexsort((count, pairs[0]))  # of several labels in a site the commonest comes last
     last = np.flatnonzero(np.diff(pairs[0][order], append=-1))
     site, wanted, times = pairs[0][order][last], pairs[1][order][last], count[order][last]
     box = tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in place)
-    size = np.bincount(sites.ravel(), minlength=int(site.max()) + 1)[site]
-    taken = 2 * times >= size
+    own = np.bincount(sites.ravel(), minlength=int(site.max()) + 1)[site] if size is None else size[site - 1]
+    taken = 2 * times >= own
     if path is not None and len(path):
         taken |= np.isin(site, sites[tuple(path_pixels(sites.shape, path).T)])
-    dabs = label(paint[box], connectivity=paint.ndim)[paint[box]]
+    paint = np.zeros(sites[box].shape, bool)
+    paint[tuple(axis - part.start for axis, part in zip(place, box, strict=True))] = True
+    dabs = label(paint, connectivity=paint.ndim)[paint]
     named = np.unique(dabs[np.isin(here, site[taken])])
     for dab in np.setdiff1d(dabs, named):
         inside, most = np.unique(here[dabs == dab], return_counts=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import napari
@@ -18,6 +19,7 @@ from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, TABLE_AXES, VERDICT, Kind, mark
+from napari_gsw.widgets.layers.large_labels import add_labels
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.layers.stacked_tables import stacked_tables
@@ -276,7 +278,7 @@ class ResultLayers:
             self._refresh(layer)
 
     def _add_labels(self, data: Any, kind: Kind, **look: Any) -> Labels:
-        return self._under_selection(self.viewer.add_labels, data, kind, **look)
+        return self._under_selection(partial(add_labels, self.viewer), data, kind, **look)
 
     def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Layer:
         """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on.

@@ -124,7 +124,9 @@ class Corrections(QObject):  # type: ignore[misc]
                 continue
             here = seg.layers.labels_at(position)
             along = seg.layers.path_at(layer, path, position)
-            stroke = stroke_of(array_run.live.problem.site_image, written, here, along)
+            live = array_run.live
+            size = live.pixels.astype(np.int64) if len(live.pixels) == live.problem.n else None
+            stroke = stroke_of(live.problem.site_image, written, here, along, size)
             if not stroke.sites.size:
                 if not np.array_equal(here, written):  # paint where there is no site
                     self.canvas.write(position, written)
@@ -144,8 +146,8 @@ class Corrections(QObject):  # type: ignore[misc]
         if frame is not None and len(frame.locks) == len(values):
             as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
         values[stroke.sites[as_sites]] = stroke.numbers[as_sites]
-        picture = np.asarray(array_run.paint(values))
-        picture = np.where(picture > 0, picture, written)
+        picture, numbers = np.array(written), np.asarray(array_run.paint(values))
+        np.copyto(picture, numbers, where=numbers > 0)
         cut = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites]) & (stroke.labels > 0)
         picture.reshape(-1)[stroke.pixels[cut]] = stroke.labels[cut]
         return picture

@@ -23,6 +23,7 @@ from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.strokes import touched_sites
+from napari_gsw.widgets.layers.large_labels import compile_outlines
 from napari_gsw.widgets.layers.map_layers import maps_at
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.layers.several_layers import SeveralLayers
@@ -197,6 +198,7 @@ def make_array_run(
     elif source.shared:
         given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
+    compile_outlines(source.pixels)
     edits = None if before is None else before.live.edits
     # What was fixed counts for no label: it does not decide whether the painted ones are all that there are.
     closed = before.live.steering.closed if before is not None and edits is not None else None

@@ -26,6 +26,7 @@ from napari_gsw.widgets.kit.failure import WorkerFailure, report_failure, senten
 from napari_gsw.widgets.kit.setting_control import spoken, title
 from napari_gsw.widgets.kit.undo_list import undo_list
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_region, mark
+from napari_gsw.widgets.layers.large_labels import add_labels
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
 from napari_gsw.widgets.superpixels.site_painter import SitePainter
 
@@ -221,7 +222,8 @@ class SuperpixelPanel(Docked):
         ):
             self.layer.data = data
         else:
-            self.layer = self.viewer.add_labels(
+            self.layer = add_labels(
+                self.viewer,
                 data,
                 name=f"{source.layer.name} [superpixels]",
                 metadata=mark("superpixels", {SUPERPIXELS_OF: str(source.layer.unique_id)}),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.kinds import KIND, TABLE_AXES, mark
+from napari_gsw.widgets.layers.large_labels import add_labels
 
 INK = "#f28e2b"
 # What puts one layer where another is.
@@ -91,7 +92,7 @@ class ChosenOutlines:
             place = {
                 name: getattr(layer, name) for name in ("scale", "translate", "rotate", "shear", "affine", "units")
             }
-            self.layer = self.viewer.add_labels(image, name=f"{layer.name} chosen", metadata=mark("chosen"), **place)
+            self.layer = add_labels(self.viewer, image, name=f"{layer.name} chosen", metadata=mark("chosen"), **place)
             self.layer.contour = 3
             self.layer.colormap = DirectLabelColormap(color_dict={None: "transparent", 0: "transparent", 1: INK})
             self.layer.editable = False

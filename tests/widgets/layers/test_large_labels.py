@@ -1,0 +1,33 @@
+"""A large layer of labels looks as napari's does, and is one to napari."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("napari")
+from napari.layers import Labels as NapariLabels
+
+from napari_gsw.widgets.layers import large_labels
+from napari_gsw.widgets.layers.large_labels import Labels
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("contour", [0, 1, 2])
+def test_it_shows_what_naparis_shows(contour, monkeypatch):
+    data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
+    monkeypatch.setattr(large_labels, "MANY", 10)
+    drawn = []
+    inner = large_labels.outlines
+    monkeypatch.setattr(large_labels, "outlines", lambda *given: drawn.append(1) or inner(*given))
+    ours, theirs = Labels(data.copy()), NapariLabels(data.copy())
+    for layer in (ours, theirs):
+        layer.contour = contour
+        layer.refresh()
+    assert np.array_equal(ours._slice.image.view, theirs._slice.image.view)
+    assert bool(drawn) == (contour > 0)
+    ours.data_setitem((np.array([3]), np.array([4])), 9)  # of a part, napari makes them
+    theirs.data_setitem((np.array([3]), np.array([4])), 9)
+    assert np.array_equal(ours._slice.image.view, theirs._slice.image.view)
+    assert ours._type_string == "labels"
