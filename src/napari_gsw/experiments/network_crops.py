@@ -30,7 +30,7 @@ class Recolouring(NamedTuple):
     grey : share of crops without colour.
     invert, shuffle : shares of crops with light and dark exchanged, and with their channels in another order.
     noise : width of the noise that is added at most, of values from 0 to 1.
-    mix : how much of the density of each colour goes over to the others, as stains differ from laboratory to laboratory.
+    mix : how much of the density of each colour goes over to the others, as stains differ between laboratories.
     stain : share of the crops without colour that become what a tissue with two stains looks like.
     """
 
@@ -133,7 +133,7 @@ class PictureStore:
             self.extra = torch.tensor(np.concatenate([e.reshape(-1, e.shape[-1]) for e in extra]), device=device)
         noise = np.random.default_rng(0).normal(size=(NOISE_SIDE, NOISE_SIDE)).astype(np.float32)
         self.noise = torch.tensor(noise, device=device)
-        cloth = sum(ndimage.gaussian_filter(noise, width, mode="wrap") * width for width in TEXTURE)
+        cloth = np.sum([ndimage.gaussian_filter(noise, width, mode="wrap") * width for width in TEXTURE], axis=0)
         self.cloth = torch.tensor((cloth / (4 * cloth.std()) + 0.5).clip(0, 1).astype(np.float32), device=device)
 
     def __len__(self) -> int:

@@ -19,6 +19,8 @@ NARROW, WIDE, OTHER_SCALE = 8.0, 60.0, 1.3
 # A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how
 # much the channels of such a picture differ in the mean, of 255.
 COLOURED, COLOURFUL = 6, 8.0
+# Share of drawn round shapes that have another beside them, and how far their middles are apart, in units of radii.
+PAIRED, APART = 0.5, (1.3, 2.0)
 
 
 def typical_width(labels: LabelImage) -> float:
@@ -94,7 +96,10 @@ def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPictu
 
 
 def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
-    """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not."""
+    """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not.
+
+    Round shapes come in pairs that overlap, too, of which one can see by their waist that they are two.
+    """
     rows, columns = np.mgrid[:side, :side].astype(np.float64)
     pictures = []
     for number in range(count):
@@ -104,9 +109,14 @@ def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> lis
             long, wide = ACROSS / 2 * np.exp(rng.uniform(-0.7, 1.0, 2))
             u = (np.cos(angle) * (rows - y) + np.sin(angle) * (columns - x)) / long
             v = (np.cos(angle) * (columns - x) - np.sin(angle) * (rows - y)) / wide
-            shape = np.hypot(u, v) < 1 if rng.random() < 0.7 else np.maximum(np.abs(u), np.abs(v)) < 0.9
-            if not labels[ndimage.binary_dilation(shape, iterations=2)].any():  # alike and joined they would be one
-                labels[shape] = k
+            is_round, aside, towards = rng.random() < 0.7, rng.uniform(*APART), rng.uniform(0, 2 * np.pi)
+            shape = np.hypot(u, v) < 1 if is_round else np.maximum(np.abs(u), np.abs(v)) < 0.9
+            both = shape
+            if is_round and rng.random() < PAIRED:
+                both = shape | (np.hypot(u - aside * np.cos(towards), v - aside * np.sin(towards)) < 1)
+            if not labels[ndimage.binary_dilation(both, iterations=2)].any():  # alike and joined they would be one
+                labels[both] = 2 * k
+                labels[shape] = 2 * k - 1
         light = ndimage.gaussian_filter((labels > 0).astype(np.float64), rng.uniform(0.1, 1.5))
         contrast = np.exp(rng.uniform(np.log(0.05), 0))
         noise = ndimage.gaussian_filter(rng.normal(size=labels.shape), rng.choice([0, 0, 0, 1, 2, 4, 8]))

@@ -85,6 +85,21 @@ def test_rows_that_are_calmed_apart_are_as_if_all_were_one(shape, monkeypatch):
     assert not np.array_equal(apart, calmed(values, np.full(shape[-1], 25.0)))
 
 
+def test_a_large_image_says_how_far_it_is_and_stops_when_nobody_wants_it(monkeypatch):
+    from napari_gsw.core.image import noise
+
+    monkeypatch.setattr(noise, "SLAB", 16)
+    said = []
+    calmed(step(25.0)[..., None], np.array([25.0]), lambda done, total: said.append((done, total)))
+    assert said == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calmed(step(25.0)[..., None], np.array([25.0]), stop)
+
+
 def test_a_photograph_stays_as_it_is_bit_for_bit():
     image = astronaut()[0][:200, :200]
     assert np.array_equal(picture(image, calm=True).channels, picture(image).channels)

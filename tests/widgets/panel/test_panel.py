@@ -87,7 +87,7 @@ def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch):
     from napari_gsw.widgets.session.orders import Orders
 
     bar = panel.progress.bar
-    for name in ("superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"):
+    for name in ("noise", "superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"):
         title = STAGES[name].title
         monkeypatch.setattr(Orders, "stage", Stage(name))
         panel.progress.refresh(None)

@@ -8,7 +8,7 @@ photograph has hardly any, however rich it is in texture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,7 @@ from napari_gsw.core.arrays import Floats, Pixels
 from napari_gsw.core.image.noise_kernels import flattened
 from napari_gsw.core.threads import cores
 
+Progress = Callable[[int, int], object]
 # Differences that are looked at: the smaller ones, since large ones are edges, and of a part about so many.
 KEPT_SHARE = 0.8
 MOST_DIFFERENCES = 1 << 16
@@ -32,6 +33,10 @@ LITTLE = 0.01
 NOTHING = 1e-9
 
 
+def unwatched(done: int, total: int) -> None:
+    """For who does not care how far it is."""
+
+
 def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
     """(C,) standard deviation of the noise of an image, in units of its values.
 
@@ -43,13 +48,15 @@ def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
     return np.sqrt(np.maximum(2 * near - far, 0))
 
 
-def calmed(values: NDArray[Any], noise: Floats) -> Pixels:
+def calmed(values: NDArray[Any], noise: Floats, progress: Progress = unwatched) -> Pixels:
     """(\\*shape, C) float32 values of which noise has been taken off, and edges have not.
 
     Parameters
     ----------
     values : (\\*shape, C) of any numeric type.
     noise : (C,) its standard deviation; one of 0 stands for a hundredth of what the channel varies by.
+    progress : of a large image called with how much of it is done, in slabs, and with how many there are; what it
+        raises ends it.
     """
     rows = values.reshape(-1, values.shape[-1])
     centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
@@ -69,9 +76,13 @@ def calmed(values: NDArray[Any], noise: Floats) -> Pixels:
     slabs = range(0, space.shape[1], SLAB)
     if len(slabs) == 1:
         slab(0)
-    else:
-        with ThreadPoolExecutor(min(cores(), len(slabs))) as threads:
-            list(threads.map(slab, slabs))
+        return calm.reshape(values.shape)
+    threads = ThreadPoolExecutor(min(cores(), len(slabs)))
+    try:
+        for done, _ in enumerate(threads.map(slab, slabs)):
+            progress(done + 1, len(slabs))
+    finally:
+        threads.shutdown(cancel_futures=True)
     return calm.reshape(values.shape)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Mask, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
-from napari_gsw.core.image.noise import calmed, noise_of
+from napari_gsw.core.image.noise import Progress, calmed, noise_of, unwatched
 from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.image.unseen import bad_pixels, filled_outside, refuse
 from napari_gsw.core.inputs import plain_array
@@ -72,7 +72,9 @@ class Span(NamedTuple):
     noise: NDArray[np.float64] | None = None
 
 
-def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm: bool = False) -> Picture:
+def picture(
+    image: ArrayLike, axes: str = "auto", span: Span | None = None, calm: bool = False, progress: Progress = unwatched
+) -> Picture:
     """Check an image and convert it.
 
     Parameters
@@ -81,6 +83,7 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm
     axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
     span : of the whole image, where `image` is a part of it; None looks for it.
     calm : whether to look for noise and weak contrast too, and to convert the image such that neither matters.
+    progress : as for :func:`napari_gsw.core.image.noise.calmed`.
 
     Examples
     --------
@@ -93,9 +96,9 @@ def picture(image: ArrayLike, axes: str = "auto", span: Span | None = None, calm
     letters = check_image(array, axes)
     values, rgb = samples(array, letters)
     if span is None:
-        span, (values,) = _calm_span([values], rgb) if calm else (span_of([values], rgb), [values])
+        span, (values,) = _calm_span([values], rgb, progress) if calm else (span_of([values], rgb), [values])
     elif span.noise is not None:
-        values = calmed(values, span.noise)
+        values = calmed(values, span.noise, progress)
     return Picture(_lab(values, span) if rgb else stretched(values, span), rgb)
 
 
@@ -201,7 +204,9 @@ def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False)
     return _calm_span(parts, rgb)[0] if calm else _plain_span(parts, rgb)
 
 
-def _calm_span(parts: Sequence[NDArray[Any]], rgb: bool) -> tuple[Span, list[NDArray[Any]]]:
+def _calm_span(
+    parts: Sequence[NDArray[Any]], rgb: bool, progress: Progress = unwatched
+) -> tuple[Span, list[NDArray[Any]]]:
     """The span of an image whose noise is taken off, if that would be seen, and its parts without it."""
     span = _plain_span(parts, rgb)
     span = _contrasting(span, parts) if rgb else span
@@ -209,7 +214,7 @@ def _calm_span(parts: Sequence[NDArray[Any]], rgb: bool) -> tuple[Span, list[NDA
     width = np.where(span.high > span.low, span.high - span.low, np.inf)
     if (noise / width).max() < LEAST_NOISE:
         return span, list(parts)
-    quiet: list[NDArray[Any]] = [calmed(part, noise) for part in parts]
+    quiet: list[NDArray[Any]] = [calmed(part, noise, progress) for part in parts]
     span = _contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb)
     return span._replace(noise=noise), quiet
 

@@ -30,6 +30,7 @@ from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
+from napari_gsw.core.image.noise import Progress
 from napari_gsw.core.image.object_signal import signal_picture
 from napari_gsw.core.image.picture import Picture, finite_outside, letters_of, picture
 from napari_gsw.core.image.several import are_several, one_each, pictures_of
@@ -138,7 +139,7 @@ def prepare(
             return problem
     chosen = chosen.replace(objects="classical")  # what is done, for who reads the settings of the problem
     objects = chosen.signal == "objects"
-    pixels = _picture(image, chosen, objects)
+    pixels = _picture(image, chosen, objects, lambda done, total: report(Stage("noise", done, total), None))
     beside = given_maps(maps, pixels.shape, chosen)
     report(Stage("superpixels"), None)
     finer = _finer(chosen, [seeds], [pixels.shape])
@@ -153,12 +154,12 @@ def prepare(
     return _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
 
 
-def _picture(image: NDArray[Any], settings: Settings, objects: bool) -> Picture:
+def _picture(image: NDArray[Any], settings: Settings, objects: bool, progress: Progress) -> Picture:
     """The image as the model sees it, with the spacing of its pixels."""
     spacing = settings_spacing(settings, sum(letter in "ZYX" for letter in letters_of(image, settings.axes)))
     if objects:
         return signal_picture(image, settings.axes, settings.calm, spacing)
-    return replace(picture(image, settings.axes, calm=settings.calm), spacing=spacing)
+    return replace(picture(image, settings.axes, calm=settings.calm, progress=progress), spacing=spacing)
 
 
 def _refuse_maps(maps: Mapping[str, Any]) -> None:

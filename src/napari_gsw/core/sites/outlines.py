@@ -27,7 +27,8 @@ def outlines(labels: LabelImage, thickness: int) -> LabelImage:
     height = labels.shape[0]
     with ThreadPoolExecutor(cores()) as threads:
         jobs = [
-            threads.submit(outline_rows, labels, thickness, y, min(y + ROWS, height), out) for y in range(0, height, ROWS)
+            threads.submit(outline_rows, labels, thickness, y, min(y + ROWS, height), out)
+            for y in range(0, height, ROWS)
         ]
         for job in jobs:
             job.result()
