@@ -83,6 +83,11 @@ def test_every_other_drawn_picture_has_no_object():
     assert [bool(one.labels.any()) for one in pictures] == [False, True, False, True]
     shapes = pictures[1]
     assert shapes.image.shape == (64, 64, 3)
+    (pairs,) = [one for one in drawn_pictures(np.random.default_rng(0), 2, 128, paired=1.0) if one.labels.any()]
+    touching = {
+        (a, b) for a, b in zip(pairs.labels[:-1].ravel(), pairs.labels[1:].ravel(), strict=True) if 0 < a != b > 0
+    }
+    assert touching
     assert shapes.extra.shape == (64, 64, 2)
 
 

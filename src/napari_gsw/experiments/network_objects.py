@@ -19,8 +19,8 @@ NARROW, WIDE, OTHER_SCALE = 8.0, 60.0, 1.3
 # A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how
 # much the channels of such a picture differ in the mean, of 255.
 COLOURED, COLOURFUL = 6, 8.0
-# Share of drawn round shapes that have another beside them, and how far their middles are apart, in units of radii.
-PAIRED, APART = 0.5, (1.3, 2.0)
+# How far the middles of two drawn shapes that overlap are apart, in units of radii.
+APART = (1.3, 2.0)
 
 
 def typical_width(labels: LabelImage) -> float:
@@ -95,10 +95,11 @@ def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPictu
     return pictures * (COLOURED if spread > COLOURFUL else 1)
 
 
-def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
+def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256, paired: float = 0.0) -> list[ObjectPicture]:
     """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not.
 
-    Round shapes come in pairs that overlap, too, of which one can see by their waist that they are two.
+    A share `paired` of the round shapes has another beside it that overlaps it: one sees by their waist that they are
+    two.
     """
     rows, columns = np.mgrid[:side, :side].astype(np.float64)
     pictures = []
@@ -109,10 +110,11 @@ def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> lis
             long, wide = ACROSS / 2 * np.exp(rng.uniform(-0.7, 1.0, 2))
             u = (np.cos(angle) * (rows - y) + np.sin(angle) * (columns - x)) / long
             v = (np.cos(angle) * (columns - x) - np.sin(angle) * (rows - y)) / wide
-            is_round, aside, towards = rng.random() < 0.7, rng.uniform(*APART), rng.uniform(0, 2 * np.pi)
+            is_round = rng.random() < 0.7
             shape = np.hypot(u, v) < 1 if is_round else np.maximum(np.abs(u), np.abs(v)) < 0.9
             both = shape
-            if is_round and rng.random() < PAIRED:
+            if is_round and paired > 0 and rng.random() < paired:
+                aside, towards = rng.uniform(*APART), rng.uniform(0, 2 * np.pi)
                 both = shape | (np.hypot(u - aside * np.cos(towards), v - aside * np.sin(towards)) < 1)
             if not labels[ndimage.binary_dilation(both, iterations=2)].any():  # alike and joined they would be one
                 labels[both] = 2 * k

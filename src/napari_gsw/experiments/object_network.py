@@ -23,12 +23,12 @@ from napari_gsw.experiments.network_command import arguments, device_of, picture
 from napari_gsw.experiments.network_objects import ObjectPicture, drawn_pictures, object_pictures
 
 # Pictures of plain shapes, and of noise alone, that every network sees too.
-DRAWN = 96
+DRAWN = 64
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Read the pictures, bring their objects to usual sizes, and teach."""
-    options = arguments(words, "Teach an object network.", steps=10000, batch=24, side=256, folds=0)
+    options = arguments(words, "Teach an object network.", steps=12300, batch=24, side=256, folds=0)
     from napari_gsw.experiments.network_crops import MICROGRAPHS, PictureStore
     from napari_gsw.experiments.network_losses import object_loss
 

@@ -26,6 +26,7 @@ class TableModel(QAbstractTableModel):  # type: ignore[misc]
         super().__init__()
         self.columns: Columns = {}
         self.order: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._listed: list[NDArray[Any]] = []
         self._kept: NDArray[np.bool_] = np.zeros(0, bool)
         self._sorted: tuple[str, bool] | None = None
 
@@ -38,6 +39,7 @@ class TableModel(QAbstractTableModel):  # type: ignore[misc]
         """Show another table, of which the rows `kept` (rows,) pass the filter; the order stays if its column does."""
         self.beginResetModel()
         self.columns, self._kept = columns, kept
+        self._listed = list(columns.values())
         self._arrange()
         self.endResetModel()
 
@@ -67,7 +69,9 @@ class TableModel(QAbstractTableModel):  # type: ignore[misc]
         return 0 if parent.isValid() else len(self.columns)
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        column = list(self.columns.values())[index.column()]
+        if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.TextAlignmentRole):
+            return None
+        column = self._listed[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
             return cell_text(column[self.order[index.row()]])
         if role == Qt.ItemDataRole.TextAlignmentRole and column.dtype != object:

@@ -47,6 +47,8 @@ from napari_gsw.widgets.table.table_model import TableModel
 PAUSE = 40
 # How far, in pixels of the canvas, a click may stray.
 STILL = 4
+# Rows that columns are made wide enough for.
+SEEN_ROWS = 30
 # What the plot shows first, by the beginning of the names.
 FIRST_PLOT = ("pixels", "stability")
 NO_TABLE = "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
@@ -98,6 +100,8 @@ class TablePanel(Docked):
         self.table.setModel(self.model)
         self.table.setSortingEnabled(True)
         self.table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        # Columns are as wide as the first rows need: Qt else asks for a thousand of them, which takes seconds.
+        self.table.horizontalHeader().setResizeContentsPrecision(SEEN_ROWS)
         self.table.verticalHeader().setVisible(False)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
