@@ -52,8 +52,8 @@ TREES = {
     "verbose": -1,
 }
 ROUNDS = 120
-# Drawn pictures that are learnt from too, every other one with shapes of which half overlap another: pictures of nuclei
-# have few that are as plainly two, and much that is plainly one.
+# Drawn pictures from which it is learnt what is one too, every other one with shapes of which half overlap another:
+# pictures of nuclei have few that are as plainly two. What an object is they do not tell.
 DRAWN, PAIRED, DRAWN_SEED = 24, 0.5, 1000
 
 
@@ -94,10 +94,11 @@ def object_look(scene: Scene, network: Network) -> ObjectLook:
     )
 
 
-def learn(looks: Sequence[ObjectLook]) -> ObjectModel:
-    """The two forests of some pictures."""
+def learn(looks: Sequence[ObjectLook], pairs: Sequence[ObjectLook] = ()) -> ObjectModel:
+    """The two forests of some pictures, and of others the pairs alone."""
     own = fitted([one.own for one in looks], [one.is_object for one in looks])
-    return ObjectModel(own, fitted([one.pair for one in looks], [one.one for one in looks]))
+    both = [*looks, *pairs]
+    return ObjectModel(own, fitted([one.pair for one in both], [one.one for one in both]))
 
 
 def fitted(rows: Sequence[Floats], targets: Sequence[Longs]) -> DecisionForest:
@@ -121,10 +122,10 @@ def learn_folds(folder: str, out: str, networks: str, report: Callable[[int], No
         report(number + 1)
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
-    learn(looks + drawn_looks(folds[0])).save(target / "objects.json")
+    learn(looks, drawn_looks(folds[0])).save(target / "objects.json")
     for fold, network in enumerate(folds):
         others = [one for number, one in enumerate(looks) if number % len(folds) != fold]
-        learn(others + drawn_looks(network)).save(target / f"objects_fold{fold}.json")
+        learn(others, drawn_looks(network)).save(target / f"objects_fold{fold}.json")
 
 
 def drawn_looks(network: Network) -> list[ObjectLook]:
