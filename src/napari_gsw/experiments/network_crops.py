@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats32
 
@@ -30,8 +29,6 @@ class Recolouring(NamedTuple):
     grey : share of crops without colour.
     invert, shuffle : shares of crops with light and dark exchanged, and with their channels in another order.
     noise : width of the noise that is added at most, of values from 0 to 1.
-    mix : how much of the density of each colour goes over to the others, as stains differ between laboratories.
-    stain : share of the crops without colour that become what a tissue with two stains looks like.
     """
 
     zoom: float
@@ -43,27 +40,17 @@ class Recolouring(NamedTuple):
     invert: float = 0.0
     shuffle: float = 0.0
     noise: float = 0.0
-    mix: float = 0.0
-    stain: float = 0.0
 
 
 PHOTOGRAPHS = Recolouring(zoom=1.7, turn=0.5, gamma=0.25, gain=0.08, contrast=0.15, grey=0.1, noise=0.02)
 MICROGRAPHS = Recolouring(
-    zoom=2.0, turn=1.0, gamma=0.4, gain=0.2, contrast=0.3, grey=0.3, invert=0.3, shuffle=0.3, noise=0.06,
-    mix=0.12, stain=0.2,
-)  # fmt: skip
+    zoom=2.0, turn=1.0, gamma=0.4, gain=0.2, contrast=0.3, grey=0.3, invert=0.3, shuffle=0.3, noise=0.06
+)
 # Columns of a row of random numbers.
 PICTURE, PLACE_Y, PLACE_X, ZOOM, ANGLE, MIRROR, GAMMA, GAIN, CONTRAST, GREY, INVERT, ORDER, NOISE, SHIFT = (
     0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 16, 17,
 )  # fmt: skip
-MIX, STAIN, DENSITY, TINT = 19, 28, 29, 31
-COLUMNS = 37
-# How much of red, green and blue two stains of tissue take away: that of nuclei, and that of all the rest.
-STAINS = ((0.65, 0.70, 0.29), (0.10, 0.95, 0.15))
-# Below this mean difference of channels, of values from 0 to 1, a crop is without colour.
-COLOURLESS = 0.02
-# Widths in pixels of the Gaussians of the texture of the second stain.
-TEXTURE = (1.5, 6.0)
+COLUMNS = 19
 # Pixels of the noise that is looked up, along each axis.
 NOISE_SIDE = 1024
 
@@ -86,10 +73,6 @@ def draws(rng: np.random.Generator, shape: tuple[int, ...], pictures: int, how: 
     rows[..., ORDER : ORDER + 3] = np.where((rng.random(shape) < how.shuffle)[..., None], mixed, np.arange(3))
     rows[..., NOISE] = how.noise * rng.random(shape)
     rows[..., SHIFT : SHIFT + 2] = rng.integers(0, NOISE_SIDE, (*shape, 2))
-    rows[..., MIX : MIX + 9] = how.mix * rng.normal(size=(*shape, 9))
-    rows[..., STAIN] = rng.random(shape) < how.stain
-    rows[..., DENSITY : DENSITY + 2] = rng.uniform((0.8, 0.05), (2.2, 0.4), (*shape, 2))
-    rows[..., TINT : TINT + 6] = np.ravel(STAINS) * np.exp(0.25 * rng.normal(size=(*shape, 6)))
     return rows
 
 
@@ -133,8 +116,6 @@ class PictureStore:
             self.extra = torch.tensor(np.concatenate([e.reshape(-1, e.shape[-1]) for e in extra]), device=device)
         noise = np.random.default_rng(0).normal(size=(NOISE_SIDE, NOISE_SIDE)).astype(np.float32)
         self.noise = torch.tensor(noise, device=device)
-        cloth = np.sum([ndimage.gaussian_filter(noise, width, mode="wrap") * width for width in TEXTURE], axis=0)
-        self.cloth = torch.tensor((cloth / (4 * cloth.std()) + 0.5).clip(0, 1).astype(np.float32), device=device)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -182,32 +163,17 @@ class PictureStore:
         def column(first: int, count: int = 1) -> torch.Tensor:
             return rows[:, first : first + count, None, None]
 
-        steps = torch.arange(side, device=rows.device)
-        y = (rows[:, SHIFT].long()[:, None] + steps) % NOISE_SIDE
-        x = (rows[:, SHIFT + 1].long()[:, None] + steps) % NOISE_SIDE
-        colourless = (images.amax(1) - images.amin(1)).mean((1, 2)) < COLOURLESS
-        stained = (colourless & (rows[:, STAIN] > 0))[:, None, None, None]
-        images = torch.where(stained, _as_tissue(images, self.cloth[y[:, :, None], x[:, None, :]], rows), images)
-        density = -torch.log(images.clamp(min=1e-4))
-        mix = rows[:, MIX : MIX + 9].reshape(-1, 3, 3)
-        images = torch.exp(-(density + torch.einsum("bij,bjhw->bihw", mix, density)).clamp(min=0))
         images = torch.gather(images, 1, column(ORDER, 3).long().expand_as(images))
         images = torch.where(column(INVERT) > 0, 1 - images, images)
         images = torch.where(column(GREY) > 0, images.mean(1, keepdim=True), images)
         images = images.clamp(min=1e-4) ** column(GAMMA) * column(GAIN, 3)
         mean = images.mean((1, 2, 3), keepdim=True)
         images = mean + (images - mean) * column(CONTRAST)
+        steps = torch.arange(side, device=rows.device)
+        y = (rows[:, SHIFT].long()[:, None] + steps) % NOISE_SIDE
+        x = (rows[:, SHIFT + 1].long()[:, None] + steps) % NOISE_SIDE
         noise = self.noise[y[:, :, None], x[:, None, :]]
         return (images + column(NOISE) * noise[:, None]).clamp(0, 1)
-
-
-def _as_tissue(images: torch.Tensor, cloth: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """(b, 3, h, w) what is bright in images as nuclei of a tissue of two stains; cloth (b, h, w) is the second's."""
-    nuclei = images.mean(1, keepdim=True)
-    tint = rows[:, TINT : TINT + 6].reshape(-1, 2, 3, 1, 1)
-    amount = rows[:, DENSITY : DENSITY + 2, None, None, None]
-    rest = cloth[:, None] * (1 - nuclei)
-    return torch.exp(-(amount[:, 0] * nuclei * tint[:, 0] + amount[:, 1] * rest * tint[:, 1]))
 
 
 def _reflected(place: torch.Tensor, length: torch.Tensor) -> torch.Tensor:

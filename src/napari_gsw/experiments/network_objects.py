@@ -18,9 +18,7 @@ LARGEST, SMALLEST = 3.0, 0.2
 NARROW, WIDE, OTHER_SCALE = 8.0, 60.0, 1.3
 # A picture of stains is seen so many times as often as one without colour, of which there are many more; and by how
 # much the channels of such a picture differ in the mean, of 255.
-COLOURED, COLOURFUL = 6, 8.0
-# How far the middles of two drawn shapes that overlap are apart, in units of radii.
-APART = (1.3, 2.0)
+COLOURED, COLOURFUL = 3, 8.0
 
 
 def typical_width(labels: LabelImage) -> float:
@@ -95,12 +93,8 @@ def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPictu
     return pictures * (COLOURED if spread > COLOURFUL else 1)
 
 
-def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256, paired: float = 0.0) -> list[ObjectPicture]:
-    """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not.
-
-    A share `paired` of the round shapes has another beside it that overlaps it: one sees by their waist that they are
-    two.
-    """
+def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
+    """Pictures of plain shapes in noise, every other one without: what stands out is an object, noise is not."""
     rows, columns = np.mgrid[:side, :side].astype(np.float64)
     pictures = []
     for number in range(count):
@@ -110,15 +104,9 @@ def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256, paired
             long, wide = ACROSS / 2 * np.exp(rng.uniform(-0.7, 1.0, 2))
             u = (np.cos(angle) * (rows - y) + np.sin(angle) * (columns - x)) / long
             v = (np.cos(angle) * (columns - x) - np.sin(angle) * (rows - y)) / wide
-            is_round = rng.random() < 0.7
-            shape = np.hypot(u, v) < 1 if is_round else np.maximum(np.abs(u), np.abs(v)) < 0.9
-            both = shape
-            if is_round and paired > 0 and rng.random() < paired:
-                aside, towards = rng.uniform(*APART), rng.uniform(0, 2 * np.pi)
-                both = shape | (np.hypot(u - aside * np.cos(towards), v - aside * np.sin(towards)) < 1)
-            if not labels[ndimage.binary_dilation(both, iterations=2)].any():  # alike and joined they would be one
-                labels[both] = 2 * k
-                labels[shape] = 2 * k - 1
+            shape = np.hypot(u, v) < 1 if rng.random() < 0.7 else np.maximum(np.abs(u), np.abs(v)) < 0.9
+            if not labels[ndimage.binary_dilation(shape, iterations=2)].any():  # alike and joined they would be one
+                labels[shape] = k
         light = ndimage.gaussian_filter((labels > 0).astype(np.float64), rng.uniform(0.1, 1.5))
         contrast = np.exp(rng.uniform(np.log(0.05), 0))
         noise = ndimage.gaussian_filter(rng.normal(size=labels.shape), rng.choice([0, 0, 0, 1, 2, 4, 8]))

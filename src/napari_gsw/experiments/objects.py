@@ -35,7 +35,6 @@ from napari_gsw.core.presets import preset
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.evaluation.data_sets import Scene, labelled_folder
 from napari_gsw.experiments.boundaries import as_forest
-from napari_gsw.experiments.network_objects import drawn_pictures
 from napari_gsw.files.tables import write_csv
 
 TREES = {
@@ -52,9 +51,6 @@ TREES = {
     "verbose": -1,
 }
 ROUNDS = 120
-# Drawn pictures from which it is learnt what is one too, every other one with shapes of which half overlap another:
-# pictures of nuclei have few that are as plainly two. What an object is they do not tell.
-DRAWN, PAIRED, DRAWN_SEED = 24, 0.5, 1000
 
 
 class ObjectLook(NamedTuple):
@@ -94,11 +90,10 @@ def object_look(scene: Scene, network: Network) -> ObjectLook:
     )
 
 
-def learn(looks: Sequence[ObjectLook], pairs: Sequence[ObjectLook] = ()) -> ObjectModel:
-    """The two forests of some pictures, and of others the pairs alone."""
+def learn(looks: Sequence[ObjectLook]) -> ObjectModel:
+    """The two forests of some pictures."""
     own = fitted([one.own for one in looks], [one.is_object for one in looks])
-    both = [*looks, *pairs]
-    return ObjectModel(own, fitted([one.pair for one in both], [one.one for one in both]))
+    return ObjectModel(own, fitted([one.pair for one in looks], [one.one for one in looks]))
 
 
 def fitted(rows: Sequence[Floats], targets: Sequence[Longs]) -> DecisionForest:
@@ -122,17 +117,11 @@ def learn_folds(folder: str, out: str, networks: str, report: Callable[[int], No
         report(number + 1)
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
-    learn(looks, drawn_looks(folds[0])).save(target / "objects.json")
-    for fold, network in enumerate(folds):
-        others = [one for number, one in enumerate(looks) if number % len(folds) != fold]
-        learn(others, drawn_looks(network)).save(target / f"objects_fold{fold}.json")
-
-
-def drawn_looks(network: Network) -> list[ObjectLook]:
-    """What is learnt from drawn pictures that a network has not seen."""
-    pictures = drawn_pictures(np.random.default_rng(DRAWN_SEED), DRAWN, paired=PAIRED)
-    scenes = [Scene(one.image, "YXS", [one.labels], False) for one in pictures if one.labels.any()]
-    return [object_look(scene, network) for scene in scenes]
+    learn(looks).save(target / "objects.json")
+    for fold in range(len(folds)):
+        learn([one for number, one in enumerate(looks) if number % len(folds) != fold]).save(
+            target / f"objects_fold{fold}.json"
+        )
 
 
 def write_reliability(folder: str, out: str, networks: str) -> None:

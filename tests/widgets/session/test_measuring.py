@@ -31,7 +31,7 @@ def run(panel, qtbot, preset, **settings):
 
 def export(panel, qtbot, folder):
     panel.export.export(folder)
-    wait_for(qtbot, lambda: any(folder.glob("*provenance.json")))
+    wait_for(qtbot, lambda: all(any(folder.glob(name)) for name in ("*provenance.json", "labels.tif", "regions.csv")))
 
 
 def counted(labels):

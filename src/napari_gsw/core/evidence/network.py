@@ -35,7 +35,7 @@ TILE, HALO = 1024, 176
 # Hashes of the networks that come with the package.
 SHIPPED = {
     "photo": "3862ab905bf9199660e5386153b4176cf2fa6e63df16940c9aebca0c55166184",
-    "objects": "735ea576ec96b23daffa7a225f7f6f00776cf7faea5368a41f6c65fc2659dc26",
+    "objects": "bf6ccceeba6a4c42c040eeb37a0e9b5c26e0d47faf3657bfb3b96520967dfed4",
 }
 MISSING = 'a network needs onnxruntime, and goes unused: pip install "napari-gsw[networks]", or set network to none'
 
