@@ -126,7 +126,7 @@ def do_again(live: Steered, deeds: Sequence[Deed], sweep: int) -> None:
         _go_to(live, one.sweep)
         if one.numbers.shape != live.numbers.shape:
             raise InputError("what was done belongs to other sites")
-        if not np.array_equal(live.numbers, one.numbers):  # as above all in files of earlier versions
+        if not np.array_equal(live.numbers, one.numbers):  # in files of versions in which they depended on looks
             live.numbers = one.numbers.astype(np.int64)
         getattr(live, one.what)(**{name: _revived(value, live) for name, value in one.arguments.items()})
     _go_to(live, sweep)

@@ -27,6 +27,21 @@ DEPTH_BLUR, LIGHT_BLUR, LIGHT_WEIGHT = 0.5, 2.0, 0.5
 LEAST_DEPTH, LEAST_LIGHT = 0.5, 0.1
 
 
+def objects_of(
+    problem: Problem,
+    clusters: NDArray[np.integer],
+    smallest: int,
+    neck: float,
+    seeds: Ints | None,
+    background: int | None = None,
+    distinction: float = 0.0,
+) -> Ints:
+    """(\\*shape,) the objects of an image in memory, however its sites were made; as :func:`object_labels`."""
+    if problem.coloured:
+        return coloured_objects(problem, clusters, smallest, seeds)
+    return object_labels(problem, clusters, smallest, neck, seeds, background, distinction)
+
+
 def object_labels(
     problem: Problem,
     clusters: NDArray[np.integer],

@@ -24,7 +24,7 @@ from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, c
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.hierarchy import boundary_tree
-from napari_gsw.core.posterior.objects import coloured_objects, largest_cluster, object_labels
+from napari_gsw.core.posterior.objects import largest_cluster, objects_of
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import site_pixels
 from napari_gsw.core.sampler.greedy import polished
@@ -195,10 +195,8 @@ class Summary:
         distinction = self.settings.distinction
         if self.problem.block_context is not None:
             return object_mosaic(self.problem, self.partition, *looks, distinction=distinction)
-        if self.problem.coloured:
-            return coloured_objects(self.problem, self.partition, self.settings.min_region, self.named_seeds)
         common = None if self.within is None else largest_cluster(self.problem, self.partition)
-        return object_labels(self.problem, self.partition, *looks, background=common, distinction=distinction)
+        return objects_of(self.problem, self.partition, *looks, background=common, distinction=distinction)
 
     @cached_property
     def _edited(self) -> Ints | None:

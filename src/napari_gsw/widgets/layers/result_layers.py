@@ -262,8 +262,9 @@ class ResultLayers:
 
     def place(self) -> None:
         """Put the layers where the image is now."""
+        place = self.source.geometry()
         for layer in self.all():
-            for name, value in self.source.geometry().items():
+            for name, value in place.items():
                 if not np.array_equal(np.asarray(getattr(layer, name)), np.asarray(value)):
                     setattr(layer, name, value)
 

@@ -14,7 +14,7 @@ from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
 from napari_gsw.core.pipeline.provenance import looks_of, provenance
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.label_table import measured
-from napari_gsw.core.posterior.objects import background_sites, coloured_objects, object_labels
+from napari_gsw.core.posterior.objects import background_sites, objects_of
 from napari_gsw.core.posterior.region_table import Columns, region_table
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
@@ -179,10 +179,8 @@ class ArrayRun:
         if self.live.problem.closed:
             return self.paint(numbers)
         if settings.view == "objects" and not isinstance(self.sites, Mosaic):
-            problem, smallest, seeds = self.live.problem, self._smallest, summary.named_seeds
-            if problem.coloured:
-                return _wrapped(coloured_objects(problem, numbers, smallest, seeds))
-            return _wrapped(object_labels(problem, numbers, smallest, settings.neck, seeds))
+            seeds = summary.named_seeds
+            return _wrapped(objects_of(self.live.problem, numbers, self._smallest, settings.neck, seeds))
         together = summary.snapshot.together if settings.merge == "posterior" else None
         return self.paint(
             regions_of(self.live.problem, numbers, self._smallest, together, self.live.locks).astype(np.int64) + 1
