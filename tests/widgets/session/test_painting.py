@@ -14,6 +14,11 @@ from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
+
+from napari_gsw.widgets.session import corrections
+from napari_gsw.widgets.session.keeper import Keeper
+from napari_gsw.widgets.session.run import Run
+
 pytestmark = pytest.mark.gui
 
 
@@ -86,6 +91,28 @@ def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
     assert len(live.marks) == 1
     agrees(done)
     assert "1 correction" in done.seeds.summary.text()
+
+
+@pytest.mark.parametrize("patience", [60.0, 0.0], ids=["the chain answers in time", "it does not"])
+def test_a_stroke_is_drawn_with_what_follows_or_else_at_once(done, qtbot, monkeypatch, patience):
+    """One painting of the screen instead of two, where the chain is quick; it never shows what was there before."""
+    session, layer = done.session, labels_of(done)
+    wait_for(qtbot, lambda: session.run is None and settled(done))
+    monkeypatch.setattr(corrections, "MOMENT", patience)
+    events = []
+    publish, keep = Run._publish, Keeper._keep
+    monkeypatch.setattr(Run, "_publish", lambda run, *a, **k: events.append("frame") or publish(run, *a, **k))
+    monkeypatch.setattr(Keeper, "_keep", lambda keeper, *a: events.append("saved" if a[-1] else "") or keep(keeper, *a))
+    rows, columns = np.mgrid[55:65, 40:60]
+    layer.data_setitem((rows.ravel(), columns.ravel()), 40)
+    (brush_of_layer,) = session.canvas.brushes
+    brush_of_layer._deliver()
+    assert (session.canvas.drawn[()].obeyed == session.array_run.submitted) == (patience > 0)
+    assert (layer.data[rows, columns] == 40).any()
+    wait_for(qtbot, lambda: session.run is None and settled(done))
+    # What the chain makes of it comes first, and nothing before that; then it is saved.
+    assert [event for event in events if event][:2] == ["frame", "saved"]
+    agrees(done)
 
 
 def test_a_stroke_during_a_run_is_taken_over(running, qtbot):

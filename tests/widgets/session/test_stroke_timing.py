@@ -46,7 +46,8 @@ def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
         layer.data_setitem(np.nonzero(painted), number)
         began = time.perf_counter()
         wait_for(qtbot, lambda live=live, number=number: (live.numbers[live.locks] == number).any(), 60)
-        wait_for(qtbot, lambda: panel.session.frame.obeyed == panel.session.array_run.submitted, 60)
+        drawn = panel.session.canvas.drawn
+        wait_for(qtbot, lambda drawn=drawn: drawn[()].obeyed == panel.session.array_run.submitted, 60)
         sites_of = np.isin(panel.session.array_run.sites, np.flatnonzero(live.locks) + 1)
         first.append(time.perf_counter() - began)
         changed = lambda before=before, sites_of=sites_of: ((layer.data != before) & ~sites_of).any()  # noqa: E731

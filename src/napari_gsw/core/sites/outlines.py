@@ -25,6 +25,9 @@ def outlines(labels: LabelImage, thickness: int) -> LabelImage:
     labels = np.ascontiguousarray(labels)
     out = np.empty_like(labels)
     height = labels.shape[0]
+    if height <= ROWS:
+        outline_rows(labels, thickness, 0, height, out)
+        return out
     with ThreadPoolExecutor(cores()) as threads:
         jobs = [
             threads.submit(outline_rows, labels, thickness, y, min(y + ROWS, height), out)

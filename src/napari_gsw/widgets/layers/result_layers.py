@@ -10,8 +10,6 @@ import napari
 import numpy as np
 import pandas as pd
 from napari.layers import Image, Labels, Layer
-from napari.utils.color import transform_color
-from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
 from numpy.typing import NDArray
 
 from napari_gsw.core.posterior.region_table import Columns
@@ -19,7 +17,7 @@ from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, TABLE_AXES, VERDICT, Kind, mark
-from napari_gsw.widgets.layers.large_labels import add_labels
+from napari_gsw.widgets.layers.large_labels import add_labels, inks
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.layers.stacked_tables import stacked_tables
@@ -149,8 +147,7 @@ class ResultLayers:
             data = self._data(position, locked)
             self.locks = self._add_labels(data, "locked", opacity=1.0, blending="translucent_no_depth")
             self.locks.contour = 2
-            # White on any colour; only what is locked is drawn, and seldom.
-            self.locks.colormap = DirectLabelColormap(color_dict={None: "white", 0: "transparent"})
+            self.locks.colormap = inks("white")  # to be seen on any colour
             return
         self._write(self.locks, position, locked)
 
@@ -189,7 +186,7 @@ class ResultLayers:
         for layer in self.pictures(name):
             if self.ink != "own":
                 self._own_colours.setdefault(name, layer.colormap)
-                layer.colormap = CyclicLabelColormap(colors=np.vstack((np.zeros(4), transform_color(self.ink))))
+                layer.colormap = inks(self.ink)
             elif name in self._own_colours:
                 layer.colormap = self._own_colours.pop(name)
 
@@ -199,8 +196,7 @@ class ResultLayers:
             look = {"opacity": 1.0, "blending": "translucent_no_depth"}
             self.question = self._add_labels(self._data(position, image), "question", **look)
             self.question.contour = 2
-            colours = {None: "transparent", 0: "transparent", 1: QUESTION_INK, 2: FOLLOWER_INK}
-            self.question.colormap = DirectLabelColormap(color_dict=colours)
+            self.question.colormap = inks(QUESTION_INK, FOLLOWER_INK)
             self.question.editable = False
             return
         self.question.data[...] = 0

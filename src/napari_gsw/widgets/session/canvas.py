@@ -101,6 +101,17 @@ class Canvas(QObject):  # type: ignore[misc]
             seg.array_runs.update(run.array_runs)
             self.frames.update(run.newest)
 
+    @property
+    def answered(self) -> bool:
+        """Whether a frame waits that shows what the user has asked for since the last one was drawn."""
+        seg = self.orders.segmentation
+        for position, frame in self.frames.items() if seg is not None else ():
+            before, array_run = self.drawn.get(position), seg.array_runs.get(position)
+            new = before is not None and before.obeyed < frame.obeyed
+            if new and array_run is frame.array_run and frame.obeyed >= array_run.submitted:
+                return True
+        return False
+
     def draw(self, force: bool = False) -> bool:
         """Draw every frame that is new; False if there was none."""
         seg, something = self.orders.segmentation, False

@@ -21,6 +21,10 @@ from napari_gsw.widgets.session.correction_step import CorrectionStep
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.run import Order
 
+# How long a stroke waits for the chain to take it up before it is drawn, in seconds: less than what nobody notices,
+# and less than it takes to paint the screen twice.
+MOMENT = 0.06
+
 
 class Corrections(QObject):  # type: ignore[misc]
     """Corrections of the segmentation that the orders work on.
@@ -133,8 +137,12 @@ class Corrections(QObject):  # type: ignore[misc]
                 continue
             self.canvas.look_ahead()
             self.submit(position, partial(LiveChain.draw, stroke=stroke, lock=self.lock_strokes))
-            # The stroke is on the screen at once; the chain confirms it with its next frame.
-            self.canvas.write(position, self._snapped(position, array_run, stroke, written))
+            # A stroke is on the screen at once: with what follows from it, or else until the chain confirms it.
+            if self.orders.answered(position, MOMENT):
+                self.canvas.collect()
+                self.canvas.draw()
+            else:
+                self.canvas.write(position, self._snapped(position, array_run, stroke, written))
             self.changed.emit()
 
     def _snapped(

@@ -83,11 +83,18 @@ class Orders(QObject):  # type: ignore[misc]
             return
         array_run = seg.array_runs[position]
         array_run.submitted += 1
-        if self.run is None:
-            self.launch(Run([(position, array_run)], 0, errand=True))
-        assert self.run is not None
-        self.run.array_runs.setdefault(position, array_run)
-        self.run.submit(position, order)
+        run = Run([(position, array_run)], 0, errand=True) if self.run is None else self.run
+        run.array_runs.setdefault(position, array_run)
+        run.submit(position, order)
+        if self.run is None:  # it leaves with the order in its hands, or it would be back before it has heard of it
+            self.launch(run)
+
+    def answered(self, position: Position, seconds: float) -> bool:
+        """Whether all that was asked of a chain is done and can be drawn, now or within a moment."""
+        seg, run = self.segmentation, self.run
+        if seg is None or run is None or position not in seg.array_runs:
+            return False
+        return run.answers(position, seg.array_runs[position].submitted, seconds)
 
     def redraw(self, position: Position) -> None:
         """Have the pictures at a position made again, without a sweep."""
@@ -130,7 +137,7 @@ class Orders(QObject):  # type: ignore[misc]
         run.worker.finished.connect(self._finished)
         self.about_to_launch.emit()
         self.launched.emit()
-        run.worker.start()
+        run.start()
 
     def stop(self) -> None:
         """End the run after the sweeps that are under way, if one is on."""

@@ -22,10 +22,12 @@ class Pace:
     ----------
     every : shortest time between two pictures, in seconds.
     usual : time between two looks when there is nothing to paint.
+    lines : time from one turn of what is written beside the picture to the next.
     """
 
-    def __init__(self, every: float, usual: float) -> None:
-        self.every, self.usual = every, usual
+    def __init__(self, every: float, usual: float, lines: float) -> None:
+        self.every, self.usual, self.lines = every, usual, lines
+        self._lines_due = 0.0
         self._next = 0.0
         self._began: float | None = None
 
@@ -38,6 +40,17 @@ class Pace:
             self._next = max(self._began + self.every, now + rest * cost)
             self._began = None
         return now >= self._next
+
+    def turn_of_lines(self) -> bool:
+        """Whether it is the turn of what is written, which is then taken."""
+        turn = time.perf_counter() > self._lines_due
+        if turn:
+            self.postpone_lines()
+        return turn
+
+    def postpone_lines(self) -> None:
+        """What is written has its turn later: after a correction it is drawn first what follows from it."""
+        self._lines_due = time.perf_counter() + self.lines
 
     def drawn(self) -> None:
         """A picture has just been handed to Qt."""

@@ -81,6 +81,7 @@ class Run:
         self._go = threading.Event()
         self._go.set()
         self._wake = threading.Event()
+        self._framed = threading.Condition()
         self._steps = 0
         self._spent, self._timed = 0.0, 0
         self._stale = False
@@ -90,6 +91,22 @@ class Run:
         self.worker = create_worker(self._guarded, _start_thread=False)
 
     # ---- called from the GUI thread
+
+    def start(self) -> None:
+        """Begin at once. In a thread with an event loop napari's worker lets the screen be painted first."""
+        starter = threading.Thread(target=self.worker.start)
+        starter.start()
+        starter.join()
+
+    def answers(self, position: Position, orders: int, seconds: float) -> bool:
+        """Whether there is a frame of an array that has obeyed so many orders, now or within a moment."""
+
+        def answered() -> bool:
+            frame = self.newest.get(position)
+            return frame is not None and frame.obeyed >= orders
+
+        with self._framed:
+            return self._framed.wait_for(answered, seconds)
 
     @property
     def held(self) -> bool:
@@ -166,7 +183,8 @@ class Run:
             live.ensemble.executor = self._threads
             live.go_on_for(self.sweeps)
             self.stage = Stage("sampling" if is_compiled(kernels.advance) else "start")
-            self._publish(position)
+            if not self.errand:  # which shows what its orders have changed, and nothing before
+                self._publish(position)
             yield from self._sweep(position, live)
             if self.sweeps and place and not self.stopping:
                 before = self.array_runs[self.jobs[place - 1][0]]
@@ -252,10 +270,10 @@ class Run:
             finally:  # also if it ends the run: an array that waits for an order is never drawn again
                 array_run.obeyed += 1
             changed.append(position)
-        if corrected and self.keep is not None:
-            self.keep(True)
         for position in dict.fromkeys(changed):
             self._publish(position, last=not self._goes_on(position))
+        if corrected and self.keep is not None:
+            self.keep(True)
 
     def _is_here(self, position: Position) -> bool:
         """Whether it is the array that the run is at."""
@@ -285,6 +303,8 @@ class Run:
                 regions = array_run.regions(numbers, view.detail, last)
                 array_run.n_regions = count_numbers(regions)
             self._pictures_due[position] = _next(now, UNCERTAINTY_EVERY)
+        if self.errand:  # a stroke is to be seen at once; its table comes when the chain has settled
+            self._tables_due.setdefault(position, now + TABLE_EVERY)
         if last or now > self._tables_due.get(position, 0.0):
             table = array_run.table(numbers, snapshot.together)
             array_run.verdict, array_run.settled = live.summary.diagnosis.sentence, live.summary.settled
@@ -295,7 +315,7 @@ class Run:
             entropy = before.entropy if entropy is None else entropy
             regions = before.regions if regions is None and "regions" in view.wanted else regions
             table = before.table if table is None else table
-        self.newest[position] = Frame(
+        frame = Frame(
             array_run=array_run,
             obeyed=array_run.obeyed,
             sweep=live.sweep,
@@ -323,6 +343,9 @@ class Run:
             table=table,
             provenance=array_run.provenance() if last else None,
         )
+        with self._framed:
+            self.newest[position] = frame
+            self._framed.notify_all()
 
 
 def step_back() -> None:

@@ -14,7 +14,6 @@ It wires its parts together, and knows when what may be done: the states and wha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -91,15 +90,14 @@ class Session(QObject):  # type: ignore[misc]
         self._next: Callable[[], None] | None = None
         # Whether it was the end of a run that has chosen what is shown, so that the next one shows its progress again.
         self._show_chosen_by_end = False
-        self._pace = Pace(DRAW_EVERY, TICK / 1000)
-        self._lines_due = 0.0
+        self._pace = Pace(DRAW_EVERY, TICK / 1000, LINES_EVERY)
         self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
         self.orders.launched.connect(self._timer.start)
         self.orders.ending.connect(self._ending)
         self.orders.ended.connect(self._ended)
         self.canvas.changed.connect(self.framed)
-        self.corrections.changed.connect(self.framed)
+        self.corrections.changed.connect(self._pace.postpone_lines)
         self.framed.connect(self.asking.look)
         self.corrections.detached.connect(self._detached)
         self.editor.refused.connect(self.say)
@@ -256,17 +254,16 @@ class Session(QObject):  # type: ignore[misc]
 
     def _tick(self) -> None:
         """Take what is new from the run and draw it."""
-        run = self.run
-        if run is None:
+        if (run := self.run) is None:
             return
         self._say_notices(run)
         self.canvas.collect()
         rate = max((one.rate for one in list(run.array_runs.values())), default=0.0)
-        if not self._pace.due(1 / rate if rate else 0.0):
+        answered = self.canvas.answered
+        if not self._pace.due(1 / rate if rate else 0.0) and not answered:
             return
-        # One thing at a time, so that the window is never busy for long.
-        if time.monotonic() > self._lines_due:
-            self._lines_due = time.monotonic() + LINES_EVERY
+        # One thing at a time, so that the window is never busy for long; first what the user waits for.
+        if not answered and self._pace.turn_of_lines():
             self.framed.emit()
         elif not self.canvas.draw() and not self.canvas.show_table():
             run.frame_wanted = True

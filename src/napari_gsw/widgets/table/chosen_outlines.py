@@ -8,13 +8,12 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Labels
-from napari.utils.colormaps import DirectLabelColormap
 from numpy.typing import NDArray
 
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.kinds import KIND, TABLE_AXES, mark
-from napari_gsw.widgets.layers.large_labels import add_labels
+from napari_gsw.widgets.layers.large_labels import add_labels, inks
 
 INK = "#f28e2b"
 # What puts one layer where another is.
@@ -94,7 +93,7 @@ class ChosenOutlines:
             }
             self.layer = add_labels(self.viewer, image, name=f"{layer.name} chosen", metadata=mark("chosen"), **place)
             self.layer.contour = 3
-            self.layer.colormap = DirectLabelColormap(color_dict={None: "transparent", 0: "transparent", 1: INK})
+            self.layer.colormap = inks(INK)
             self.layer.editable = False
             if active is not None:
                 self.viewer.layers.selection.active = active
