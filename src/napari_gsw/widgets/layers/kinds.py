@@ -23,6 +23,7 @@ Kind = Literal[
     "false",
     "question",
     "chosen",
+    "preview",
 ]
 # The mark: metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"

@@ -23,6 +23,7 @@ class StageWords(NamedTuple):
 
 STAGES = {
     "preparing": StageWords("Opening the image"),
+    "preview": StageWords("Looking at a coarse copy"),
     "noise": StageWords("Taking off noise"),
     "superpixels": StageWords("Making superpixels"),
     "graph": StageWords("Building the graph"),

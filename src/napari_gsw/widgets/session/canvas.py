@@ -13,6 +13,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.kinds import TABLE_AXES
+from napari_gsw.widgets.layers.preview_layer import PreviewLayer
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun
@@ -52,6 +53,7 @@ class Canvas(QObject):  # type: ignore[misc]
         self.viewed: NDArray[np.int64] | None = None
         self.brushes: list[Brush] = []
         self.region_brush: Brush | None = None
+        self.preview_layer = PreviewLayer(viewer)
         self._shown_tables: list[int] = []
 
     # ---- where we are
@@ -105,7 +107,9 @@ class Canvas(QObject):  # type: ignore[misc]
     def answered(self) -> bool:
         """Whether a frame waits that shows what the user has asked for since the last one was drawn."""
         seg = self.orders.segmentation
-        for position, frame in self.frames.items() if seg is not None else ():
+        if seg is None:
+            return False
+        for position, frame in self.frames.items():
             before, array_run = self.drawn.get(position), seg.array_runs.get(position)
             new = before is not None and before.obeyed < frame.obeyed
             if new and array_run is frame.array_run and frame.obeyed >= array_run.submitted:
@@ -114,11 +118,12 @@ class Canvas(QObject):  # type: ignore[misc]
 
     def draw(self, force: bool = False) -> bool:
         """Draw every frame that is new; False if there was none."""
-        seg, something = self.orders.segmentation, False
+        seg = self.orders.segmentation
         if seg is None or seg.plan.source.layer not in self.viewer.layers:
             return False
         if self.busy:
             return False  # a stroke in progress is never overwritten
+        something = self._draw_preview(seg)
         for position, frame in list(self.frames.items()):
             array_run = seg.array_runs.get(position)
             # A frame from before the last correction would show it undone for a moment.
@@ -130,6 +135,17 @@ class Canvas(QObject):  # type: ignore[misc]
             self.drawn[position], something = frame, True
             self._draw_frame(seg, position, frame, before, force)
         return something
+
+    def _draw_preview(self, seg: Segmentation) -> bool:
+        """Show the coarse picture of an array that has no other yet, or take it away; whether anything was done."""
+        position, preview = (self.orders.run and self.orders.run.preview) or ((), None)
+        if preview is self.preview_layer.preview:
+            return False
+        if preview is None:
+            self.preview_layer.remove()
+        else:
+            self.preview_layer.show(seg.plan.source, position, preview)
+        return True
 
     def _draw_frame(
         self, seg: Segmentation, position: Position, frame: Frame, before: Frame | None, force: bool
@@ -252,6 +268,7 @@ class Canvas(QObject):  # type: ignore[misc]
         self.orders.view = replace(self.orders.view, detail=None)
         self.frames.clear()
         self.drawn.clear()
+        self.preview_layer.remove()
         self._shown_tables = []
         self.look_ahead()
 

@@ -17,6 +17,7 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
 from napari_gsw.core.pipeline.live_chain import TUNABLE, LiveChain
 from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.preview import Preview, preview
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.presets import shared_moves
 from napari_gsw.core.settings import Settings, declarations
@@ -31,7 +32,9 @@ from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
 
 StageReport = Callable[[Stage], None]
-ArrayRunMaker = Callable[[StageReport], ArrayRun]
+# Called with what a large image looks like in a coarse copy.
+PreviewReport = Callable[[Preview], None]
+ArrayRunMaker = Callable[[StageReport, PreviewReport], ArrayRun]
 # What there is to do at one position: a chain that goes on, or one that has to be made first.
 ArrayJob = tuple[Position, ArrayRun | ArrayRunMaker]
 
@@ -139,8 +142,8 @@ class Segmentation:
     def _maker(self, plan: Plan, position: Position, before: ArrayRun | None, same_sites: bool) -> ArrayRunMaker:
         paint = self._paint_at(position) if before is None else None
 
-        def make(report: StageReport) -> ArrayRun:
-            return make_array_run(plan, position, report, before, same_sites, paint)
+        def make(report: StageReport, show: PreviewReport) -> ArrayRun:
+            return make_array_run(plan, position, report, before, same_sites, paint, show)
 
         return make
 
@@ -173,6 +176,7 @@ def make_array_run(
     before: ArrayRun | None,
     same_sites: bool,
     paint: NDArray[np.uint16] | None,
+    show: PreviewReport | None = None,
 ) -> ArrayRun:
     """Prepare one array and start its chain, as ``gsw.segment`` does; then bring over what the user has done."""
     source = plan.source
@@ -192,6 +196,10 @@ def make_array_run(
     # A site in which two labels meet is cut.
     kept = None if before is None else before.live.kept_strokes()
     strokes = kept if kept is not None else paint if seeds is None else seeds
+    if show is not None and before is None and sites is None and not maps and not (source.large or source.shared):
+        coarse = preview(image, plan.settings, plan.seed, mask, strokes, report)
+        if coarse is not None:
+            show(coarse)
     problem = array_problem(plan, image, {"sites": sites, "mask": mask, "seeds": strokes, **maps}, report)
     if source.several:
         given = {name: [source.plane(a, z) for z in range(source.space[0])] for name, a in given.items()}

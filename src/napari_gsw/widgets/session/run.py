@@ -21,6 +21,7 @@ from napari.qt.threading import create_worker
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.pipeline.live_chain import LiveChain
+from napari_gsw.core.pipeline.preview import Preview
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
@@ -55,6 +56,7 @@ class Run:
     place : index of the array it is at.
     array_runs : the chains that there are, by position.
     newest : the newest frame of each array, by position.
+    preview : position and labels of a coarse copy of the array that is being prepared, or None.
     notices : sentences for the user: orders that could not be carried out.
     failure : what has ended the run before its time, or None.
     frame_wanted : whether somebody waits for a frame: making one that nobody looks at would only cost time.
@@ -73,6 +75,7 @@ class Run:
         self.place = 0
         self.array_runs: dict[Position, ArrayRun] = {p: job for p, job in self.jobs if isinstance(job, ArrayRun)}
         self.newest: dict[Position, Frame] = {}
+        self.preview: tuple[Position, Preview] | None = None
         self.notices: deque[str] = deque()
         self.failure: Exception | None = None
         self.keep: Callable[[bool], None] | None = None
@@ -173,6 +176,8 @@ class Run:
                 pass
             except Exception as reason:
                 self.failure = reason
+            finally:
+                self.preview = None
 
     def _work(self) -> Iterator[None]:
         for place, (position, job) in enumerate(self.jobs):
@@ -247,7 +252,10 @@ class Run:
                 raise PreparationStopped
             self.stage = stage
 
-        array_run = self.array_runs[position] = job(report)
+        def show(preview: Preview) -> None:
+            self.preview = position, preview
+
+        array_run = self.array_runs[position] = job(report, show)
         if array_run.unusable:
             self.notices.append(f"{array_run.unusable:,} pixels are NaN or infinite: they are outside the image")
         return array_run
@@ -344,7 +352,7 @@ class Run:
             provenance=array_run.provenance() if last else None,
         )
         with self._framed:
-            self.newest[position] = frame
+            self.newest[position], self.preview = frame, None
             self._framed.notify_all()
 
 
