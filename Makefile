@@ -7,7 +7,7 @@ FUZZ_EXAMPLES ?= 10000
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: tour lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
+.PHONY: tutorial readme tour lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -22,6 +22,8 @@ help:
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make torture a monkey at two windows for five minutes (TORTURE_ARGS=--minutes 10 --seed 3)'
 	@echo 'make tour    the first quarter of an hour in the window, by mouse and keys, with a picture of every step'
+	@echo 'make tutorial do what docs/first_steps.md says of the window, by mouse and keys'
+	@echo 'make readme  follow the README word for word in a fresh environment'
 	@echo 'make lock    write constraints.txt anew, from the newest versions that fit together'
 	@echo 'make docs    write the pages that come from the code again, and the site to build/site (every warning is an error)'
 	@echo 'make clean   remove the virtual environment and what was built'
@@ -93,6 +95,16 @@ torture: $(VENV)/.ready
 tour: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/tour.py docs/images/tour
+
+# The page for beginners, by mouse and keys.
+tutorial: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/setup.sh screen
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/follow_tutorial.py
+
+# In an environment of its own, from nothing; ten minutes and more.
+readme: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/setup.sh screen
+	$(RUN)/python tools/follow_readme.py
 
 clean:
 	rm -rf .venv .venv-pyside6 demo-output dist build .mypy_cache .ruff_cache .pytest_cache

@@ -236,6 +236,7 @@ def test_ctrl_c_in_a_script_is_an_exception_like_any_other(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import numpy as np, napari_gsw as gsw, threading, os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # tests in the background would inherit none
         "image = np.random.default_rng(0).random((60, 60))\n"
         "gsw.segment(image, site_size=30, sweeps=2)\n"
         "def strike():\n"

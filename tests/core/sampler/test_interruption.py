@@ -17,6 +17,7 @@ import napari_gsw as gsw
 from napari_gsw.core.pipeline.segment import chains
 from problems import planar
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background would inherit none
 LONG = 10**7
 problem = planar(n=300)
 gsw.run(problem, 1, ladder=(1.0, 0.5))  # compiles

@@ -1,0 +1,281 @@
+"""Follows "In the window" of docs/first_steps.md, word for word, by real mouse and key events.
+
+    python tools/follow_tutorial.py
+
+Every word in bold there is a button or a box that is pressed here, in the step where it stands; what the page says will
+be seen is looked for. Exit code 0 when all of it is so; `make tutorial` runs it on a virtual screen.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
+from qtpy.QtGui import QDropEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit, QMenu, QScrollArea
+
+from napari_gsw.cli import main as napari_gsw
+from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.panel.panel import SegmentationPanel
+from napari_gsw.widgets.session import autosaves
+from napari_gsw.widgets.table.table_panel import TablePanel
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "first_steps.md"
+PATIENCE = 300.0  # seconds that any step may take
+LEFT = Qt.MouseButton.LeftButton
+
+
+def steps(page: str) -> list[str]:
+    """The numbered steps of a page.
+
+    >>> steps("# A\\n\\n1. Press **Run**.\\n\\n   ![x](x.png)\\n\\n2. Wait.\\n\\nFor more\\n")
+    ['Press **Run**.\\n\\n   ![x](x.png)\\n\\n', 'Wait.\\n\\n']
+    """
+    return re.findall(r"^\d+\. (.*?)(?=^\d+\. |^\S)", page + "\n.", re.MULTILINE | re.DOTALL)
+
+
+def bold(step: str) -> list[str]:
+    """The words of a step in bold."""
+    return re.findall(r"\*\*(.+?)\*\*", step)
+
+
+def wait_for(what: Callable[[], Any], why: str) -> None:
+    """Let the window work until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not what():
+        if time.monotonic() > end:
+            raise SystemExit(f"in vain: {why}")
+        QTest.qWait(20)
+
+
+class Reader:
+    """Somebody who does what the page says."""
+
+    def __init__(self, page: str, scratch: Path) -> None:
+        self.steps, self.scratch = steps(page), scratch
+        self.pressed: list[str] = []
+        self.failure: BaseException | None = None
+
+    # ---- hands
+
+    @property
+    def panel(self) -> Any:
+        return next((w for w in QApplication.allWidgets() if isinstance(w, SegmentationPanel) and w.isVisible()), None)
+
+    @property
+    def viewer(self) -> Any:
+        return self.panel.viewer
+
+    def press(self, word: str) -> None:
+        """Press the button or box that has these words on it, wherever it is in the panel."""
+        # A box may say more than its name, such as that it is not settled yet.
+        buttons = [b for b in self.panel.findChildren(QAbstractButton) if re.match(rf"{re.escape(word)}( \(|, |$)", b.text())]
+        if not buttons:
+            raise SystemExit(f"the panel has no button {word!r}")
+        button = buttons[0]
+        above = button
+        while above is not None and not button.isVisible():
+            above = above.parentWidget()
+            if isinstance(above, Section) and not above.body.isVisible():
+                self.click(above.button)
+        self.click(button)
+        self.pressed.append(word)
+
+    def click(self, button: Any) -> None:
+        area = button.parentWidget()
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if area is not None:
+            area.ensureWidgetVisible(button)
+        wait_for(lambda: button.isVisible() and button.isEnabled(), f"the button {button.text()!r}")
+        QTest.mouseClick(button, LEFT, pos=QPoint(min(10, button.width() // 2), button.height() // 2))
+
+    def choose(self, *path: str) -> None:
+        """Go through the menus."""
+        bar = self.viewer.window._qt_window.menuBar()
+        (action,) = (a for a in bar.actions() if a.text().replace("&", "") == path[0])
+        QTest.mouseClick(bar, LEFT, pos=bar.actionGeometry(action).center())
+        menu: QMenu = action.menu()
+        for word in path[1:]:
+            wait_for(menu.isVisible, f"the menu with {word!r}")
+            found = [a for a in menu.actions() if a.text().replace("&", "").startswith(word)]
+            if not found:
+                raise SystemExit(f"no {word!r} among {[a.text() for a in menu.actions()]}")
+            QTest.mouseClick(menu, LEFT, pos=menu.actionGeometry(found[0]).center())
+            menu = found[0].menu()
+
+    def answer(self, path: Path) -> None:
+        """Type a path into the next file dialog, and accept it."""
+
+        def type_it() -> None:
+            dialog = QApplication.activeModalWidget()
+            if not isinstance(dialog, QFileDialog):
+                QTimer.singleShot(50, type_it)
+                return
+            line = dialog.findChild(QLineEdit, "fileNameEdit")
+            line.clear()
+            QTest.keyClicks(line, str(path))
+            QTest.keyClick(line, Qt.Key.Key_Return)
+            if dialog.isVisible():
+                dialog.accept()
+
+        QTimer.singleShot(200, type_it)
+
+    def drag(self, layer: Any, points: list[tuple[int, int]]) -> None:
+        canvas = self.viewer.window._qt_viewer.canvas
+        to_canvas = canvas.view.transform * canvas.view.scene.transform
+        places = []
+        for point in points:
+            world = np.asarray(layer.data_to_world(point))
+            x, y = to_canvas.map([world[1], world[0]])[:2]
+            places.append(QPoint(round(float(x)), round(float(y))))
+        QTest.mouseMove(canvas.native, places[0])
+        QTest.mousePress(canvas.native, LEFT, pos=places[0])
+        for place in places[1:]:
+            QTest.mouseMove(canvas.native, place)
+            QTest.qWait(15)
+        QTest.mouseRelease(canvas.native, LEFT, pos=places[-1])
+
+    def layer(self, name: str) -> Any:
+        return next((layer for layer in self.viewer.layers if layer.name == name), None)
+
+    def at_rest(self) -> None:
+        session = self.panel.session
+        wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.busy, "rest")
+
+    # ---- the steps of the page
+
+    def run(self) -> None:
+        self.press("Run")
+        wait_for(lambda: self.layer("astronaut [GSW]") is not None, "the layer of labels")
+        session = self.panel.session
+        wait_for(lambda: session.frame is not None and session.frame.sweep > 5, "a trace")
+        rows = session.frame.traces[0]
+        if not rows[:, 0].max() > rows[0, 0]:
+            raise SystemExit("the trace does not climb")
+
+    def stop(self) -> None:
+        before = np.array(self.layer("astronaut [GSW]").data)
+        if self.panel.stop_button.isEnabled():
+            self.press("Stop")
+        else:  # it has come to its end, as the page says it may
+            self.pressed.append("Stop")
+        self.at_rest()
+        after = self.layer("astronaut [GSW]").data
+        if before.max() == 0 or after.max() == 0:
+            raise SystemExit("nothing has stayed on the screen")
+
+    def paint(self) -> None:
+        layer = self.layer("astronaut [GSW]")
+        names = self.viewer.window._qt_viewer.layers
+        row = next(i for i in range(names.model().rowCount()) if names.model().index(i, 0).data() == layer.name)
+        QTest.mouseClick(names.viewport(), LEFT, pos=names.visualRect(names.model().index(row, 0)).center())
+        wait_for(lambda: self.viewer.layers.selection.active is layer, "the layer that was clicked")
+        controls = self.viewer.window._qt_viewer.controls.widgets[layer]
+        self.click(_paint_button(controls))
+        wait_for(lambda: layer.mode == "paint", "the brush")
+        number = int(np.asarray(layer.data).max()) + 1
+        layer.selected_label = number
+        before = np.array(layer.data)
+        self.drag(layer, [(100, x) for x in range(40, 120, 4)])
+        wait_for(lambda: len(self.panel.session.array_run.live.changes) == 1, "a stroke that is taken")
+        self.at_rest()
+        if not (np.asarray(layer.data) == number).sum() > layer.brush_size * 80:
+            raise SystemExit("nothing follows a stroke")
+        canvas = self.viewer.window._qt_viewer.canvas.native
+        canvas.setFocus()
+        QTest.keyClick(canvas, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        live = self.panel.session.array_run.live
+        wait_for(lambda: len(live.changes) == 2 and not live.locks.any(), "a stroke that was taken back")
+        self.at_rest()
+        if not (before == np.asarray(layer.data)).mean() > 0.5:
+            raise SystemExit("what was there before the stroke has not come back")
+
+    def doubt(self) -> None:
+        self.press("Boundary")
+        wait_for(lambda: self.layer("astronaut [boundary]") is not None, "the layer of boundaries")
+        self.press("Ask me")
+        wait_for(lambda: self.layer("astronaut [question]") is not None, "a place that is asked about")
+        self.press("Ask me")
+
+    def measure(self) -> None:
+        self.at_rest()
+        self.choose("Plugins", "GSW segmentation", "Table of regions")
+        wait_for(lambda: any(isinstance(w, TablePanel) and w.isVisible() for w in QApplication.allWidgets()), "a table")
+        labels = np.unique(np.asarray(self.layer("astronaut [regions]").data))
+        wait_for(lambda: len(self.layer("astronaut [regions]").features) == np.count_nonzero(labels), "a row a region")
+
+    def keep(self) -> None:
+        folder, session = self.scratch / "exported", self.scratch / "astronaut.zarr.zip"
+        folder.mkdir()
+        self.answer(folder)
+        self.press("Export all ...")
+        for name in ("labels.tif", "regions.csv", "provenance.json", "trace.csv"):
+            wait_for(lambda name=name: any(folder.rglob(name)), name)
+        self.at_rest()
+        self.answer(session)
+        self.press("Save session ...")
+        wait_for(session.exists, "the session file")
+        self.at_rest()
+        self.viewer.layers.clear()
+        QTest.qWait(300)
+        mime = QMimeData()
+        mime.setUrls([QUrl.fromLocalFile(str(session))])
+        place, copy = QPointF(200, 200), Qt.DropAction.CopyAction
+        drop = QDropEvent(place, copy, mime, LEFT, Qt.KeyboardModifier.NoModifier)
+        QApplication.sendEvent(self.viewer.window._qt_viewer, drop)
+        wait_for(lambda: self.layer("astronaut [GSW]") is not None, "the session again")
+        self.at_rest()
+
+    def follow(self) -> None:
+        """All steps in turn; then the window is closed."""
+        deeds = (self.run, self.stop, self.paint, self.doubt, self.measure, self.keep)
+        try:
+            if len(deeds) != len(self.steps):
+                raise SystemExit(f"the page has {len(self.steps)} steps, and {len(deeds)} are known here")
+            wait_for(lambda: self.panel is not None, "the panel")
+            wait_for(lambda: self.layer("astronaut") is not None, "the sample")
+            for number, (deed, step) in enumerate(zip(deeds, self.steps, strict=True), 1):
+                self.pressed.clear()
+                deed()
+                left_out = set(bold(step)) - set(self.pressed)
+                if left_out:
+                    raise SystemExit(f"step {number} speaks of {left_out}")
+                print(f"{number}. {step.splitlines()[0][:100]}", flush=True)
+        except BaseException as reason:
+            self.failure = reason
+        finally:
+            viewer = self.viewer if self.panel is not None else None
+            if viewer is not None:
+                viewer.close()
+            QApplication.quit()
+
+
+def _paint_button(controls: Any) -> Any:
+    return next(b for b in controls.findChildren(QAbstractButton) if "brush" in b.toolTip().lower())
+
+
+def main() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (command,) = re.findall(r"^ {4}napari-gsw (gui .*)$", page, re.MULTILINE)
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
+    with tempfile.TemporaryDirectory() as scratch:
+        autosaves.autosave_folder = lambda: Path(scratch) / "autosaves"
+        reader = Reader(page, Path(scratch))
+        QTimer.singleShot(0, lambda: QTimer.singleShot(1000, reader.follow))
+        napari_gsw(command.split())
+        if reader.failure is not None:
+            print(reader.failure, file=sys.stderr)
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
