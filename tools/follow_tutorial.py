@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
-from qtpy.QtGui import QDropEvent
+from qtpy.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit, QMenu, QScrollArea
 
@@ -113,7 +113,7 @@ class Reader:
             menu = found[0].menu()
 
     def answer(self, path: Path) -> None:
-        """Type a path into the next file dialog, and accept it."""
+        """Go to a folder in the next file dialog, type a name, and accept it."""
 
         def type_it() -> None:
             dialog = QApplication.activeModalWidget()
@@ -121,8 +121,15 @@ class Reader:
                 QTimer.singleShot(50, type_it)
                 return
             line = dialog.findChild(QLineEdit, "fileNameEdit")
-            line.clear()
-            QTest.keyClicks(line, str(path))
+            dialog.setDirectory(str(path.parent))  # as if one had clicked one's way there
+            QTest.qWait(500)  # which it lists in its own time
+            line.setCompleter(None)  # which would type too
+            line.selectAll()
+            QTest.keyClicks(line, path.name)
+            if [Path(name) for name in dialog.selectedFiles()] != [path]:
+                print(f"the dialog has {dialog.selectedFiles()} for {path}", file=sys.stderr)
+                dialog.reject()
+                return
             QTest.keyClick(line, Qt.Key.Key_Return)
             if dialog.isVisible():
                 dialog.accept()
@@ -229,9 +236,10 @@ class Reader:
         QTest.qWait(300)
         mime = QMimeData()
         mime.setUrls([QUrl.fromLocalFile(str(session))])
-        place, copy = QPointF(200, 200), Qt.DropAction.CopyAction
-        drop = QDropEvent(place, copy, mime, LEFT, Qt.KeyboardModifier.NoModifier)
-        QApplication.sendEvent(self.viewer.window._qt_viewer, drop)
+        window, held = self.viewer.window._qt_viewer, (Qt.DropAction.CopyAction, mime, LEFT, Qt.KeyboardModifier.NoModifier)
+        QApplication.sendEvent(window, QDragEnterEvent(QPoint(200, 200), *held))
+        QApplication.sendEvent(window, QDragMoveEvent(QPoint(200, 200), *held))
+        QApplication.sendEvent(window, QDropEvent(QPointF(200, 200), *held))
         wait_for(lambda: self.layer("astronaut [GSW]") is not None, "the session again")
         self.at_rest()
 

@@ -20,7 +20,7 @@ _PHOTOGRAPH: Mapping[str, Any] = dict(
     consensus="vi",
     view="regions",
     min_region=300,
-    painted_detail=2.5,
+    painted_detail=3.0,
 )
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(

@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.settings import Settings
+from napari_gsw.widgets.kit.prompt_worker import start_at_once
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.frame import View
 from napari_gsw.widgets.session.plan import Segmentation
@@ -137,7 +138,7 @@ class Orders(QObject):  # type: ignore[misc]
         run.worker.finished.connect(self._finished)
         self.about_to_launch.emit()
         self.launched.emit()
-        run.start()
+        start_at_once(run.worker)
 
     def stop(self) -> None:
         """End the run after the sweeps that are under way, if one is on."""

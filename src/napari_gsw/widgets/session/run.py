@@ -95,12 +95,6 @@ class Run:
 
     # ---- called from the GUI thread
 
-    def start(self) -> None:
-        """Begin at once. In a thread with an event loop napari's worker lets the screen be painted first."""
-        starter = threading.Thread(target=self.worker.start)
-        starter.start()
-        starter.join()
-
     def answers(self, position: Position, orders: int, seconds: float) -> bool:
         """Whether there is a frame of an array that has obeyed so many orders, now or within a moment."""
 
