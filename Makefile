@@ -80,6 +80,7 @@ mutants: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(RUN)/python tools/settings_page.py > docs/settings.md
 	$(RUN)/python tools/architecture_page.py
+	$(RUN)/python tools/docs_figures.py
 	$(RUN)/uv pip install --quiet --python $(RUN)/python --group docs
 	$(RUN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/site
 	@echo 'open build/site/index.html'

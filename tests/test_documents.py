@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import numpy as np
@@ -73,3 +74,12 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert target.startswith("https://") or (page.parent / target).exists(), (page, target)
+
+
+def test_figures_are_those_of_the_files_they_come_from():
+    """``python tools/docs_figures.py`` writes them anew."""
+    tool = SourceFileLoader("docs_figures", str(ROOT / "tools" / "docs_figures.py")).load_module()
+    pages = [page for page in (ROOT / "docs").glob("*.md") if tool.BLOCK.search(page.read_text())]
+    assert {page.name for page in pages} >= {"steering.md", "benchmark.md"}
+    for page in pages:
+        assert tool.written(page.read_text()) == page.read_text(), page.name

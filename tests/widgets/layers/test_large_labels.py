@@ -31,3 +31,10 @@ def test_it_shows_what_naparis_shows(contour, monkeypatch):
     theirs.data_setitem((np.array([3]), np.array([4])), 9)
     assert np.array_equal(ours._slice.image.view, theirs._slice.image.view)
     assert ours._type_string == "labels"
+
+
+def test_inks_come_round_and_0_is_not_drawn():
+    colours = large_labels.inks("white", "yellow").map(np.arange(5, dtype=np.uint16))
+    assert np.array_equal(colours[:, 3], [0, 1, 1, 1, 1])
+    assert np.array_equal(colours[1], colours[3])
+    assert np.allclose(colours[2, :3], [1, 1, 0])

@@ -55,6 +55,7 @@ def main(image, labels, sweeps):
     unfinished = f"{labels}.part.npy"
     np.save(unfinished, layer.data)
     os.replace(unfinished, labels)
+    panel.session.keeper.close()  # as a window that is closed does: what is being saved is on the disk then
     sys.stdout.flush()
     os._exit(0)
 

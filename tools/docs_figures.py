@@ -1,0 +1,154 @@
+"""Writes figures into the pages of the documentation, from files that commands of the project have written.
+
+    python tools/docs_figures.py            # rewrites the pages
+    python tools/docs_figures.py --check    # exit code 1 if a page says something else than its files
+
+A page has them between two lines,
+
+    <!-- figures: NAME -->
+    <!-- end of figures -->
+
+NAME being one of the functions of `FIGURES`, each of which reads files of ``docs/data`` or ``benchmarks`` and gives
+lines of Markdown. Which command has written a file stands beside the figures on the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scipy.stats import wilcoxon
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "docs" / "data"
+BLOCK = re.compile(r"(<!-- figures: ([a-z ]+) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
+
+
+def share(value: float, digits: int = 3) -> str:
+    """A number between 0 and 1, without the 0 before its point.
+
+    >>> share(0.94158), share(1.0)
+    ('.942', '1.000')
+    """
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def small(p: float) -> str:
+    """A p value with two digits, or how small it is at most.
+
+    >>> small(0.0321), small(0.00012), small(3e-9)
+    ('.032', '.0001', '< 1e-6')
+    """
+    if p < 1e-6:
+        return "< 1e-6"
+    return share(p, 4 if p < 0.001 else 3)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Lines of a table in Markdown."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *map(list, rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+# ---- scribbles: images.csv of `napari-gsw evaluate --scribbles DIR` with each preset and method
+
+OURS = {"general": "general", "photo": "photo"}
+OTHERS = {"graph-cut": "graph cut", "watershed": "watershed", "forest": "forest", "random-walker": "random walker"}
+
+
+def dice_of(name: str) -> dict[str, float]:
+    """The Dice coefficient of each pair."""
+    with (DATA / "scribbles" / f"{name}.csv").open(newline="") as file:
+        return {row["image"]: float(row["dice"]) for row in csv.DictReader(file)}
+
+
+def ahead_by_chance(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Wilcoxon's signed-rank test, one-sided: how probable we would be so far ahead if we were not."""
+    return float(wilcoxon(ours, theirs, alternative="greater").pvalue)
+
+
+def scribbles() -> str:
+    scores = {name: dice_of(name) for name in (*OURS, *OTHERS)}
+    pairs = sorted(set.intersection(*(set(rows) for rows in scores.values())))
+    images = sorted({pair.rpartition("_")[0] for pair in pairs})
+    even = np.array([images.index(pair.rpartition("_")[0]) % 2 == 0 for pair in pairs])
+    values = {name: np.array([rows[pair] for pair in pairs]) for name, rows in scores.items()}
+    rows = []
+    for name, title in {**OURS, **OTHERS}.items():
+        of = values[name]
+        ahead = ["", ""] if name in OURS else [small(ahead_by_chance(values[one], of)) for one in ("photo", "general")]
+        rows.append(
+            [title, share(of.mean()), share(float(np.median(of))), share(of[even].mean()), share(of[~even].mean())]
+            + ahead
+        )
+    head = ("method", "mean Dice, all", "median", "even images, tuned on", "odd images", "p of `photo`", "p of `general`")
+    return f"{len(pairs)} pairs of {len(images)} images:\n\n" + table(head, rows)
+
+
+# ---- what a stroke is worth: steering.json of `napari-gsw reproduce steering`
+
+AFTER = (0, 1, 2, 5, 10, 20)
+SETS = {"scribbles": "scribbles", "berkeley": "Berkeley", "nuclei": "nuclei"}
+
+
+def strokes() -> str:
+    content = json.loads((DATA / "steering" / "steering.json").read_text())["curves"]
+    rows = []
+    for name, methods in content.items():
+        for method, curves in methods.items():
+            for chooser, course in curves["choosers"].items():
+                dice = [share(course["mean"][n]) if n < len(course["mean"]) else "" for n in AFTER]
+                rows.append([f"{SETS.get(name, name)}, {curves['images']} images", f"`{method}`", chooser, *dice])
+    return table(("images", "method", "next stroke", *map(str, AFTER)), rows)
+
+
+# ---- speed: benchmarks/recorded.json of `napari-gsw bench --record`
+
+
+def ratios() -> str:
+    content: Mapping[str, Any] = json.loads((ROOT / "benchmarks" / "recorded.json").read_text())
+    machine = content["machine"]
+    rows = [
+        [f"`{name.partition(': ')[0]}`", name.partition(": ")[2], f"{one['value']:,.4g}", one["better"]]
+        for name, one in content["ratios"].items()
+    ]
+    words = f"Recorded with napari-gsw {machine['napari-gsw'].partition('+')[0]} on {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}, numba {machine['numba']}:\n\n"
+    return words + table(("section", "ratio", "recorded", "better"), rows)
+
+
+FIGURES: Mapping[str, Callable[[], str]] = {"scribbles": scribbles, "strokes": strokes, "ratios": ratios}
+
+
+def written(page: str) -> str:
+    """A page with its figures as the files have them."""
+    return BLOCK.sub(lambda block: f"{block[1]}\n{FIGURES[block[2]]()}\n{block[4]}", page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Figures of the documentation, from the files that they come from.")
+    parser.add_argument("--check", action="store_true", help="change nothing, and say which pages are behind")
+    check = parser.parse_args().check
+    behind = []
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        before = page.read_text(encoding="utf-8")
+        after = written(before)
+        if after != before:
+            behind.append(page.name)
+            if not check:
+                page.write_text(after, encoding="utf-8")
+    if check and behind:
+        print(f"figures of {', '.join(behind)} are not those of their files: python tools/docs_figures.py")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
