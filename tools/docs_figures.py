@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from scipy.stats import wilcoxon
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,28 +86,25 @@ def scribbles() -> str:
         of = values[name]
         ahead = ["", ""] if name in OURS else [small(ahead_by_chance(values[one], of)) for one in ("photo", "general")]
         rows.append(
-            [title, share(of.mean()), share(float(np.median(of))), share(of[even].mean()), share(of[~even].mean())]
-            + ahead
+            [
+                title,
+                share(of.mean()),
+                share(float(np.median(of))),
+                share(of[even].mean()),
+                share(of[~even].mean()),
+                *ahead,
+            ]
         )
-    head = ("method", "mean Dice, all", "median", "even images, tuned on", "odd images", "p of `photo`", "p of `general`")
+    head = (
+        "method",
+        "mean Dice, all",
+        "median",
+        "even images, tuned on",
+        "odd images",
+        "p of `photo`",
+        "p of `general`",
+    )
     return f"{len(pairs)} pairs of {len(images)} images:\n\n" + table(head, rows)
-
-
-# ---- what a stroke is worth: steering.json of `napari-gsw reproduce steering`
-
-AFTER = (0, 1, 2, 5, 10, 20)
-SETS = {"scribbles": "scribbles", "berkeley": "Berkeley", "nuclei": "nuclei"}
-
-
-def strokes() -> str:
-    content = json.loads((DATA / "steering" / "steering.json").read_text())["curves"]
-    rows = []
-    for name, methods in content.items():
-        for method, curves in methods.items():
-            for chooser, course in curves["choosers"].items():
-                dice = [share(course["mean"][n]) if n < len(course["mean"]) else "" for n in AFTER]
-                rows.append([f"{SETS.get(name, name)}, {curves['images']} images", f"`{method}`", chooser, *dice])
-    return table(("images", "method", "next stroke", *map(str, AFTER)), rows)
 
 
 # ---- speed: benchmarks/recorded.json of `napari-gsw bench --record`
@@ -121,11 +117,14 @@ def ratios() -> str:
         [f"`{name.partition(': ')[0]}`", name.partition(": ")[2], f"{one['value']:,.4g}", one["better"]]
         for name, one in content["ratios"].items()
     ]
-    words = f"Recorded with napari-gsw {machine['napari-gsw'].partition('+')[0]} on {machine['cores']} cores ({machine['cpu']}), Python {machine['python']}, numba {machine['numba']}:\n\n"
+    versions = (
+        f"napari-gsw {machine['napari-gsw'].partition('+')[0]}, Python {machine['python']}, numba {machine['numba']}"
+    )
+    words = f"Recorded on {machine['cores']} cores ({machine['cpu']}) with {versions}:\n\n"
     return words + table(("section", "ratio", "recorded", "better"), rows)
 
 
-FIGURES: Mapping[str, Callable[[], str]] = {"scribbles": scribbles, "strokes": strokes, "ratios": ratios}
+FIGURES: Mapping[str, Callable[[], str]] = {"scribbles": scribbles, "ratios": ratios}
 
 
 def written(page: str) -> str:

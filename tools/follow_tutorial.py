@@ -77,7 +77,9 @@ class Reader:
     def press(self, word: str) -> None:
         """Press the button or box that has these words on it, wherever it is in the panel."""
         # A box may say more than its name, such as that it is not settled yet.
-        buttons = [b for b in self.panel.findChildren(QAbstractButton) if re.match(rf"{re.escape(word)}( \(|, |$)", b.text())]
+        buttons = [
+            b for b in self.panel.findChildren(QAbstractButton) if re.match(rf"{re.escape(word)}( \(|, |$)", b.text())
+        ]
         if not buttons:
             raise SystemExit(f"the panel has no button {word!r}")
         button = buttons[0]
@@ -236,7 +238,10 @@ class Reader:
         QTest.qWait(300)
         mime = QMimeData()
         mime.setUrls([QUrl.fromLocalFile(str(session))])
-        window, held = self.viewer.window._qt_viewer, (Qt.DropAction.CopyAction, mime, LEFT, Qt.KeyboardModifier.NoModifier)
+        window, held = (
+            self.viewer.window._qt_viewer,
+            (Qt.DropAction.CopyAction, mime, LEFT, Qt.KeyboardModifier.NoModifier),
+        )
         QApplication.sendEvent(window, QDragEnterEvent(QPoint(200, 200), *held))
         QApplication.sendEvent(window, QDragMoveEvent(QPoint(200, 200), *held))
         QApplication.sendEvent(window, QDropEvent(QPointF(200, 200), *held))

@@ -255,7 +255,7 @@ MUTANTS = (
     Mutant(
         "any paint in a site means the site",
         "core/sites/strokes.py",
-        "taken = 2 * times >= size",
+        "taken = 2 * times >= own",
         "taken = times > 0",
         ("tests/core/sites/test_strokes.py",),
     ),

@@ -20,11 +20,11 @@ _PHOTOGRAPH: Mapping[str, Any] = dict(
     consensus="vi",
     view="regions",
     min_region=300,
-    painted_detail=3.0,
 )
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(
         **_PHOTOGRAPH,
+        painted_detail=3.0,
         word_scale=12.0,
         coupling="contrast",
         beta=4.0,
@@ -37,6 +37,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     ),
     "photo": dict(
         **_PHOTOGRAPH,
+        painted_detail=2.5,
         coupling="learnt",
         beta=2.5,
         offset=1.6,
