@@ -166,7 +166,7 @@ MUTANTS = (
         "core/sampler/moves/regroup_kernels.py",
         "            log_q += math.log(opens if open_now else 1.0 - opens)\n",
         "",
-        (LAW, "-k", "pitman-yor-both-words"),
+        (LAW, "-k", "their_number_has_its_law"),
     ),
     Mutant(
         "under size limits, the sizes of the clusters are drawn but not paid for",

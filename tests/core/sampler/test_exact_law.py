@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
+from exact_posterior import posterior
 from law_problems import COLDNESS, HALF, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, SWEEPS, check, small_problem
 from napari_gsw.core.model.priors import cluster_distribution
 from napari_gsw.core.sampler.schedule import Moves
@@ -46,6 +47,17 @@ def test_negative_couplings_are_never_bonded():
     problem = small_problem(gsw.DirichletProcess(1.0), "words", rng, negative=True)
     assert (problem.beta < 0).any()
     check(problem, 3.0)
+
+
+def test_where_only_whole_clusters_can_move_their_number_has_its_law():
+    """Six sites in clusters of two or three: no site can move by itself, and two clusters become three or do not."""
+    prior = gsw.PitmanYor(1.0, 0.3).truncated(min_size=2, max_size=3)
+    problem = small_problem(prior, "words", np.random.default_rng(11), n=6)
+    rows, exact = posterior(problem)
+    three = exact[rows.max(axis=1) == 2].sum()
+    ended = gsw.run(problem, 100_000, seed=0, regroups=4)
+    found = (np.asarray(ended.trace)[:, 1] == 3).reshape(100, -1).mean(axis=1)
+    assert abs(found.mean() - three) < 4 * found.std() / 10
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
