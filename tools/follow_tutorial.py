@@ -11,16 +11,15 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hands import LEFT, click, drag, wait_for
 from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
 from qtpy.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit, QMenu, QScrollArea
+from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit, QMenu
 
 from napari_gsw.cli import main as napari_gsw
 from napari_gsw.widgets.kit.section import Section
@@ -29,8 +28,6 @@ from napari_gsw.widgets.session import autosaves
 from napari_gsw.widgets.table.table_panel import TablePanel
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "first_steps.md"
-PATIENCE = 300.0  # seconds that any step may take
-LEFT = Qt.MouseButton.LeftButton
 
 
 def steps(page: str) -> list[str]:
@@ -45,15 +42,6 @@ def steps(page: str) -> list[str]:
 def bold(step: str) -> list[str]:
     """The words of a step in bold."""
     return re.findall(r"\*\*(.+?)\*\*", step)
-
-
-def wait_for(what: Callable[[], Any], why: str) -> None:
-    """Let the window work until something is so."""
-    end = time.monotonic() + PATIENCE
-    while not what():
-        if time.monotonic() > end:
-            raise SystemExit(f"in vain: {why}")
-        QTest.qWait(20)
 
 
 class Reader:
@@ -87,18 +75,9 @@ class Reader:
         while above is not None and not button.isVisible():
             above = above.parentWidget()
             if isinstance(above, Section) and not above.body.isVisible():
-                self.click(above.button)
-        self.click(button)
+                click(above.button)
+        click(button)
         self.pressed.append(word)
-
-    def click(self, button: Any) -> None:
-        area = button.parentWidget()
-        while area is not None and not isinstance(area, QScrollArea):
-            area = area.parentWidget()
-        if area is not None:
-            area.ensureWidgetVisible(button)
-        wait_for(lambda: button.isVisible() and button.isEnabled(), f"the button {button.text()!r}")
-        QTest.mouseClick(button, LEFT, pos=QPoint(min(10, button.width() // 2), button.height() // 2))
 
     def choose(self, *path: str) -> None:
         """Go through the menus."""
@@ -138,21 +117,6 @@ class Reader:
 
         QTimer.singleShot(200, type_it)
 
-    def drag(self, layer: Any, points: list[tuple[int, int]]) -> None:
-        canvas = self.viewer.window._qt_viewer.canvas
-        to_canvas = canvas.view.transform * canvas.view.scene.transform
-        places = []
-        for point in points:
-            world = np.asarray(layer.data_to_world(point))
-            x, y = to_canvas.map([world[1], world[0]])[:2]
-            places.append(QPoint(round(float(x)), round(float(y))))
-        QTest.mouseMove(canvas.native, places[0])
-        QTest.mousePress(canvas.native, LEFT, pos=places[0])
-        for place in places[1:]:
-            QTest.mouseMove(canvas.native, place)
-            QTest.qWait(15)
-        QTest.mouseRelease(canvas.native, LEFT, pos=places[-1])
-
     def layer(self, name: str) -> Any:
         return next((layer for layer in self.viewer.layers if layer.name == name), None)
 
@@ -189,12 +153,12 @@ class Reader:
         QTest.mouseClick(names.viewport(), LEFT, pos=names.visualRect(names.model().index(row, 0)).center())
         wait_for(lambda: self.viewer.layers.selection.active is layer, "the layer that was clicked")
         controls = self.viewer.window._qt_viewer.controls.widgets[layer]
-        self.click(_paint_button(controls))
+        click(_paint_button(controls))
         wait_for(lambda: layer.mode == "paint", "the brush")
         number = int(np.asarray(layer.data).max()) + 1
         layer.selected_label = number
         before = np.array(layer.data)
-        self.drag(layer, [(100, x) for x in range(40, 120, 4)])
+        drag(self.viewer, layer, [(100, x) for x in range(40, 120, 4)])
         wait_for(lambda: len(self.panel.session.array_run.live.changes) == 1, "a stroke that is taken")
         self.at_rest()
         if not (np.asarray(layer.data) == number).sum() > layer.brush_size * 80:

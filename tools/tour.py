@@ -14,14 +14,14 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import napari
 import numpy as np
+from hands import click, drag, wait_for
 from imageio.v3 import imwrite
-from qtpy.QtCore import QPoint, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 from skimage.data import coffee
@@ -31,24 +31,8 @@ from skimage.transform import resize
 from napari_gsw.widgets.session import autosaves
 
 SIZE = (1280, 800)
-PATIENCE = 300.0  # seconds that any step may take
-LEFT = Qt.MouseButton.LeftButton
 # Strokes on two things, from pixel to pixel.
 STROKES = {"saucer": [(150, y) for y in range(60, 120, 4)], "table": [(60, y) for y in range(235, 280, 4)]}
-
-
-def wait_for(what: Callable[[], Any], why: str) -> None:
-    """Let the window work until something is so."""
-    end = time.monotonic() + PATIENCE
-    while not what():
-        if time.monotonic() > end:
-            raise SystemExit(f"in vain: {why}")
-        QTest.qWait(20)
-
-
-def click(button: Any) -> None:
-    wait_for(lambda: button.isVisible() and button.isEnabled(), f"the button {button.text()!r}")
-    QTest.mouseClick(button, LEFT, pos=QPoint(min(12, button.width() // 2), button.height() // 2))
 
 
 class Tour:
@@ -90,21 +74,6 @@ class Tour:
             lambda: session.run is None and session.state == "done" and not session.canvas.busy, "the end of a run"
         )
 
-    def drag(self, layer: Any, points: list[tuple[int, int]]) -> None:
-        canvas = self.viewer.window._qt_viewer.canvas
-        to_canvas = canvas.view.transform * canvas.view.scene.transform
-        places = []
-        for point in points:
-            world = np.asarray(layer.data_to_world(point))
-            x, y = to_canvas.map([world[1], world[0]])[:2]
-            places.append(QPoint(round(float(x)), round(float(y))))
-        QTest.mouseMove(canvas.native, places[0])
-        QTest.mousePress(canvas.native, LEFT, pos=places[0])
-        for place in places[1:]:
-            QTest.mouseMove(canvas.native, place)
-            QTest.qWait(15)
-        QTest.mouseRelease(canvas.native, LEFT, pos=places[-1])
-
     def labels(self, kind: str = "[GSW]") -> Any:
         return next(layer for layer in self.viewer.layers if layer.name.endswith(kind))
 
@@ -135,7 +104,7 @@ class Tour:
         for number, points in enumerate(STROKES.values()):
             before, changes = np.array(layer.data), len(self.panel.session.array_run.live.changes)
             layer.selected_label = int(before.max()) + 1 + number
-            self.drag(layer, points)
+            drag(self.viewer, layer, points)
             wait_for(lambda n=changes: len(self.panel.session.array_run.live.changes) > n, "a stroke that is taken")
             self.film(1.0)
             self.at_rest()

@@ -75,6 +75,18 @@ def test_means_of_blocks_keep_the_type():
     assert np.array_equal(copy, image[:40:8, :32:8])
 
 
+@pytest.mark.parametrize("planes", [1, 3, 5, 7])
+def test_a_thin_stack_has_blocks_as_thin(small, planes):
+    """Whose labels lie where the image is: a pixel of them is `step` of the image along every axis."""
+    volume = np.stack([quarters(240, "u1")[0]] * planes)
+    seen = preview(volume, preset("general", axes="ZYX"), 0, None, None, lambda stage: None)
+    assert (seen is None) == (planes == 1)
+    if seen is not None:
+        assert seen.labels.shape == tuple(n // seen.step for n in volume.shape)
+    copy = coarse_copy(volume, [0, 1, 2], 3)
+    assert copy.shape == (planes // 3, 80, 80)
+
+
 def test_a_stop_while_it_is_made_is_heard(small):
     def report(stage):
         raise KeyboardInterrupt
