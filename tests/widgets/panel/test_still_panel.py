@@ -54,6 +54,8 @@ def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
 def test_every_control_says_what_it_is(panel):
     from napari_gsw.widgets.kit.explanation import controls_in
 
+    for control in panel.form.controls.values():
+        assert control.box.whatsThis()  # which are made when a section is unfolded
     controls = controls_in(panel.inner)
     assert len(controls) > 100
     silent = [w.objectName() or getattr(w, "text", type(w).__name__) for w in controls if not w.whatsThis()]

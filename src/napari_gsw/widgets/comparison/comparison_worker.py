@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from napari.layers import Labels
-from napari.qt.threading import create_worker
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
@@ -21,6 +20,7 @@ from napari_gsw.evaluation.instance_scores import (
     with_background,
 )
 from napari_gsw.evaluation.partition_scores import Scores, disagreement, scores
+from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, kind_of
 
 # Where a layer lies in the world; the difference lies where the segmentation does.
@@ -81,7 +81,7 @@ class Comparison:
         self._options = {"ignore_background": ignore_background}
         self._tolerance = tolerance
         self._arrays = [_still(layer) for layer in self.layers]
-        self.worker = create_worker(self._run, _start_thread=False)
+        self.worker = make_worker(self._run)
 
     def title(self, kind: str) -> str:
         """What the layer is called that shows where they differ, or which objects are missed or false."""

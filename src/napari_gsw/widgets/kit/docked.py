@@ -9,7 +9,7 @@ from qtpy.QtGui import QCloseEvent
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
-from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.link import Link, is_deleted
 
 
 class Docked(QWidget):  # type: ignore[misc]
@@ -27,6 +27,7 @@ class Docked(QWidget):  # type: ignore[misc]
     def __init__(self, viewer: Any) -> None:
         super().__init__()
         self.link = Link()
+        self._canvases: list[QOpenGLWidget] = []
         self.destroyed.connect(self.link.cut)
         self.link.connect(viewer.layers.events.removing, self._enter_canvas)
         self._settling = QTimer(self)
@@ -51,7 +52,9 @@ class Docked(QWidget):  # type: ignore[misc]
         self.link.cut()
 
     def _enter_canvas(self, _event: object) -> None:
-        for canvas in self._main_window().findChildren(QOpenGLWidget):
+        if not self._canvases or any(map(is_deleted, self._canvases)):  # to look for them takes long
+            self._canvases = self._main_window().findChildren(QOpenGLWidget)
+        for canvas in self._canvases:
             canvas.makeCurrent()
 
     def _main_window(self) -> QWidget:

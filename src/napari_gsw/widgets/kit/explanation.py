@@ -9,12 +9,8 @@ CONTROLS = (QAbstractButton, QComboBox, QAbstractSpinBox, QAbstractSlider, QAbst
 
 def controls_in(root: QWidget) -> list[QWidget]:
     """Everything in a widget that a person can operate, without the parts that Qt makes these of."""
-    return [
-        widget
-        for kind in CONTROLS
-        for widget in root.findChildren(kind)
-        if not widget.objectName().startswith("qt_") and not _is_inside_control(widget, root)
-    ]
+    operated = (widget for widget in root.findChildren(QWidget) if isinstance(widget, CONTROLS))
+    return [w for w in operated if not w.objectName().startswith("qt_") and not _is_inside_control(w, root)]
 
 
 def explain(root: QWidget) -> None:

@@ -101,7 +101,7 @@ def help_button(address: str) -> QToolButton:
 def show_page(button: QToolButton) -> HelpPage:
     """Open the page of a button in the window of help that is open, or in a new one; the window goes with ours."""
     window = button.window()
-    dialog = next(iter(window.findChildren(HelpPage)), None)
+    dialog = next((child for child in window.children() if isinstance(child, HelpPage)), None)
     if dialog is None:
         dialog = HelpPage(button.property("page"), window)
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from qtpy.QtCore import QEvent, QObject, Qt, Signal
+from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal
+from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gsw.core.setting import Setting
@@ -70,6 +71,9 @@ class Number(QDoubleSpinBox):  # type: ignore[misc]
 class Control(QWidget):  # type: ignore[misc]
     """The control of one setting.
 
+    It holds the value itself. What the user operates, :attr:`box`, shows it, and is made when it is first seen: a panel
+    has eighty of them, most in folded sections, and to make them all would keep the window waiting.
+
     Signals
     -------
     changed : the user (or :meth:`set_value`) has changed the value.
@@ -80,22 +84,42 @@ class Control(QWidget):  # type: ignore[misc]
     def __init__(self, name: str, setting: Setting, value: Any) -> None:
         super().__init__()
         self.name, self.setting = name, setting
+        self._value = value
+        self._box: QWidget | None = None
+        self._check: QCheckBox | None = None
+        self.setToolTip(f"{setting.help}\nAllowed: {setting.allowed}.")
+
+    @property
+    def box(self) -> QWidget:
+        """What shows the value and changes it."""
+        if self._box is None:
+            self._build()
+        return self._box
+
+    def showEvent(self, event: QShowEvent) -> None:
+        self._build() if self._box is None else None
+        super().showEvent(event)
+
+    def _build(self) -> None:
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
-        self.check: QCheckBox | None = None
-        if setting.optional:
-            self.check = QCheckBox()
-            self.check.toggled.connect(self._toggled)
-            row.addWidget(self.check)
-        self.box = self._new_box()
-        self._wheel = NoWheel(self)
-        self.box.installEventFilter(self._wheel)
-        self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        row.addWidget(self.box, 1)
-        self.setToolTip(f"{setting.help}\nAllowed: {setting.allowed}.")
-        self.box.setAccessibleName(title(name, setting))
-        self.set_value(value)
+        box = self._box = self._new_box()
+        box.installEventFilter(NoWheel(self))
+        box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        parts = [box]
+        if self.setting.optional:
+            self._check = QCheckBox()
+            self._check.toggled.connect(self._toggled)
+            parts.insert(0, self._check)
+        before: QWidget = self
+        for part in parts:
+            row.addWidget(part, part is box)
+            part.setAccessibleName(title(self.name, self.setting))
+            part.setWhatsThis(self.toolTip())
+            QWidget.setTabOrder(before, part)  # where the row is, not behind what was made earlier
+            before = part
+        self._show_value()
 
     def _new_box(self) -> QWidget:
         setting = self.setting
@@ -107,13 +131,13 @@ class Control(QWidget):  # type: ignore[misc]
             box.setEditable(not setting.choices)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             box.setMinimumContentsLength(8)
-            box.currentTextChanged.connect(self.changed)
+            box.currentTextChanged.connect(self._edited)
             return box
         if setting.kind is int:
             integer = QSpinBox()
             integer.setRange(int(max(setting.low, -MOST_INT)), int(min(setting.high, MOST_INT)))
             integer.setGroupSeparatorShown(True)
-            integer.valueChanged.connect(self.changed)
+            integer.valueChanged.connect(self._edited)
             integer.setKeyboardTracking(False)
             return integer
         number = Number()
@@ -122,32 +146,53 @@ class Control(QWidget):  # type: ignore[misc]
         low, high = max(setting.low, -MOST_FLOAT), min(setting.high, MOST_FLOAT)
         number.setRange(low + small * setting.open_low, high - small * setting.open_high)
         number.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
-        number.valueChanged.connect(self.changed)
+        number.valueChanged.connect(self._edited)
         number.setKeyboardTracking(False)
         return number
 
-    def _toggled(self, on: bool) -> None:
-        self.box.setEnabled(on)
+    def _edited(self) -> None:
+        """The user has put another value into the box."""
+        box = self.box
+        if isinstance(box, QComboBox):
+            self._value = box.currentText() if box.isEditable() else box.currentData()
+        else:
+            self._value = box.value()
         self.changed.emit()
 
+    def _toggled(self, on: bool) -> None:
+        self.box.setEnabled(on)
+        if on:
+            self._edited()
+        else:
+            self._value = None
+            self.changed.emit()
+
     def value(self) -> Any:
-        if self.check is not None and not self.check.isChecked():
-            return None
-        if isinstance(self.box, QComboBox):
-            return self.box.currentText() if self.box.isEditable() else self.box.currentData()
-        return self.box.value()
+        return self._value
 
     def set_value(self, value: Any) -> None:
-        if self.check is not None:
-            self.check.setChecked(value is not None)
-            self.box.setEnabled(value is not None)
-        if value is None:
+        """Put a value into the control, exactly: the box may show fewer digits."""
+        if value == self._value and type(value) is type(self._value):
             return
-        if isinstance(self.box, QComboBox):
-            if self.box.isEditable():
-                self.box.setCurrentText(value)
+        self._value = value
+        if self._box is not None:
+            self._show_value()
+        self.changed.emit()
+
+    def _show_value(self) -> None:
+        """Bring the box up to date; nobody hears of it."""
+        box, value = self.box, self._value
+        with QSignalBlocker(box):
+            if self._check is not None:
+                with QSignalBlocker(self._check):
+                    self._check.setChecked(value is not None)
+                box.setEnabled(value is not None)
+            if value is None:
+                return
+            if not isinstance(box, QComboBox):
+                assert math.isfinite(value)
+                box.setValue(value)
+            elif box.isEditable():
+                box.setCurrentText(value)
             else:
-                self.box.setCurrentIndex(self.box.findData(value))
-        else:
-            assert math.isfinite(value)
-            self.box.setValue(value)
+                box.setCurrentIndex(box.findData(value))

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from napari.qt.threading import create_worker
 from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QListWidget, QListWidgetItem, QProgressBar
 
 from napari_gsw.batch.report import DONE, FAILED
@@ -17,6 +16,7 @@ from napari_gsw.jobs.records import Row
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.failure import report_failure
 from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.session.folder_run import FolderRun, Lesson
 from napari_gsw.widgets.session.plan import Plan
 from napari_gsw.widgets.session.session import Session
@@ -141,7 +141,10 @@ class FolderSection(Section):
         """Open an image and its labels; they are read in a thread."""
         name, labels = str(row["name"]), self.run.output / str(row["labels"])
         work = partial(_read, self.run.folder / name, labels)
-        create_worker(work, _connect={"returned": partial(self._place, name), "errored": self._failed})
+        worker = make_worker(work)
+        worker.returned.connect(partial(self._place, name))
+        worker.errored.connect(self._failed)
+        worker.start()
 
     def _place(self, name: str, read: tuple[Any, Any]) -> None:
         if not self.session.link.alive:

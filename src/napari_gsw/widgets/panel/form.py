@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFormLayout, QWidget
 
-from napari_gsw.core.model.priors import from_settings
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.setting_control import Control, spoken, title
+from napari_gsw.widgets.panel.forecast import Forecast
 from napari_gsw.widgets.panel.map_rows import MapRows
 
 TITLES = {
@@ -79,6 +79,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
     preset : name of the preset that the user has chosen last.
     sections : by name, for the panel to place.
     layouts : the rows of each section.
+    forecast : what the prior expects.
     """
 
     changed = Signal()
@@ -91,6 +92,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.layouts: dict[str, QFormLayout] = {}
         self._rows: dict[str, tuple[QFormLayout, QWidget]] = {}
         self._filling = False
+        self.forecast = Forecast(self)
         start = preset(self.preset)
         for section, words in TITLES.items():
             folding = self.sections[section] = Section(words, HELP[section], f"settings.md#{section}")
@@ -158,7 +160,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
         counted = sites is not None
         if sites is None and pixels is not None:
             sites = now.wanted_sites(pixels)
-        return Expectation(sites, counted, None if sites is None else expected_clusters(now, sites))
+        return Expectation(sites, counted, None if sites is None else self.forecast.clusters(now, sites))
 
     def summarise(self, expectation: Expectation, sites_from: str = "") -> None:
         """Show in each section's head what it holds; `sites_from` names the layer that the superpixels come from."""
@@ -192,14 +194,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
 def preset_tip(name: str) -> str:
     """What a preset is for; what it sets can be read in the sections."""
     return PURPOSE[name]
-
-
-def expected_clusters(settings: Settings, sites: int) -> float | None:
-    """How many clusters the prior expects of so many sites; None where it forbids them all."""
-    try:
-        return from_settings(settings).expected_clusters(sites)
-    except Exception:  # a combination that is refused elsewhere, with its reason
-        return None
 
 
 def count_sites(expectation: Expectation) -> str:

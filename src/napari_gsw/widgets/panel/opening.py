@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import napari
 import numpy as np
-from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QSpinBox
 
@@ -25,6 +24,7 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.files.session_file import open_session
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.saved_layers import given_layer, image_layer, map_layer, saved_source
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.form import Filling
@@ -135,12 +135,11 @@ class Opening(QObject):  # type: ignore[misc]
 
     def _in_thread(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Do something off the GUI thread, and go on with its result on it."""
-        # napari keeps every worker as long as its window: what it needs is taken out when it is done.
-        jobs, outcome = [work], list[tuple[Any, Exception | None]]()
+        outcome: list[tuple[Any, Exception | None]] = []
 
         def guarded() -> None:
             try:
-                outcome.append((jobs.pop()(), None))
+                outcome.append((work(), None))
             except Exception as reason:
                 outcome.append((None, reason))
 
@@ -155,7 +154,7 @@ class Opening(QObject):  # type: ignore[misc]
                 if not isinstance(reason, InputError):
                     report_failure(reason, "GSW segmentation")
 
-        worker = create_worker(guarded, _start_thread=False)
+        worker = make_worker(guarded)
         worker.finished.connect(finished)
         worker.start()
 

@@ -139,6 +139,7 @@ class SegmentationPanel(Docked):
         frame.setContentsMargins(0, 0, 0, 0)
         frame.addWidget(self.scroll)
         self.form.changed.connect(self._settings_changed)
+        self.form.forecast.answered.connect(self._plan_changed)
         self.session.state_changed.connect(self._state_changed)
         self.session.framed.connect(self._framed)
         self.session.noticed.connect(self._noticed)

@@ -62,8 +62,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.setMinimumHeight(150)
-        self.upper = self.addPlot(row=0, col=0)
-        self.lower = self.addPlot(row=1, col=0)
+        self.upper = self.addPlot(row=0, col=0, enableMenu=False)
+        self.lower = self.addPlot(row=1, col=0, enableMenu=False)
         self.lower.setXLink(self.upper)
         self.ci.layout.setRowStretchFactor(0, 2)
         self.ci.layout.setRowStretchFactor(1, 1)
@@ -71,7 +71,6 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.plots = (self.upper, self.lower)
         for plot, name in zip(self.plots, ("log posterior", "clusters"), strict=True):
             plot.setLabel("left", name)
-            plot.setMenuEnabled(False)
             plot.hideButtons()
             plot.setDownsampling(auto=True, mode="peak")
             plot.setClipToView(True)

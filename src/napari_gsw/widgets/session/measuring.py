@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from napari.qt.threading import GeneratorWorker, create_worker
+from napari.qt.threading import WorkerBase
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.orders import Orders
@@ -45,7 +46,7 @@ class Measuring(QObject):  # type: ignore[misc]
         self.orders, self.canvas = orders, canvas
         self.tables: dict[Position, tuple[Any, Tables]] = {}
         self._segmentation: Segmentation | None = None
-        self._worker: GeneratorWorker | None = None
+        self._worker: WorkerBase | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(STILL)
@@ -110,7 +111,7 @@ class Measuring(QObject):  # type: ignore[misc]
                 jobs.append((position, picture, measure))
         if not jobs:
             return
-        worker = create_worker(_measured, jobs, _start_thread=False)
+        worker = make_worker(_measured, jobs)
         worker.yielded.connect(partial(self._take, seg))
         worker.finished.connect(self._ended)
         self._worker = worker

@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.settings import Settings
-from napari_gsw.widgets.kit.prompt_worker import start_at_once
+from napari_gsw.widgets.kit.worker import start_at_once
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.frame import View
 from napari_gsw.widgets.session.plan import Segmentation

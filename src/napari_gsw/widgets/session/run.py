@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from napari.qt.threading import create_worker
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.jit import is_compiled
@@ -25,6 +24,7 @@ from napari_gsw.core.pipeline.preview import Preview
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
+from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun, count_corrections, count_numbers
 from napari_gsw.widgets.session.frame import Frame, View
@@ -91,7 +91,7 @@ class Run:
         # When the slower pictures of an array are due again.
         self._tables_due: dict[Position, float] = {}
         self._pictures_due: dict[Position, float] = {}
-        self.worker = create_worker(self._guarded, _start_thread=False)
+        self.worker = make_worker(self._guarded)
 
     # ---- called from the GUI thread
 

@@ -10,7 +10,6 @@ import napari
 import numpy as np
 from magicgui.widgets import CheckBox, ComboBox, Container, Label, PushButton, create_widget
 from napari.layers import Image, Labels, Layer
-from napari.qt.threading import create_worker
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QVBoxLayout
@@ -25,6 +24,7 @@ from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.failure import WorkerFailure, report_failure, sentence
 from napari_gsw.widgets.kit.setting_control import spoken, title
 from napari_gsw.widgets.kit.undo_list import undo_list
+from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_region, mark
 from napari_gsw.widgets.layers.large_labels import add_labels
 from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
@@ -173,7 +173,7 @@ class SuperpixelPanel(Docked):
             self.count.value = str(reason)
             return
         self._of, self._cancelled, self._again = source.layer, False, False
-        self.worker = create_worker(self._cut, source, settings, _start_thread=False)
+        self.worker = make_worker(self._cut, source, settings)
         self.worker.yielded.connect(self._progressed)
         self.worker.returned.connect(self._returned)
         self.worker.finished.connect(self._finished)
@@ -257,7 +257,7 @@ class SuperpixelPanel(Docked):
             if number == self._counts and self.link.alive:  # a later stroke has its own count
                 self._show_count(*counted)
 
-        worker = create_worker(count, _start_thread=False)
+        worker = make_worker(count)
         worker.returned.connect(show)
         worker.start()
 

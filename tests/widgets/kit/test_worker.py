@@ -1,8 +1,10 @@
-"""A worker that begins before the event loop comes round, and leaves all others as they are."""
+"""A worker that lets go of what it had, or that begins before the event loop comes round."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -10,9 +12,45 @@ pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 from napari.qt.threading import WorkerBase, create_worker
 
-from napari_gsw.widgets.kit.prompt_worker import start_at_once
+from napari_gsw.widgets.kit import worker as kit_worker
+from napari_gsw.widgets.kit.worker import make_worker, start_at_once
 
 pytestmark = pytest.mark.gui
+
+
+class Thing:
+    """Something large that work is done with."""
+
+    def plain(self) -> int:
+        return 7
+
+    def generator(self):
+        yield 3
+        return 7
+
+
+@pytest.mark.parametrize("way", ["plain", "generator"])
+def test_napari_which_lists_every_worker_holds_nothing_of_ours_when_it_is_done(qtbot, viewer, monkeypatch, way):
+    monkeypatch.setattr(kit_worker, "HEARD", 0)
+    thing, ear, heard = Thing(), Thing(), []
+    gone = [weakref.ref(thing), weakref.ref(ear)]
+    worker = make_worker(getattr(thing, way))
+    if way == "generator":
+        worker.yielded.connect(heard.append)
+    worker.returned.connect(lambda result, ear=ear: heard.append(result))
+    worker.finished.connect(lambda ear=ear: heard.append("finished"))
+    assert any(item._cancel_callback == worker.quit for item in viewer.window._task_status_manager._tasks.values())
+    worker.start()
+    del worker, thing, ear
+    qtbot.waitUntil(lambda: "finished" in heard, timeout=20_000)
+    assert heard == ([3] if way == "generator" else []) + [7, "finished"]
+
+    def are_gone() -> bool:
+        gc.collect()
+        return all(one() is None for one in gone)
+
+    qtbot.waitUntil(are_gone, timeout=20_000)
+    assert not viewer.window._task_status_manager.is_busy()
 
 
 def test_it_begins_while_the_window_is_busy(qtbot):

@@ -1,0 +1,55 @@
+"""Work in a thread beside the window: what it holds is let go when it is done, and it can begin at once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from napari.qt.threading import WorkerBase, create_worker
+from qtpy.QtCore import QThreadPool, QTimer
+
+# Milliseconds after its end in which everybody has heard of it.
+HEARD = 1000
+SIGNALS = ("started", "finished", "returned", "errored", "warned", "yielded", "paused", "resumed", "aborted")
+
+
+def make_worker(function: Callable[..., Any], *args: Any) -> WorkerBase:
+    """A worker of napari's that has not begun; a generator function becomes one that yields.
+
+    napari lists every worker for as long as its window is open, and with it whatever its function and its slots hold: a
+    chain, a picture, a panel that was closed. So the function is given away when it begins, and the slots when it is
+    over.
+    """
+    work = [partial(function, *args)]
+
+    def call() -> Any:
+        return work.pop()()
+
+    def generate() -> Generator[Any, Any, Any]:
+        return (yield from work.pop()())
+
+    worker = create_worker(generate if inspect.isgeneratorfunction(function) else call, _start_thread=False)
+    worker.finished.connect(lambda: QTimer.singleShot(HEARD, partial(_let_go, worker)))
+    return worker
+
+
+def start_at_once(worker: WorkerBase) -> None:
+    """As the worker's own start, which lets the event loop go round before: with a screen to paint that takes long."""
+    workers, forget = getattr(worker, "_worker_set", None), getattr(worker, "_set_discard", None)
+    finished = getattr(worker, "_finished", None)
+    if workers is None or forget is None or finished is None:  # names of its own that it may change
+        worker.start()
+        return
+    workers.add(worker)  # so that napari waits for it at the end
+    finished.connect(forget)
+    QThreadPool.globalInstance().start(worker)
+
+
+def _let_go(worker: WorkerBase) -> None:
+    """Cut all that would hear of a worker that has nothing more to say."""
+    for name in SIGNALS:
+        with suppress(AttributeError, TypeError, RuntimeError):  # none of that name, nobody connected, deleted
+            getattr(worker.signals, name).disconnect()
