@@ -41,8 +41,10 @@ def data(folder: Path) -> None:
     """Write the files that the README speaks of; called in the fresh environment."""
     import numpy as np
     from scipy.io import savemat
-    from skimage.data import astronaut, human_mitosis
+    from skimage.data import astronaut
     from skimage.io import imsave
+
+    from napari_gsw.sample_data import sample
 
     def write(name: str, array: np.ndarray) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +56,7 @@ def data(folder: Path) -> None:
     strokes = np.zeros_like(halves)
     strokes[80:90, 20:60], strokes[80:90, 110:150] = 1, 2
     write("photo.jpg", astronaut())
-    write("cells.tif", human_mitosis()[:200, :200])
+    write("cells.tif", sample("nuclei")[0])
     write("BSDS500/images/val/a.jpg", photo)
     people = np.empty((1, 1), object)
     people[0, 0] = {"Segmentation": halves, "Boundaries": halves > 2}

@@ -31,6 +31,8 @@ def score(easy, preset):
         replace(STRIPES, contrast=200, noise=60, dtype="uint16"),
         replace(RAMP, contrast=20, noise=0, dtype="float32"),
         replace(DISKS, size=64),
+        replace(STRIPES, size=128, blur=2.0),
+        replace(DISKS, size=128, blur=1.0),
     ],
     ids=lambda easy: easy.name,
 )
@@ -45,7 +47,11 @@ def test_microscopy_finds_the_objects(easy):
     assert score(easy, "microscopy") >= 0.98
 
 
-@pytest.mark.parametrize("easy", [replace(STRIPES, colour=True, contrast=100, noise=45)], ids=lambda easy: easy.name)
+@pytest.mark.parametrize(
+    "easy",
+    [replace(STRIPES, colour=True, contrast=100, noise=45), replace(SQUARE, size=128, colour=True, blur=2.0)],
+    ids=lambda easy: easy.name,
+)
 def test_photo_finds_the_truth(easy):
     assert score(easy, "photo") >= 0.98
 

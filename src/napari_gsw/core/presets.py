@@ -11,6 +11,7 @@ from napari_gsw.core.settings import Settings
 # What the two presets for photographs have in common.
 _PHOTOGRAPH: Mapping[str, Any] = dict(
     denoise="auto",
+    refocus="auto",
     site_size=150,
     texture_words=32,
     graph_passes=8,

@@ -270,7 +270,9 @@ def _sites(context: BlockContext, shown: Picture, around: Slices) -> Sites:
         return (own if mask is None else np.where(mask, own, 0)).astype(np.int32)
     pixels = int(np.prod(shown.shape)) if mask is None else int(mask.sum())
     wanted = max(1, min(pixels, round(pixels / context.site_size)))
-    return followed_sites(shown, context.maps, context.settings.replace(site_count=wanted), mask, around)
+    # Whether it is out of focus is a question about an image, not about each of its blocks.
+    settings = context.settings.replace(site_count=wanted, refocus="no")
+    return followed_sites(shown, context.maps, settings, mask, around)
 
 
 def _moments(here: Picture, pieces: Sites, inside: Slices, shape: tuple[int, ...]) -> tuple[Floats, Floats]:

@@ -116,6 +116,13 @@ class SuperpixelSettings(Options):
         **POSITIVE,
         when=("superpixels", ("slic", "watershed")),
     )
+    refocus: str = setting(
+        "no",
+        "superpixels",
+        "Whether sites of a flat image of plain shapes that is out of focus follow borders drawn half way up its "
+        "slopes (auto); others are left as they are, and so is an image that is read in blocks.",
+        choices=("no", "auto"),
+    )
     smoothing: float = setting(
         0.0, "superpixels", "Width in pixels of the Gaussian blur before sites are made.", low=0.0, high=100.0
     )

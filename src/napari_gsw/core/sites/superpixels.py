@@ -10,6 +10,7 @@ from skimage.segmentation import watershed
 
 from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.focus import refocused
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.image.ridges import light_of, ridges
 from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
@@ -34,7 +35,7 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     Parameters
     ----------
     picture : the converted image.
-    settings : ``superpixels``, ``site_size``, ``site_count``, ``compactness`` and ``smoothing`` are read.
+    settings : ``superpixels``, ``site_size``, ``site_count``, ``compactness``, ``refocus`` and ``smoothing`` are read.
     mask : (\\*shape,) true where sites are wanted; None for everywhere.
 
     Returns
@@ -44,6 +45,8 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     """
     inside = check_mask(mask, picture.shape)
     channels = picture.channels
+    if settings.refocus == "auto" and len(picture.shape) == 2:
+        channels = refocused(channels)
     if settings.smoothing > 0:
         widths = (*pixel_widths(settings.smoothing, len(picture.shape), picture.spacing), 0)
         channels = ndimage.gaussian_filter(channels, widths)
