@@ -59,16 +59,16 @@ def press_key(qtbot, viewer, key, *modifiers):
     qtbot.keyClick(native, key, held)
 
 
-def wait_for(qtbot, what, seconds=120):
+def wait_for(qtbot, what, seconds=600):
     qtbot.waitUntil(what, timeout=seconds * 1000)
 
 
-def wait_done(qtbot, panel, seconds=120):
+def wait_done(qtbot, panel, seconds=600):
     """Wait for the end of a run, and for the picture of its best state."""
     wait_for(qtbot, lambda: panel.session.state == "done" and panel.session.run is None, seconds)
 
 
-def wait_sweeps(qtbot, panel, sweeps=1, seconds=120):
+def wait_sweeps(qtbot, panel, sweeps=1, seconds=600):
     """Wait until the chain has made some sweeps and they are on the screen."""
 
     def there():

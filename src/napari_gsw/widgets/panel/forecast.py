@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.priors import PartitionPrior, Truncated, from_settings
 from napari_gsw.core.settings import Settings
-from napari_gsw.widgets.kit.worker import make_worker
 
 # Of priors with limits there is no formula, only a sum that grows with the square of the number of sites: up to so many
-# it is done while one waits, up to so many in the background (half a minute), and of more nothing is said.
-AT_ONCE, MOST = 300, 5_000
+# it is done while one waits, up to so many in the background (some seconds), and of more nothing is said.
+AT_ONCE, MOST = 300, 2_000
 
 Question = tuple[PartitionPrior, int]
 
@@ -25,9 +27,11 @@ class Forecast(QObject):  # type: ignore[misc]
     """
 
     answered = Signal()
+    _worked_out = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._worked_out.connect(self._keep)  # in the window's thread
         self._answers: dict[Question, float | None] = {}
         self._under_way = False
 
@@ -42,14 +46,18 @@ class Forecast(QObject):  # type: ignore[misc]
         question = (prior, sites)
         if question not in self._answers and sites <= MOST and not self._under_way:
             self._under_way = True
-            worker = make_worker(lambda: (question, expected_clusters(prior, sites)))
-            worker.returned.connect(self._keep)
-            worker.start()
+            # A thread of its own: those of Qt are as many as there are cores, and a run would wait for one.
+            threading.Thread(target=self._work, args=question, name="gsw-forecast", daemon=True).start()
         return self._answers.get(question)
 
-    def _keep(self, answer: tuple[Question, float | None]) -> None:
+    def _work(self, prior: PartitionPrior, sites: int) -> None:
+        answer = expected_clusters(prior, sites)
+        with suppress(RuntimeError):  # the panel is gone
+            self._worked_out.emit((prior, sites), answer)
+
+    def _keep(self, question: Question, answer: float | None) -> None:
         self._under_way = False
-        self._answers = dict([answer])
+        self._answers = {question: answer}
         self.answered.emit()
 
 
