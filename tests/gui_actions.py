@@ -16,7 +16,7 @@ def click(qtbot, button):
     from qtpy.QtCore import QPoint, Qt
     from qtpy.QtWidgets import QCheckBox
 
-    qtbot.waitUntil(button.isVisible)
+    qtbot.waitUntil(button.isVisible, timeout=600_000)
     assert button.isEnabled(), button.text()
     place = QPoint(10, button.height() // 2) if isinstance(button, QCheckBox) else button.rect().center()
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton, pos=place)

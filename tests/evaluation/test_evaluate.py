@@ -311,7 +311,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(folder, tmp_path):
         if journal is not None and '"row"' in journal.read_text():
             break
     run.send_signal(signal.SIGINT)
-    err = run.communicate(timeout=120)[1]
+    err = run.communicate(timeout=600)[1]
     assert run.returncode == 130
     assert "the same command goes on where it was" in err
     assert "Traceback" not in err

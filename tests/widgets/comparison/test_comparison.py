@@ -78,7 +78,7 @@ def tick(qtbot, panel, name):
 
 
 def done(qtbot, panel):
-    qtbot.waitUntil(lambda: panel.comparison is None, timeout=60_000)
+    qtbot.waitUntil(lambda: panel.comparison is None, timeout=600_000)
 
 
 def compare(qtbot, panel):
@@ -409,7 +409,7 @@ def test_pressing_again_stops(pair, viewer, qtbot, endless):
     click(qtbot, pair.compare_button)
     assert pair.compare_button.text() == "Stop"
     assert not pair.segmentation.isEnabled()
-    qtbot.waitUntil(lambda: "comparing ... counting sheep" in pair.status.text())
+    qtbot.waitUntil(lambda: "comparing ... counting sheep" in pair.status.text(), timeout=600_000)
     click(qtbot, pair.compare_button)
     assert not pair.compare_button.isEnabled()
     done(qtbot, pair)
@@ -423,7 +423,7 @@ def test_pressing_again_stops(pair, viewer, qtbot, endless):
 @pytest.mark.parametrize("name", ["mosaic truth", "mosaic [GSW]"])
 def test_removing_a_layer_ends_the_comparison(pair, viewer, qtbot, endless, name):
     click(qtbot, pair.compare_button)
-    qtbot.waitUntil(lambda: "sheep" in pair.status.text())
+    qtbot.waitUntil(lambda: "sheep" in pair.status.text(), timeout=600_000)
     viewer.layers.remove(name)
     done(qtbot, pair)
     assert "a layer was removed" in pair.status.text()
@@ -437,7 +437,7 @@ def test_removing_a_layer_ends_the_comparison(pair, viewer, qtbot, endless, name
 def test_other_layers_may_come_and_go_meanwhile(pair, viewer, qtbot, endless):
     viewer.add_labels(TRUTH, name="third")
     click(qtbot, pair.compare_button)
-    qtbot.waitUntil(lambda: "sheep" in pair.status.text())
+    qtbot.waitUntil(lambda: "sheep" in pair.status.text(), timeout=600_000)
     viewer.layers.remove("third")
     viewer.add_labels(TRUTH, name="fourth")
     qtbot.wait(150)
@@ -454,10 +454,10 @@ def test_closing_the_dock_ends_the_comparison(viewer, qtbot, endless):
     viewer.add_labels(SHIFTED, name="found")
     assert len(viewer.layers.events.callbacks) == len(before) + 1
     click(qtbot, panel.compare_button)
-    qtbot.waitUntil(lambda: "sheep" in panel.status.text())
+    qtbot.waitUntil(lambda: "sheep" in panel.status.text(), timeout=600_000)
     comparison = panel.comparison
     dock.destroyOnClose()  # what the x of the dock does
-    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=60_000)
+    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=600_000)
     assert list(viewer.layers.events.callbacks) == before
     viewer.add_labels(TRUTH)  # nobody listens any more
     qtbot.wait(50)
@@ -472,10 +472,10 @@ def test_closing_the_viewer_ends_the_comparison(viewer, qtbot, endless):
     viewer.add_labels(SHIFTED, name="found")
     click(qtbot, panel.compare_button)
     comparison = panel.comparison
-    qtbot.waitUntil(lambda: comparison.step == "counting sheep")
+    qtbot.waitUntil(lambda: comparison.step == "counting sheep", timeout=600_000)
     viewer.close()
-    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=60_000)
-    qtbot.waitUntil(lambda: list(events.callbacks) == before)
+    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=600_000)
+    qtbot.waitUntil(lambda: list(events.callbacks) == before, timeout=600_000)
     assert panel.comparison is None
     assert not panel.link.alive
 
@@ -531,7 +531,7 @@ def test_each_column_says_what_it_measures_and_fits(pair, viewer, qtbot):
     dock = pair.parent()
     for width in (340, 600):
         viewer.window._qt_window.resizeDocks([dock], [width], Qt.Orientation.Horizontal)
-        qtbot.waitUntil(lambda width=width: abs(pair.width() - width) < 3)
+        qtbot.waitUntil(lambda width=width: abs(pair.width() - width) < 3, timeout=600_000)
         table = pair.table
         assert table.horizontalScrollBar().maximum() == 0
         assert table.viewport().width() - table.horizontalHeader().length() < table.columnCount()

@@ -108,7 +108,7 @@ def test_compare_judges_the_renamed_result(everything, qtbot, viewer):
 
     def compare():
         click(qtbot, comparison.compare_button)
-        qtbot.waitUntil(lambda: comparison.comparison is None, timeout=60_000)
+        qtbot.waitUntil(lambda: comparison.comparison is None, timeout=600_000)
 
     assert comparison.chosen == (labels, [viewer.layers["m truth"]])
     compare()

@@ -92,7 +92,7 @@ def test_a_session_brings_its_maps_back(viewer, panel, qtbot, tmp_path):
     image, lines = rng.random((40, 50)), rng.random((40, 50))
     result = gsw.segment(image, boundaries=lines, sweeps=10)
     path = gsw.save_session(tmp_path / "run.zarr.zip", result, image=image)
-    with qtbot.waitSignal(panel.opening.opened, timeout=60_000):
+    with qtbot.waitSignal(panel.opening.opened, timeout=600_000):
         panel.opening.open(str(path))
     assert np.array_equal(panel.form.maps.layers()["boundaries"].data, lines)
     panel.form.controls["alpha"].set_value(2.0)  # another problem, of the same maps

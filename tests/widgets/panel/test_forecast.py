@@ -25,7 +25,7 @@ def test_a_long_sum_is_done_in_another_thread_and_remembered(qtbot, monkeypatch)
     monkeypatch.setattr(PartitionPrior, "expected_clusters", watched)
     settings, sites = gsw.preset("general", prior="dirichlet-process", alpha=3.0, min_size=2), AT_ONCE + 20
     forecast = Forecast()
-    with qtbot.waitSignal(forecast.answered, timeout=60_000):
+    with qtbot.waitSignal(forecast.answered, timeout=600_000):
         assert forecast.clusters(settings, sites) is None
         assert forecast.clusters(settings, sites) is None  # one at a time
     assert len(threads) == 1

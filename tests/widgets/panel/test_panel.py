@@ -50,14 +50,14 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
         qtbot.mouseClick(widget, Qt.MouseButton.LeftButton, pos=widget.actionGeometry(action).center())
 
     press(bar, menu.menuAction())
-    qtbot.waitUntil(menu.isVisible)
+    qtbot.waitUntil(menu.isVisible, timeout=600_000)
     ours = next(a for a in menu.actions() if "GSW" in a.text())
     qtbot.mouseMove(menu, menu.actionGeometry(ours).center())  # a submenu opens under the mouse
     inner = ours.menu()
-    qtbot.waitUntil(lambda: inner.isVisible() or menu.activeAction() is ours, timeout=3000)
+    qtbot.waitUntil(lambda: inner.isVisible() or menu.activeAction() is ours, timeout=60_000)
     if not inner.isVisible():
         inner.popup(menu.mapToGlobal(menu.actionGeometry(ours).topRight()))
-    qtbot.waitUntil(inner.isVisible)
+    qtbot.waitUntil(inner.isVisible, timeout=600_000)
     press(inner, next(a for a in inner.actions() if a.text().startswith("GSW segmentation")))
     menu.hide()
     from napari_gsw.widgets.commands import panel

@@ -50,7 +50,7 @@ def test_planes_without_a_name_get_one_question_with_a_good_guess(panel, qtbot, 
     click(qtbot, row.buttons["channels"])
     assert source().channel_axis == (0 if axis is None else axis)
     layer.axis_labels = ("z", "y", "x")  # now it is known
-    qtbot.waitUntil(lambda: not row.isVisible())
+    qtbot.waitUntil(lambda: not row.isVisible(), timeout=600_000)
     assert (source().channel_axis, source().depth) == (None, 3)
 
 

@@ -43,13 +43,13 @@ def live_of(panel):
 
 def saved(panel, qtbot, path, embed=False):
     panel.saving.embed.setChecked(embed)
-    with qtbot.waitSignal(panel.session.keeper.written, timeout=60_000):
+    with qtbot.waitSignal(panel.session.keeper.written, timeout=600_000):
         panel.saving.save(path)
     wait_done(qtbot, panel)
 
 
 def opened(panel, qtbot, path):
-    with qtbot.waitSignal(panel.opening.opened, timeout=60_000):
+    with qtbot.waitSignal(panel.opening.opened, timeout=600_000):
         panel.saving.chosen.emit(str(path))
     wait_for(qtbot, lambda: panel.session.frame is not None)
     wait_done(qtbot, panel)
@@ -103,7 +103,7 @@ def test_it_saves_itself_after_a_stroke_and_offers_it_to_the_next_panel(viewer, 
     other = open_panel(viewer)
     wait_for(qtbot, other.restore_row.isVisible)
     assert "photo" in other.restore_row.restore_button.text()
-    with qtbot.waitSignal(other.opening.opened, timeout=60_000):
+    with qtbot.waitSignal(other.opening.opened, timeout=600_000):
         click(qtbot, other.restore_row.restore_button)
     wait_for(qtbot, lambda: other.session.frame is not None)
     wait_done(qtbot, other)
@@ -146,7 +146,7 @@ def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
     path = tmp_path / "work.zarr.zip"
     saved(panel, qtbot, path, embed=True)
     before = live_of(panel)
-    with qtbot.waitSignal(panel.opening.opened, timeout=60_000):
+    with qtbot.waitSignal(panel.opening.opened, timeout=600_000):
         viewer.open(str(path), plugin="napari-gsw")
     wait_done(qtbot, panel)
     assert live_of(panel) is not before

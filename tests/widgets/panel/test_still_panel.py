@@ -76,7 +76,7 @@ def test_every_section_leads_to_a_heading_of_the_documentation(panel, qtbot):
     (dialog,) = panel.window().findChildren(HelpPage)
     assert "GSW segmentation" in dialog.browser.toPlainText()
     dialog.open_page("model.md#what-is-shown")
-    qtbot.waitUntil(lambda: dialog.browser.verticalScrollBar().value() > 0)
+    qtbot.waitUntil(lambda: dialog.browser.verticalScrollBar().value() > 0, timeout=600_000)
     dialog.open_page("nowhere.md")
     assert "no page" in dialog.browser.toPlainText()
     dialog.close()
@@ -101,7 +101,7 @@ def test_a_second_dock_is_a_tab(panel, qtbot):
 
     _, other = panel.viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
     window = panel.window()
-    qtbot.waitUntil(lambda: window.tabifiedDockWidgets(dock_of(panel)) == [dock_of(other)])
+    qtbot.waitUntil(lambda: window.tabifiedDockWidgets(dock_of(panel)) == [dock_of(other)], timeout=600_000)
     assert not dock_of(panel).isFloating()
     other.shut_down()
 

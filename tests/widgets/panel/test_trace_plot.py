@@ -19,7 +19,7 @@ def plot(qtbot):
 
     shown = TracePlot()
     qtbot.addWidget(shown)
-    with qtbot.waitExposed(shown):
+    with qtbot.waitExposed(shown, timeout=600_000):
         shown.show()
     rows = np.linspace(-50, -10, 100)[:, None] * np.ones(TRACE)
     rows[:, 1] = 7
@@ -73,11 +73,11 @@ def test_a_click_means_a_sweep_and_a_double_click_does_not(plot, qtbot):
     qtbot.mouseClick(plot.viewport(), left, pos=place)
     qtbot.mouseDClick(plot.viewport(), left, pos=place)
     qtbot.mouseRelease(plot.viewport(), left, pos=place)
-    qtbot.waitUntil(lambda: plot.follows)
+    qtbot.waitUntil(lambda: plot.follows, timeout=600_000)
     qtbot.wait(QApplication.doubleClickInterval() + 100)
     assert sweeps == []
     qtbot.mouseClick(plot.viewport(), left, pos=place)
-    qtbot.waitUntil(lambda: len(sweeps) == 1)
+    qtbot.waitUntil(lambda: len(sweeps) == 1, timeout=600_000)
     assert sweeps[0] == pytest.approx(50, abs=2)
 
 
@@ -101,11 +101,11 @@ def test_the_plot_is_painted_in_a_turn_of_its_own_and_only_if_it_has_changed(plo
     plot.show_traces(traces, (5, 0.0))
     plot.show_traces(traces, (5, 0.0), [3])
     assert not drawings
-    qtbot.waitUntil(lambda: len(drawings) == 1)
+    qtbot.waitUntil(lambda: len(drawings) == 1, timeout=600_000)
     assert drawings[0].marks == (3,)
     plot.show_traces(traces, (5, 0.0), [3])
     assert not plot._turn.isActive()
     plot.show_traces([], None)
-    qtbot.waitUntil(lambda: len(drawings) == 2)
+    qtbot.waitUntil(lambda: len(drawings) == 2, timeout=600_000)
     plot.show_traces([], None)
     assert not plot._turn.isActive()

@@ -59,7 +59,7 @@ def test_a_row_leads_to_its_region_and_a_region_to_its_row(table, viewer, qtbot)
     assert viewer.dims.point[0] == 1
     inside = np.argwhere(LABELS[1] == 2)
     assert np.allclose(viewer.scene.camera.center[-2:], inside.mean(axis=0), atol=1.5)
-    qtbot.waitUntil(lambda: "r chosen" in viewer.layers)
+    qtbot.waitUntil(lambda: "r chosen" in viewer.layers, timeout=600_000)
     outlines = viewer.layers["r chosen"].data
     assert np.array_equal(outlines[1] > 0, LABELS[1] == 2)
     assert not outlines[0].any()
@@ -69,10 +69,11 @@ def test_a_row_leads_to_its_region_and_a_region_to_its_row(table, viewer, qtbot)
     native = viewer.window._qt_viewer.canvas.native
     qtbot.mouseClick(native, Qt.MouseButton.LeftButton, pos=canvas_point(viewer, viewer.layers["r"], (0, 14, 38)))
     qtbot.waitUntil(
-        lambda: table.chosen.tolist() == [int(np.flatnonzero((TABLE["t"] == 0) & (TABLE["index"] == 2))[0])]
+        lambda: table.chosen.tolist() == [int(np.flatnonzero((TABLE["t"] == 0) & (TABLE["index"] == 2))[0])],
+        timeout=600_000,
     )
     click(qtbot, table.clear_button)
-    qtbot.waitUntil(lambda: "r chosen" not in viewer.layers)
+    qtbot.waitUntil(lambda: "r chosen" not in viewer.layers, timeout=600_000)
 
 
 @gui
@@ -85,7 +86,7 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
     assert TABLE["pixels"][table.model.order].tolist() == sorted(TABLE["pixels"], reverse=True)
     table.filter.setText("area > 100, t = 0")
     assert table.model.rowCount() == 3
-    qtbot.waitUntil(lambda: table.status.text() == "3 of 8 rows")
+    qtbot.waitUntil(lambda: table.status.text() == "3 of 8 rows", timeout=600_000)
     click(qtbot, table.copy_button)
     copied = [line.split("\t") for line in QApplication.clipboard().text().splitlines()]
     assert copied[0] == names
@@ -94,7 +95,7 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
     with (tmp_path / "t.csv").open(encoding="utf-8") as file:
         assert [row["pixels"] for row in csv.DictReader(file)] == ["240", "180", "120"]
     table.filter.setText("area >")
-    qtbot.waitUntil(lambda: "area > 50" in table.status.text())
+    qtbot.waitUntil(lambda: "area > 50" in table.status.text(), timeout=600_000)
     assert table.model.rowCount() == 8
 
 
@@ -123,14 +124,14 @@ def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
             qtbot.mouseMove(viewport, place(*(step * corner + (1 - step) * before)))
             qtbot.wait(20)
     qtbot.mouseRelease(viewport, left, pos=place(*corners[-1]))
-    qtbot.waitUntil(lambda: table.chosen.tolist() == wanted.tolist())
+    qtbot.waitUntil(lambda: table.chosen.tolist() == wanted.tolist(), timeout=600_000)
     layer = viewer.layers["r"]
     layer.features = layer.features.iloc[::-1].reset_index(drop=True)
     assert layer.features.loc[table.chosen, "index"].tolist() == [4]
     assert layer.features.loc[table.chosen, "t"].tolist() == [0]
     viewer.layers.remove("r")
     assert table.model.rowCount() == 0
-    qtbot.waitUntil(lambda: table.status.text().startswith("Run a segmentation"))
+    qtbot.waitUntil(lambda: table.status.text().startswith("Run a segmentation"), timeout=600_000)
 
 
 def pg_point(x, y):
