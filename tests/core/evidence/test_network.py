@@ -12,9 +12,9 @@ import napari_gsw as gsw
 from napari_gsw.core.evidence import network as networks
 from napari_gsw.core.evidence.network_plan import OBJECTS, PHOTO, STRIDE, run_plan
 from napari_gsw.core.evidence.network_weights import NetworkWeights, load_weights, save_weights
-from napari_gsw.core.evidence.site_features import sums_over_edges
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import picture
+from napari_gsw.core.sites.face_sums import sums_over_faces
 
 RNG = np.random.default_rng(15)
 
@@ -171,7 +171,7 @@ def test_sums_along_edges_against_a_loop():
             if v < 9 and u < 11 and 0 not in (sites[y, x], sites[v, u]) and sites[y, x] != sites[v, u]:
                 pair = tuple(sorted((int(sites[y, x]) - 1, int(sites[v, u]) - 1)))
                 sums[pair] += (float(values[y, x]) + float(values[v, u])) / 2
-    assert sums_over_edges(values, sites, graph.edges) == pytest.approx(list(sums.values()))
+    assert sums_over_faces(values, sites, graph.edges) == pytest.approx(list(sums.values()))
 
 
 def two_colours():

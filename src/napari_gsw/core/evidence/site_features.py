@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
+from napari_gsw.core.arrays import Floats, Ints, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.network import NetworkMaps, network_named
-from napari_gsw.core.evidence.network_kernels import sums_along
 from napari_gsw.core.evidence.words import colour_histogram, histogram, lab_colours, luminance_words, texture_words
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.face_sums import sums_over_faces
 from napari_gsw.core.sites.per_site import means_over
 
 # A channel with a smaller share of the largest variance says nothing.
@@ -191,20 +191,7 @@ class ImageFeatures:
         return means_over(self.network_maps.places, self.sites)
 
     def drawn_sums(self, edges: Ints) -> Floats:
-        return sums_over_edges(self.network_maps.fine[..., 0], self.sites, edges)
-
-
-def sums_over_edges(values: Floats32, sites: Sites, edges: Ints) -> Floats:
-    """(m,) values (h, w) summed over the faces between sites, of each face the mean of its two pixels.
-
-    Parameters
-    ----------
-    sites : (h, w) 1..n, 0 where there is none.
-    edges : (m, 2) sites 0..n-1 that touch, the smaller one first, sorted.
-    """
-    start = np.searchsorted(edges[:, 0], np.arange(int(sites.max()) + 1)).astype(np.int64)
-    numbers = np.ascontiguousarray(sites, dtype=np.int32)
-    return sums_along(numbers, np.ascontiguousarray(values), start, np.ascontiguousarray(edges[:, 1], dtype=np.int32))
+        return sums_over_faces(self.network_maps.fine[..., 0], self.sites, edges)
 
 
 def telling(variance: Floats) -> NDArray[np.bool_]:

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Floats32, Sites
-from napari_gsw.core.graph.boundary_map_kernels import marked_sums
 from napari_gsw.core.graph.region_graph import RegionGraph, with_second_order
-from napari_gsw.core.image.spacing import Spacing, face_areas
+from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.face_sums import sums_over_faces
 
 
 def sums_of_map(log_odds: Floats32, sites: Sites, graph: RegionGraph, spacing: Spacing = None) -> Floats:
@@ -27,13 +27,7 @@ def sums_of_map(log_odds: Floats32, sites: Sites, graph: RegionGraph, spacing: S
     graph : its edges of sites that touch come first, sorted.
     spacing : distance between pixels along each axis; None for the same along all.
     """
-    deep = (1,) * (3 - sites.ndim) + sites.shape
-    edges = graph.edges[graph.order == 1]
-    start = np.searchsorted(edges[:, 0], np.arange(graph.n + 1)).astype(np.int64)
-    right = np.ascontiguousarray(edges[:, 1], dtype=np.int32)
-    numbers = np.ascontiguousarray(sites, dtype=np.int32).reshape(deep)
-    values = np.ascontiguousarray(log_odds, dtype=np.float32).reshape(deep)
-    return marked_sums(numbers, values, start, right, face_areas(spacing, sites.ndim))
+    return sums_over_faces(log_odds, sites, graph.edges[graph.order == 1], largest=True, spacing=spacing)
 
 
 def map_couplings(sums: Floats, graph: RegionGraph, settings: Settings) -> Floats:

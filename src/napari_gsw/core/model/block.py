@@ -16,7 +16,6 @@ from napari_gsw.core.evidence.given_maps import NO_MAPS, GivenMaps
 from napari_gsw.core.evidence.map_sites import followed_picture, followed_sites
 from napari_gsw.core.evidence.network import HALO, network_named
 from napari_gsw.core.evidence.network_plan import STRIDE
-from napari_gsw.core.evidence.site_features import sums_over_edges
 from napari_gsw.core.evidence.words import colours, histogram, lab_colours, luminance_words, texture
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image import lazy
@@ -27,6 +26,7 @@ from napari_gsw.core.image.spacing import Spacing, settings_spacing
 from napari_gsw.core.image.unseen import bad_pixels, filled_outside
 from napari_gsw.core.model.site_maps import MapBlock, map_block
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.face_sums import sums_over_faces
 from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.core.sites.per_site import means_over
 from napari_gsw.core.sites.superpixels import connected
@@ -211,7 +211,7 @@ def with_network(context: BlockContext, index: Index, block: Block, pieces: Site
         plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
         sides[axis, end] = side._replace(drawn=drawn[plane].copy())
     place_sums = means_over(places, pieces) * block.mass[:, np.newaxis]
-    return replace(block, sides=sides, drawn=sums_over_edges(drawn, pieces, block.edges), places=place_sums)
+    return replace(block, sides=sides, drawn=sums_over_faces(drawn, pieces, block.edges), places=place_sums)
 
 
 def pieces_of(cut: Sites) -> tuple[Sites, Ints]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.arrays import Bytes, Floats, Ints, Longs, Pixels
+from napari_gsw.core.arrays import Bytes, Floats, Floats32, Ints, Longs, Pixels
 from napari_gsw.core.jit import inner, jit
 from napari_gsw.core.sites.pixel_kernels import root_of
 
@@ -112,6 +112,50 @@ def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Flo
     if counting:
         for i in range(1, start.size):
             start[i] += start[i - 1]
+
+
+@jit
+def face_sums(
+    sites: Ints, values: Floats32, start: Longs, right: Ints, area: tuple[float, float, float], largest: bool
+) -> Floats:
+    """(m,) float64 sum over the faces of each edge of what its two pixels say, times the face's area.
+
+    Parameters
+    ----------
+    sites : (Z, Y, X) int32 from 1, 0 for none.
+    values : (Z, Y, X) float32.
+    start, right : (n + 1,) int64 where the edges of each smaller site begin, and (m,) int32 their larger sites in
+        ascending order; sites from 0. Two sites without an edge count for nothing.
+    area : of a face across each axis.
+    largest : whether two pixels say the larger of their values, or their mean.
+    """
+    depth, height, width = sites.shape
+    total = np.zeros(right.size)
+    for z in range(depth):
+        for y in range(height):
+            for x in range(width):
+                here = sites[z, y, x]
+                if here == 0:
+                    continue
+                for axis in range(3):
+                    w, v, u = z + (axis == 0), y + (axis == 1), x + (axis == 2)
+                    if w == depth or v == height or u == width:
+                        continue
+                    there = sites[w, v, u]
+                    if there == here or there == 0:
+                        continue
+                    i, j = min(here, there) - 1, max(here, there) - 1
+                    low, high = start[i], start[i + 1]
+                    while low < high:
+                        middle = (low + high) // 2
+                        if right[middle] < j:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    if low < start[i + 1] and right[low] == j:
+                        one, other = np.float64(values[z, y, x]), np.float64(values[w, v, u])
+                        total[low] += area[axis] * (max(one, other) if largest else (one + other) / 2)
+    return total
 
 
 @jit
