@@ -58,16 +58,10 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-# ---- scribbles: images.csv of `napari-gsw evaluate --scribbles DIR` with each preset and method
+# ---- steering: steering.csv and steering.json of `napari-gsw reproduce steering`
 
 OURS = {"general": "general", "photo": "photo"}
 OTHERS = {"graph-cut": "graph cut", "watershed": "watershed", "forest": "forest", "random-walker": "random walker"}
-
-
-def dice_of(name: str) -> dict[str, float]:
-    """The Dice coefficient of each pair."""
-    with (DATA / "scribbles" / f"{name}.csv").open(newline="") as file:
-        return {row["image"]: float(row["dice"]) for row in csv.DictReader(file)}
 
 
 def ahead_by_chance(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -76,26 +70,23 @@ def ahead_by_chance(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def scribbles() -> str:
-    scores = {name: dice_of(name) for name in (*OURS, *OTHERS)}
+    with (DATA / "steering" / "steering.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    scores: dict[str, dict[str, float]] = {}
+    for line in lines:
+        scores.setdefault(line["method"], {})[line["pair"]] = float(line["dice"])
+    halves = {line["pair"]: line["half"] for line in lines}
     pairs = sorted(set.intersection(*(set(rows) for rows in scores.values())))
-    images = sorted({pair.rpartition("_")[0] for pair in pairs})
-    even = np.array([images.index(pair.rpartition("_")[0]) % 2 == 0 for pair in pairs])
+    images = {pair.rpartition("_")[0] for pair in pairs}
+    even = np.array([halves[pair] == "even" for pair in pairs])
     values = {name: np.array([rows[pair] for pair in pairs]) for name, rows in scores.items()}
     rows = []
     for name, title in {**OURS, **OTHERS}.items():
         of = values[name]
         ahead = ["", ""] if name in OURS else [small(ahead_by_chance(values[one], of)) for one in ("photo", "general")]
-        rows.append(
-            [
-                title,
-                share(of.mean()),
-                share(float(np.median(of))),
-                share(of[even].mean()),
-                share(of[~even].mean()),
-                *ahead,
-            ]
-        )
-    head = (
+        means = [of.mean(), float(np.median(of)), of[even].mean(), of[~even].mean()]
+        rows.append([title, *map(share, means), *ahead])
+    head = [
         "method",
         "mean Dice, all",
         "median",
@@ -103,8 +94,23 @@ def scribbles() -> str:
         "odd images",
         "p of `photo`",
         "p of `general`",
-    )
+    ]
     return f"{len(pairs)} pairs of {len(images)} images:\n\n" + table(head, rows)
+
+
+def curves() -> str:
+    content = json.loads((DATA / "steering" / "steering.json").read_text())["curves"]
+    text = []
+    for data_set, methods in content.items():
+        images = next(iter(methods.values()))["images"]
+        rows = [
+            [name, chooser, *(share(curve["mean"][k]) for k in (0, 1, 2, 5, 10))]
+            for name, method in methods.items()
+            for chooser, curve in method["choosers"].items()
+        ]
+        head = ("method", "next stroke", "0", "1", "2", "5", "10")
+        text.append(f"{data_set[0].upper()}{data_set[1:]}, {images} images:\n\n" + table(head, rows))
+    return "\n".join(text)
 
 
 # ---- speed: benchmarks/recorded.json of `napari-gsw bench --record`
@@ -124,7 +130,7 @@ def ratios() -> str:
     return words + table(("section", "ratio", "recorded", "better"), rows)
 
 
-FIGURES: Mapping[str, Callable[[], str]] = {"scribbles": scribbles, "ratios": ratios}
+FIGURES: Mapping[str, Callable[[], str]] = {"scribbles": scribbles, "curves": curves, "ratios": ratios}
 
 
 def written(page: str) -> str:

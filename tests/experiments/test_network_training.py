@@ -164,3 +164,31 @@ def test_reliability_says_how_often_what_was_said_is_so():
     assert rows[0] == [0.0, 0.5, 2.0, pytest.approx(0.15), 0.5]
     assert rows[1] == [0.5, 1.0, 2.0, pytest.approx(0.95), 0.5]
     assert np.isnan(reliability([np.array([0.9])], [np.array([1])], bins=2)[0][3:]).all()
+
+
+def test_a_calibration_is_right_as_often_as_it_says():
+    """A posterior that squares the odds against two being one is brought back to how often they are."""
+    from napari_gsw.experiments.objects import calibration
+
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.02, 0.98, 40_000)
+    one = (rng.random(truth.shape) < truth).astype(np.int64)
+    odds = truth / (1 - truth)
+    said = odds**2 / (1 + odds**2)
+    first, second, shift = calibration(said, one)
+    assert (first, second, shift) == pytest.approx((0.5, 0.5, 0), abs=0.04)
+
+
+def test_drawn_shapes_overlap_in_pairs_and_touch_nothing_else():
+    from scipy import ndimage
+
+    from napari_gsw.experiments.network_objects import touching_pictures
+
+    for values, labels in touching_pictures(np.random.default_rng(1), 2, side=128):
+        assert values.shape == labels.shape == (128, 128)
+        parts, count = ndimage.label(labels > 0)
+        inside = [np.unique(labels[parts == part]) for part in range(1, count + 1)]
+        assert {len(one) for one in inside} == {1, 2}
+        assert sum(map(len, inside)) == len(np.unique(labels)) - 1
+        bright = ndimage.median(values, labels, np.unique(labels))
+        assert bright[0] < 0.1 < 0.2 < bright[1:].min()

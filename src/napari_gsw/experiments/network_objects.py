@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from napari_gsw.core.arrays import LabelImage
+from napari_gsw.core.arrays import Floats, LabelImage
 from napari_gsw.core.evidence.object_maps import LEAST_WIDTH, OCTAVES, stretched, zoomed
 
 # Pixels across an object to which pictures are brought before they are scaled by chance.
@@ -90,7 +90,8 @@ def object_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPictu
         numbers = np.unique(np.concatenate(([0], names.ravel())), return_inverse=True)[1][1:].reshape(names.shape)
         pictures.append(ObjectPicture(pixels, numbers, np.stack((middles(numbers), widths(numbers)), axis=-1)))
     spread = np.ptp(plain.astype(np.float64), axis=-1).mean()
-    return pictures * (COLOURED if spread > COLOURFUL else 1)
+    times = COLOURED if spread > COLOURFUL else 1
+    return [one for one in pictures for _ in range(times)]
 
 
 def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
@@ -121,4 +122,36 @@ def drawn_pictures(rng: np.random.Generator, count: int, side: int = 256) -> lis
         numbers = np.unique(np.concatenate(([0], labels.ravel())), return_inverse=True)[1][1:].reshape(labels.shape)
         extra = np.stack((middles(numbers), widths(numbers)), axis=-1)
         pictures.append(ObjectPicture(stretched(field), numbers, extra))
+    return pictures
+
+
+def touching_pictures(rng: np.random.Generator, count: int, side: int = 256) -> list[tuple[Floats, LabelImage]]:
+    """Pictures (side, side) of round shapes in noise, by themselves and in pairs that overlap, and their labels.
+
+    No border runs between the two of a pair: their waist is all that tells. Shapes that are long by themselves say that
+    length alone does not.
+    """
+    rows, columns = np.mgrid[:side, :side].astype(np.float64)
+    pictures: list[tuple[Floats, LabelImage]] = []
+    for _ in range(count):
+        labels = np.zeros((side, side), np.int64)
+        light = np.zeros((side, side))
+        radius = float(np.exp(rng.uniform(np.log(6), np.log(20))))
+        for _ in range(400):
+            y, x, angle = rng.uniform(0, side), rng.uniform(0, side), rng.uniform(0, np.pi)
+            apart = rng.uniform(1.35, 1.9) * radius / 2 if rng.random() < 0.5 else 0.0
+            long = radius * (1.0 if apart else np.exp(rng.uniform(0, 0.7)))
+            along = np.cos(angle) * (rows - y) + np.sin(angle) * (columns - x)
+            across = np.cos(angle) * (columns - x) - np.sin(angle) * (rows - y)
+            first = np.hypot((along - apart) / long, across / radius) < 1
+            other = np.hypot((along + apart) / long, across / radius) < 1 if apart else first
+            both = first | other
+            if labels[ndimage.binary_dilation(both, iterations=3)].any():
+                continue
+            labels[both] = labels.max() + 1
+            if apart:
+                labels[both & (along < 0)] = labels.max() + 1
+            light[both] = rng.uniform(0.3, 1)
+        soft = ndimage.gaussian_filter(light, rng.uniform(0.1, 1.2))
+        pictures.append((soft + rng.normal(0, rng.uniform(0.01, 0.06), soft.shape), labels))
     return pictures

@@ -28,7 +28,7 @@ DRAWN = 64
 
 def main(words: Sequence[str] | None = None) -> None:
     """Read the pictures, bring their objects to usual sizes, and teach."""
-    options = arguments(words, "Teach an object network.", steps=10000, batch=24, side=256, folds=0)
+    options = arguments(words, "Teach an object network.", steps=14000, batch=24, side=256, folds=0)
     from napari_gsw.experiments.network_crops import MICROGRAPHS, PictureStore
     from napari_gsw.experiments.network_losses import object_loss
 

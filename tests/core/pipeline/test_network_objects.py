@@ -16,7 +16,7 @@ from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.numbering import matched_numbers
-from napari_gsw.core.posterior.colouring import likely_objects, same_colour
+from napari_gsw.core.posterior.colouring import ONE, likely_objects, right_as_often, same_colour
 from napari_gsw.core.posterior.label_certainty import Overlap, joined
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.evaluation.partition_scores import adjusted_rand
@@ -43,8 +43,27 @@ def test_touching_cells_are_parted_by_the_posterior(seen):
     pairs = {(int(a), int(b)) for a, b in zip(table["index"], table["one_with"], strict=True) if b}
     assert pairs
     assert all((b, a) in pairs for a, b in pairs)
-    assert (table["one_with_probability"] <= 0.5).all()  # what is shown as two is probably two
+    assert (table["one_with_probability"] <= right_as_often(np.array([ONE]))).all()  # what is shown as two is so
     assert table["one_with_probability"].max() > 0
+
+
+@RUNTIME
+def test_a_picture_and_its_mirror_image_are_seen_alike():
+    image, _ = cells()
+    network = networks.shipped_network("objects")
+    size = slice(0, 128), slice(0, 160)  # a multiple of the stride: nothing is mirrored at the border of one alone
+    maps, mirrored = object_maps(image[size], network), object_maps(image[size][:, ::-1], network)
+    assert np.abs(maps - mirrored[:, ::-1]).max() < 0.02
+
+
+def test_probabilities_are_brought_to_how_often_they_are_right():
+    said = np.linspace(0, 1, 101)
+    calibrated = right_as_often(said)
+    assert (np.diff(calibrated) >= 0).all()
+    assert calibrated[0] < 0.02
+    assert calibrated[95] < said[95]  # too sure of itself
+    assert 0.45 < right_as_often(np.array([0.5]))[0] < 0.55
+    assert np.isnan(right_as_often(np.array([np.nan]))).all()
 
 
 @RUNTIME

@@ -35,7 +35,7 @@ TILE, HALO = 1024, 176
 # Hashes of the networks that come with the package.
 SHIPPED = {
     "photo": "3862ab905bf9199660e5386153b4176cf2fa6e63df16940c9aebca0c55166184",
-    "objects": "bf6ccceeba6a4c42c040eeb37a0e9b5c26e0d47faf3657bfb3b96520967dfed4",
+    "objects": "f3590ce0de4cf1dfab7dbbf7395f4f3d0920e9e40f00fd2443152d23ce79fa86",
 }
 MISSING = 'a network needs onnxruntime, and goes unused: pip install "napari-gsw[networks]", or set network to none'
 

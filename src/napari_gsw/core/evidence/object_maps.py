@@ -1,7 +1,8 @@
 """What the object network says of an image: looked at twice, the second time so that objects are of a good size.
 
 The first look says how wide objects are, and the second is at the scale at which the network knows them best. What the
-two say is averaged, unless the first look was too coarse for that.
+two say is averaged, unless the first look was too coarse for that. Each is a look at the image and one at its mirror
+image, which a network that has learnt from a few hundred pictures does not see alike.
 """
 
 from __future__ import annotations
@@ -106,17 +107,18 @@ def _looked_at(image: NDArray[np.uint8], network: Network) -> Floats32:
     maps = _look(image, network, first)
     second = float(np.clip(ACROSS / usual_width(maps), SMALLEST, LARGEST))
     second = min(second, max(1.0, float(np.sqrt(MOST_PIXELS / pixels))))
-    if max(first / second, second / first) < SAME:  # the same scale, in a mirror
-        return (maps + _look(image[:, ::-1], network, second)[:, ::-1]) / np.float32(2)
+    if max(first / second, second / first) < SAME:
+        return maps
     again = _look(image, network, second)
     return again if second > COARSER * first and first < 1 else (maps + again) / np.float32(2)
 
 
 def _look(image: NDArray[np.uint8], network: Network, zoom: float) -> Floats32:
-    """What the network says of a picture (h, w, 3) at a scale, at the pixels of the picture."""
+    """What the network says of a picture (h, w, 3) and of its mirror image at a scale, at the pixels of the picture."""
     seen = image if zoom == 1 else zoomed(image, zoom)
     colours = picture(np.ascontiguousarray(seen), "YXS").channels
-    fine = network.maps(colours).fine
+    mirrored = network.maps(np.ascontiguousarray(colours[:, ::-1])).fine[:, ::-1]
+    fine = (network.maps(colours).fine + mirrored) / np.float32(2)
     if zoom == 1:
         return fine
     maps: Floats32 = resized(fine, image.shape[:2]).astype(np.float32)

@@ -9,14 +9,20 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.graph.object_model import COLOURS
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 
-# Two fragments are shown as one object if they are so with a probability above this.
-ONE = 0.5
+# Two fragments are shown as one object if they are so with a probability above this: more than one half, since two
+# objects taken for one are both lost, and of one that is cut the larger part often remains.
+ONE = 0.55
+# Fitted by experiments/objects.py to touching fragments of 173 pictures of nuclei, with networks and forests that had
+# not seen the picture; and what is never sure.
+SLOPES, SHIFT = (1.15, 0.27), 0.64
+LEAST = 0.002
 
 
 def same_colour(problem: Problem, draws: Ints) -> Floats:
@@ -36,6 +42,21 @@ def same_colour(problem: Problem, draws: Ints) -> Floats:
         weight /= weight.sum(axis=1, keepdims=True)
         total += (weight[i, state[j]] + weight[j, state[i]]) / 2
     return total / max(len(draws), 1)
+
+
+def right_as_often(probability: Floats) -> Floats:
+    """(k,) probabilities that fragments are one object, as often right as they say.
+
+    The log odds of the calibrated probability are ``SLOPES[0] log p - SLOPES[1] log(1 - p) + SHIFT``.
+
+    Parameters
+    ----------
+    probability : (k,) of the posterior, which is too sure where it says that fragments are one: of three that touch
+        each other every pair vouches for the third.
+    """
+    p = np.clip(probability, LEAST, 1 - LEAST)
+    calibrated = expit(SLOPES[0] * np.log(p) - SLOPES[1] * np.log1p(-p) + SHIFT)
+    return np.asarray(np.where(np.isnan(probability), np.nan, calibrated))
 
 
 def likely_objects(problem: Problem, together: Floats, seeds: Ints) -> Ints | None:

@@ -18,6 +18,7 @@ from napari_gsw.core.image.block_grid import Slices
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.lazy_image import open_lazy
 from napari_gsw.core.image.picture import channels_last, guess_axes
+from napari_gsw.core.posterior.colouring import right_as_often
 from napari_gsw.core.posterior.label_certainty import commonest, joined, one_object, overlap, stability
 from napari_gsw.core.posterior.label_shapes import axis_lengths, eccentricity, medians, outlines, spreads
 from napari_gsw.core.posterior.label_sums import LabelSums, Reader, label_sums, numbered_rows, tiles_of_labels
@@ -193,14 +194,18 @@ def _certainty(labels: Any, summary: Summary, sites: SiteImage, clusters: Longs 
     numbers = summary.clusters if clusters is None else clusters
     held = (common.of_site >= 0) & (summary.seeds >= 0)
     one_with: Columns = {}
+    count = np.bincount(common.of_site[common.of_site >= 0], minlength=k)
+    one = one_object(summary.draws, common, k)
     if problem.coloured:
+        one = np.where(count > 1, right_as_often(one), one)
         other, share = joined(problem, summary.same_colour, common, k)
+        share = np.where(other >= 0, right_as_often(share), 0)
         one_with = {"one_with": np.where(other >= 0, index[other], 0), "one_with_probability": share}
     return {
-        "sites": np.bincount(common.of_site[common.of_site >= 0], minlength=k),
+        "sites": count,
         "cluster": commonest(numbers, common, k),
         "stability": stability(problem, summary.snapshot.together, numbers, common, k),
-        "one_object": one_object(summary.draws, common, k),
+        "one_object": one,
         **one_with,
         "locked": np.bincount(common.of_site[held], minlength=k),
     }
