@@ -57,6 +57,11 @@ def is_large(value):
     return isinstance(value, Real) and value > 20
 
 
+def some_of(names, **sizes):
+    """Some of the names, each once: in an order that is drawn too, where a set of text has another in every process."""
+    return st.lists(st.sampled_from(names), unique=True, **sizes)
+
+
 def refused(function, *args, **more):
     """What a call returns; None if it was refused in a sentence. Anything else that is raised is a defect."""
     try:

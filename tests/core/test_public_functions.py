@@ -17,7 +17,7 @@ from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.records import Bonds
 from napari_gsw.core.sampler.schedule import Moves
 from napari_gsw.core.settings import declarations
-from strategies import arrays, beside, fuzzed, images, is_large, junk, numbers, priors, problems, refused
+from strategies import arrays, beside, fuzzed, images, is_large, junk, numbers, priors, problems, refused, some_of
 
 SWEEPS = 3
 
@@ -63,7 +63,7 @@ def test_run(data):
         "bonds": st.sampled_from((Bonds(np.full(m, 0.3), 0.0, 0.0), bonds.drawn(problem, 0.0, 0.9))),
         "every": st.integers(1, 4),
     }
-    chosen = {name: data.draw(some[name]) for name in data.draw(st.sets(st.sampled_from(sorted(some)), max_size=5))}
+    chosen = {name: data.draw(some[name]) for name in data.draw(some_of(sorted(some), max_size=5))}
     snapshot = refused(gsw.run, problem, SWEEPS, **chosen)
     if snapshot is None:
         return
@@ -105,7 +105,7 @@ def test_run_from_a_tampered_state(data):
     if start is None:
         return
     state = dict(start.state)
-    for name in data.draw(st.sets(st.sampled_from(sorted(state)), min_size=1, max_size=2)):
+    for name in data.draw(some_of(sorted(state), min_size=1, max_size=2)):
         array = state[name].copy()
         how = data.draw(st.sampled_from(("entry", "type", "anything", "shape")))
         if how == "entry" and array.size:
@@ -209,10 +209,7 @@ def test_gaussian_from_pixels(data):
     )
     n = data.draw(st.one_of(st.just(3), st.integers(-1, 5), junk))
     n = 3 if is_large(n) else n
-    more = {
-        name: data.draw(junk)
-        for name in data.draw(st.sets(st.sampled_from(("evidence", "kappa", "shape", "spread")), max_size=1))
-    }
+    more = {name: data.draw(junk) for name in data.draw(some_of(("evidence", "kappa", "shape", "spread"), max_size=1))}
     block = refused(gsw.Gaussian.from_pixels, values, site, n, **more)
     if block is not None:
         check_block(block, int(n))
@@ -315,7 +312,7 @@ def space_of(image):
 def test_prepare(data):
     image = data.draw(images())
     shape = space_of(image)
-    given = {name: data.draw(beside(shape)) for name in data.draw(st.sets(st.sampled_from(("mask", "sites", "seeds"))))}
+    given = {name: data.draw(beside(shape)) for name in data.draw(some_of(("mask", "sites", "seeds")))}
     changes = {
         "preset": st.sampled_from(tuple(gsw.PRESETS)),
         "superpixels": st.sampled_from(("slic", "grid", "watershed", "felzenszwalb")),
@@ -326,9 +323,7 @@ def test_prepare(data):
         "beta": st.one_of(junk, arrays(most=5, most_axes=1)),
         "codebook": st.sampled_from(("image", "shipped", "no/such/file")),
     }
-    chosen = {
-        name: data.draw(changes[name]) for name in data.draw(st.sets(st.sampled_from(sorted(changes)), max_size=3))
-    }
+    chosen = {name: data.draw(changes[name]) for name in data.draw(some_of(sorted(changes), max_size=3))}
     problem = refused(gsw.prepare, image, **given, **chosen)
     if problem is not None:
         assert problem.site_image.max() == problem.n
@@ -357,7 +352,7 @@ def check_painting(data, problem):
 def test_segment(data):
     image = data.draw(images(6))
     shape = space_of(image)
-    names = data.draw(st.sets(st.sampled_from(("mask", "sites", "seeds", "init")), max_size=2))
+    names = data.draw(some_of(("mask", "sites", "seeds", "init"), max_size=2))
     given = {name: data.draw(beside(shape)) for name in names}
     some = {
         "preset": st.sampled_from(tuple(gsw.PRESETS)),
@@ -374,7 +369,7 @@ def test_segment(data):
         "hot": st.sampled_from((1.0, 4.0, 1e300)),
         "alpha": st.sampled_from((1e-90, 1.0, 1e9)),
     }
-    chosen = {name: data.draw(some[name]) for name in data.draw(st.sets(st.sampled_from(sorted(some)), max_size=4))}
+    chosen = {name: data.draw(some[name]) for name in data.draw(some_of(sorted(some), max_size=4))}
     result = refused(gsw.segment, image, **given, sweeps=SWEEPS, **chosen)
     if result is None:
         return

@@ -121,3 +121,12 @@ def test_one_pixel_that_is_far_larger_than_all_others_overflows_nothing():
     values[3, 2] = 1e9
     calm = calmed(values, np.array([1e-32]))
     assert np.isfinite(calm).all()
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e-40, 1e39, 1e97])
+def test_values_that_only_float64_holds_are_calmed_as_any(unit):
+    ordinary = step(10.0)[..., None]
+    calm = calmed(ordinary * unit, np.array([10.0 * unit]))
+    np.testing.assert_allclose(calm / unit, calmed(ordinary, np.array([10.0])), rtol=1e-5)
+    small, large = (picture(ordinary[..., 0] * factor, calm=True).channels for factor in (1.0, unit))
+    np.testing.assert_allclose(small, large, atol=1e-3)

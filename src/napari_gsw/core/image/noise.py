@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Pixels
+from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.noise_kernels import flattened
 from napari_gsw.core.threads import cores
 
@@ -48,8 +48,8 @@ def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
     return np.sqrt(np.maximum(2 * near - far, 0))
 
 
-def calmed(values: NDArray[Any], noise: Floats, progress: Progress = unwatched) -> Pixels:
-    """(\\*shape, C) float32 values of which noise has been taken off, and edges have not.
+def calmed(values: NDArray[Any], noise: Floats, progress: Progress = unwatched) -> NDArray[np.floating[Any]]:
+    """(\\*shape, C) float32 values of which noise has been taken off, and edges have not; float64 for wider floats.
 
     Parameters
     ----------
@@ -62,9 +62,11 @@ def calmed(values: NDArray[Any], noise: Floats, progress: Progress = unwatched) 
     centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
     # Noise that is nothing beside what varies (one pixel of 1e9 among 1e-30) is none, or units would not be finite.
     scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), NOTHING * spread)
-    scale = np.maximum(scale, np.finfo(np.float32).tiny)
+    scale = np.where(scale > 0, scale, 1.0)
     space = values.reshape((1,) * (4 - values.ndim) + values.shape)
-    calm = np.empty(space.shape, np.float32)
+    # What float64 holds may be too large or too small for float32.
+    wide = values.dtype.kind == "f" and values.dtype.itemsize > 4
+    calm = np.empty(space.shape, np.float64 if wide else np.float32)
 
     def slab(first: int) -> None:
         """So many rows of all planes, from those that they depend on."""
