@@ -54,7 +54,8 @@ junk = st.one_of(
 
 def is_large(value):
     """Whether so many of something would take their time."""
-    return isinstance(value, Real) and value > 20
+    number = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    return isinstance(number, Real) and number > 20
 
 
 def some_of(names, **sizes):

@@ -169,3 +169,12 @@ def test_a_codebook_of_the_users_own_decides_the_colours():
         assert one.likelihoods[0].counts.shape[1] == len(np.unique(words))
     both = [gsw.prepare(image, preset="paper", site_size=60, colours=c) for c in ("lab", "hsv")]
     assert both[0].likelihoods[0].counts.shape != both[1].likelihoods[0].counts.shape
+
+
+def test_values_beyond_what_words_are_kept_in_are_refused():
+    book = Codebook(np.eye(2), "channels")
+    with pytest.raises(gsw.InputError, match="scale them down"):
+        book.words(np.array([[1.0, 1e60]]))
+    with pytest.raises(gsw.InputError, match="must hold numbers, not complex"):
+        book.words(np.array([[1.0, 1j]]))
+    assert book.words(np.array([[1.0, 0.1]])) == [0]

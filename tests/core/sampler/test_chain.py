@@ -254,6 +254,17 @@ def test_numbers_of_the_chain_are_checked(more):
         gsw.sample(planar(n=20), seeds=[2**33] * 20)
 
 
+def test_more_sweeps_than_memory_has_room_for_are_refused(monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    problem = planar()
+    chain = start_chain(problem, SamplerOptions(bonds.fixed(problem, 0.0)), 0)
+    monkeypatch.setattr(np, "empty", full)
+    with pytest.raises(gsw.InputError, match="sweeps must be fewer than 9,000"):
+        step(chain, 9000)
+
+
 def test_a_bond_probability_of_zero_is_gibbs():
     problem = planar(n=60, beta=0.5)
     zero = gsw.run(problem, 30, seed=2, bonds=bonds.drawn(problem, 0.0, 0.0))

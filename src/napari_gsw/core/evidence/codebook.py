@@ -103,10 +103,15 @@ class Codebook:
     def words(self, values: Pixels) -> NDArray[np.int32]:
         """The word of each pixel: (..., channels) -> (...)."""
         values = plain_array("values", values)
+        if values.dtype.kind not in "buif":
+            raise InputError(f"values must hold numbers, not {values.dtype}")
         channels, own = values.shape[-1] if values.ndim else 0, self.centres.shape[1]
         if channels != own:
             raise InputError(f"the codebook has words of {own} channels, but the image has {channels}")
-        flat = np.ascontiguousarray(values.reshape(-1, values.shape[-1]), dtype=np.float32)
+        with np.errstate(over="ignore"):
+            flat = np.ascontiguousarray(values.reshape(-1, values.shape[-1]), dtype=np.float32)
+        if values.dtype != np.float32 and np.isinf(flat).any():
+            raise InputError(f"values must be numbers up to {np.finfo(np.float32).max:.3g}; scale them down")
         return nearest(flat, self.centres).reshape(values.shape[:-1])
 
     def save(self, path: str | PathLike[str]) -> None:

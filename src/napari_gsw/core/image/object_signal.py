@@ -154,6 +154,8 @@ def telling_light(parts: Sequence[Floats]) -> Floats | None:
     if channels == 1:
         return None
     rows = np.concatenate([part.reshape(-1, channels)[:: 1 + part.size // SOME_SAMPLES] for part in parts])
+    if len(rows) == 1:
+        return None
     spread = np.atleast_2d(np.cov(rows.T))
     values, axes = np.linalg.eigh(spread)
     if spread.mean() * channels >= LEAST_SHARE * values[-1]:

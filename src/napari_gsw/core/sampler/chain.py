@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from napari_gsw.core.arrays import Arrays, Floats, Ints, Mask
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.field import named_seeds, no_field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import chain_kernels
@@ -95,7 +96,10 @@ def step(chain: Chain, sweeps: int) -> Floats:
 
     If someone stops the chain meanwhile, the rows are those of the sweeps that it has made.
     """
-    trace = np.empty((sweeps, TRACE))
+    try:
+        trace = np.empty((sweeps, TRACE))
+    except MemoryError:
+        raise InputError(f"sweeps must be fewer than {sweeps:,}: their trace does not fit into memory") from None
     before = chain.sweep
     chain.advance(trace)
     return trace[: chain.sweep - before]
