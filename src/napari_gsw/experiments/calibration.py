@@ -1,9 +1,11 @@
-"""Fit the curve of :mod:`napari_gsw.core.posterior.human_boundary` to what people draw.
+"""Fit a curve of :mod:`napari_gsw.core.posterior.human_boundary` to what people draw.
 
-    python -m napari_gsw.experiments.calibration BSDS SPLIT MODELS
+    python -m napari_gsw.experiments.calibration BSDS SPLIT MODELS [NETWORKS]
 
-MODELS is the folder that :mod:`napari_gsw.experiments.boundaries` has written: the log odds of each image come from the
-model of five that has not seen it.
+MODELS is the folder that :mod:`napari_gsw.experiments.boundaries` has written, and NETWORKS that of
+:mod:`napari_gsw.experiments.boundary_network`, if the models look at networks: the log odds of each image come from the
+model and the network of five that have not seen it. The curve of all images is printed, and what a curve of the even
+images is worth on the odd ones, and the other way round.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from napari_gsw.core.posterior.hierarchy import posterior_odds
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.data_sets import Example, bsds
 from napari_gsw.experiments.boundaries import fold_of
-from napari_gsw.experiments.quality import OURS, learnt_odds, people_along
+from napari_gsw.experiments.quality import BINS, OURS, learnt_odds, people_along
 
 
-def edges(example: Example, name: str, model: str) -> Floats:
+def edges(example: Example, name: str, model: str, network: str = "none") -> Floats:
     """What there is to fit to on one image.
 
     Parameters
@@ -32,16 +34,17 @@ def edges(example: Example, name: str, model: str) -> Floats:
     example : the image and its people.
     name : of one of our presets.
     model : file of the model that tells the log odds of a human boundary.
+    network : file of the network that the model looks at; ``none`` if it looks at none.
 
     Returns
     -------
     (m, 4) for each edge: log odds as learnt, log odds of the posterior, share of people who agree, and length.
     """
     scene = example.read()
-    changes = {"boundary_model": model} if name == "photo" else {}
+    changes = {"boundary_model": model, "network": network} if name == "photo" else {}
     result = segment(scene.image, preset(name, axes=scene.axes, **changes), seed=0)
     assert result.problem.graph is not None
-    learnt, posterior = learnt_odds(result, scene, model), posterior_odds(result.snapshot.together)
+    (learnt, _), posterior = learnt_odds(result, scene, model, network), posterior_odds(result.snapshot.together)
     return np.column_stack((learnt, posterior, people_along(result, scene), result.problem.graph.length))
 
 
@@ -72,12 +75,43 @@ def fitted(rows: Floats) -> Floats:
         cost = -(length * (xlogy(people, probability) + xlog1py(1 - people, -probability))).sum()
         return float(cost), odds.T @ (length * (probability - people))
 
-    return np.asarray(minimize(surprise, np.array([0.0, 1.0, 0.0]), jac=True).x)
+    # Where the learnt log odds say all that the posterior knows, its weight is 0 and not a little below.
+    limits = ((None, None), (0, None), (0, None))
+    return np.asarray(minimize(surprise, np.array([0.0, 1.0, 0.0]), jac=True, bounds=limits).x)
+
+
+def calibration_error(rows: Floats, curve: Floats) -> float:
+    """How far, on average over edges, what is said is from what people do, by tenths of what is said.
+
+    Parameters
+    ----------
+    rows : (edges, 4) as :func:`edges` gives them.
+    curve : (3,) as :func:`fitted` gives it.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.7, 1.0]])
+    >>> round(calibration_error(rows, np.zeros(3)), 3)
+    0.1
+    """
+    said = expit(curve[0] + rows[:, :2] @ curve[1:])
+    tenth = np.minimum((said * BINS).astype(int), BINS - 1)
+    return float(np.abs(np.bincount(tenth, rows[:, 3] * (said - rows[:, 2]))).sum() / rows[:, 3].sum())
+
+
+def main(where: str, split: str, models: str, networks: str | None = None) -> None:
+    """Fit, and print."""
+    examples = bsds(where, split)
+    rows: list[Floats] = []
+    for example, fold in zip(examples, fold_of(len(examples)), strict=True):
+        model = str(Path(models) / f"fold{fold}.json")
+        network = "none" if networks is None else str(Path(networks) / f"fold{fold}.npz")
+        rows.append(np.concatenate([edges(example, name, model, network) for name in OURS]))
+    print("curve", ", ".join(f"{x:.3f}" for x in fitted(np.concatenate(rows))))
+    even, odd = np.concatenate(rows[::2]), np.concatenate(rows[1::2])
+    print(f"of even images, on odd ones: calibration error {calibration_error(odd, fitted(even)):.3f}")
+    print(f"of odd images, on even ones: calibration error {calibration_error(even, fitted(odd)):.3f}")
 
 
 if __name__ == "__main__":
-    where, split, models = sys.argv[1:]
-    examples = bsds(where, split)
-    folds = [str(Path(models) / f"fold{f}.json") for f in fold_of(len(examples))]
-    rows = [edges(e, p, f) for e, f in zip(examples, folds, strict=True) for p in OURS]
-    print("INTERCEPT, LEARNT, POSTERIOR =", ", ".join(f"{x:.3f}" for x in fitted(np.concatenate(rows))))
+    main(*sys.argv[1:])

@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats, Mask
 from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
+from napari_gsw.core.graph.boundary_model import named_model
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.posterior.human_boundary import human_odds
 from napari_gsw.core.posterior.result import Result
@@ -90,8 +90,8 @@ def judged(result: Result, scene: Scene, task: QualityImage) -> dict[str, Any]:
     assert problem.graph is not None
     people = people_along(result, scene)
     length = problem.graph.length
-    learnt = learnt_odds(result, scene, task.model, task.network)
-    apart, human = 1 - result.snapshot.together, expit(human_odds(learnt, result.snapshot.together))
+    learnt, network = learnt_odds(result, scene, task.model, task.network)
+    apart, human = 1 - result.snapshot.together, expit(human_odds(learnt, result.snapshot.together, network))
     i, j = problem.edges.T
     drawn = result.regions[i] != result.regions[j]
     wrong = drawn != (people >= 0.5)
@@ -104,18 +104,20 @@ def judged(result: Result, scene: Scene, task: QualityImage) -> dict[str, Any]:
     }
 
 
-def learnt_odds(result: Result, scene: Scene, model: str, network: str = "none") -> Floats:
-    """(m,) log odds of a human boundary along every edge, by a model in a file or the ``shipped`` one.
+def learnt_odds(result: Result, scene: Scene, model: str, network: str) -> tuple[Floats, bool]:
+    """(m,) log odds of a human boundary along every edge, and whether a network was looked at for them.
 
     Parameters
     ----------
-    network : the one that the model in a file looks at, if it looks at any.
+    model : a file, or ``shipped``.
+    network : the one that the model looks at, if it looks at any: a file, ``shipped`` or ``none``.
     """
     problem = result.problem
     assert problem.graph is not None
     settings = (problem.settings or preset("general")).replace(network=network)
-    words = ImageFeatures(picture(scene.image, settings.axes), problem.site_image, settings)
-    return (photo_model() if model == "shipped" else BoundaryModel.load(model)).log_odds(words, problem.graph)
+    features = ImageFeatures(picture(scene.image, settings.axes), problem.site_image, settings)
+    chosen = named_model(model, features.has_network)
+    return chosen.log_odds(features, problem.graph), chosen.network
 
 
 def people_along(result: Result, scene: Scene) -> Floats:

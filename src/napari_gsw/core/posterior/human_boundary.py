@@ -8,6 +8,8 @@ person has drawn.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
@@ -21,21 +23,38 @@ from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import boundary_probability
 from napari_gsw.core.settings import Settings
 
-# Fitted by experiments/calibration.py to the presets general and photo on the 100 training images of the Berkeley data
-# set, with log odds from models that had not seen the image; a boundary counts as a person's within 0.75 % of the
-# image's diagonal.
-INTERCEPT, LEARNT, POSTERIOR = 0.272, 0.646, 0.006
+
+class HumanCurve(NamedTuple):
+    """What the log odds of a human boundary are made of.
+
+    Attributes
+    ----------
+    intercept, learnt, posterior : a constant, and the weights of the learnt log odds and of those of the posterior.
+    """
+
+    intercept: float
+    learnt: float
+    posterior: float
 
 
-def human_odds(log_odds: Floats, together: Floats) -> Floats:
+# Fitted by experiments/calibration.py to the presets general and photo on training images of the Berkeley data set (100
+# without a network, 200 with one), with log odds from models and networks that had not seen the image; a boundary
+# counts as a person's within 0.75 % of the image's diagonal.
+WITHOUT_NETWORK = HumanCurve(0.272, 0.646, 0.006)
+WITH_NETWORK = HumanCurve(0.464, 0.691, 0.0)
+
+
+def human_odds(log_odds: Floats, together: Floats, network: bool = False) -> Floats:
     """(m,) log odds that a person draws a boundary along an edge.
 
     Parameters
     ----------
     log_odds : (m,) of a :class:`napari_gsw.core.graph.boundary_model.BoundaryModel`.
     together : (m,) probability of the posterior that the two ends share a cluster.
+    network : whether that model looks at a network.
     """
-    return np.asarray(INTERCEPT + LEARNT * log_odds + POSTERIOR * posterior_odds(together))
+    curve = WITH_NETWORK if network else WITHOUT_NETWORK
+    return np.asarray(curve.intercept + curve.learnt * log_odds + curve.posterior * posterior_odds(together))
 
 
 def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None = None) -> NDArray[np.float32]:
@@ -44,7 +63,8 @@ def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None
     Parameters
     ----------
     image : the one that was segmented.
-    model : of human boundaries; None takes the one that comes with the package.
+    model : of human boundaries; None takes the one that comes with the package, which looks at the network of photo
+        where that can be computed.
 
     Examples
     --------
@@ -57,6 +77,9 @@ def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None
     problem = result.problem
     assert problem.graph is not None
     settings = problem.settings or Settings()
-    words = ImageFeatures(picture(image, settings.axes), problem.site_image, settings)
-    odds = (model or photo_model()).log_odds(words, problem.graph)
-    return boundary_probability(problem, 1 - expit(human_odds(odds, result.snapshot.together)))
+    if settings.coupling != "learnt":
+        settings = settings.replace(network="shipped")  # the one that is named may be of another kind, or none
+    features = ImageFeatures(picture(image, settings.axes), problem.site_image, settings)
+    model = model or photo_model(features.has_network)
+    odds = human_odds(model.log_odds(features, problem.graph), result.snapshot.together, model.network)
+    return boundary_probability(problem, 1 - expit(odds))
