@@ -218,6 +218,7 @@ def test_pictures_of_any_kind_are_stretched():
     assert np.array_equal(grey[..., 0], grey[..., 1])
     assert np.ptp(grey) == 255
     assert stretched(np.full((1, 1, 2), 7, np.uint8)).tolist() == [[[0, 0, 0]]]
+    assert stretched(np.full((1, 1, 2), 6e19)).tolist() == [[[0, 0, 0]]]
     assert resized(np.ones((4, 4, 2)), (7, 9)).shape == (7, 9, 2)
 
 

@@ -56,7 +56,9 @@ def stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
         light = np.repeat(grey[..., np.newaxis], 3, axis=-1)
     low, high = np.percentile(light, (BLACK, WHITE))
     if high <= low:
-        low, high = light.min(), max(light.max(), light.min() + 1)
+        low, high = light.min(), light.max()
+    if high <= low:
+        return np.zeros(light.shape, np.uint8)
     return np.asarray(np.rint(np.clip((light - low) / (high - low), 0, 1) * 255), dtype=np.uint8)
 
 
