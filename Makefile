@@ -6,6 +6,9 @@ QT ?= pyqt6
 FUZZ_EXAMPLES ?= 10000
 RUN := $(VENV)/bin
 
+# Bytecode is kept, whatever the shell says: a test that starts a program would else compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: tutorial readme tour lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
 
@@ -44,9 +47,11 @@ lint: $(VENV)/.ready
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
+# Kernels are compiled beforehand, side by side: two workers would compile the same ones at the same time.
 unit: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 --durations=10 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
+	@$(RUN)/python -c 'import napari_gsw; napari_gsw.warm_up()'
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 --dist worksteal --durations=10 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
 
 slow: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -10,10 +11,17 @@ import pytest
 
 @pytest.fixture(scope="session")
 def compiled():
-    """Every kernel is compiled before the first window opens, however long that takes."""
+    """Every kernel is compiled before the first window opens, however long that takes.
+
+    napari collects all garbage whenever a layer goes. What stays for good it need not look at each time.
+    """
+
     import napari_gsw
+    import napari_gsw.widgets.panel.panel
 
     napari_gsw.warm_up()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
