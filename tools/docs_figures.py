@@ -43,11 +43,13 @@ def share(value: float, digits: int = 3) -> str:
 def small(p: float) -> str:
     """A p value with two digits, or how small it is at most.
 
-    >>> small(0.0321), small(0.00012), small(3e-9)
-    ('.032', '.0001', '< 1e-6')
+    >>> small(0.0321), small(0.00012), small(3.4e-6), small(3e-9)
+    ('.032', '.0001', '3e-6', '< 1e-6')
     """
     if p < 1e-6:
         return "< 1e-6"
+    if p < 5e-5:
+        return f"{p:.0e}".replace("e-0", "e-")
     return share(p, 4 if p < 0.001 else 3)
 
 
@@ -113,6 +115,70 @@ def curves() -> str:
     return "\n".join(text)
 
 
+# ---- photographs: quality.json of `napari-gsw reproduce quality`
+
+PEERS = {"felzenszwalb": "Felzenszwalb", "mean-shift": "mean shift"}
+SCORES = {
+    "probabilistic_rand": "Rand, all humans",
+    "variation_of_information": "VI (bits)",
+    "covering": "covering",
+    "adjusted_rand": "adjusted Rand",
+    "boundary_f": "boundary F",
+    "n_regions": "regions",
+}
+ABOVE_ONE = {"variation_of_information": "{:.3f}", "n_regions": "{:.1f}"}
+
+
+def quality() -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads((DATA / "quality" / "quality.json").read_text())["data"]
+    return content
+
+
+def photographs() -> str:
+    text = []
+    for data_set, summary in quality().items():
+        rows = []
+        for name, title in {**OURS, **PEERS}.items():
+            of = summary["methods"][name]["mean"]
+            rows.append([title, *(ABOVE_ONE[k].format(of[k]) if k in ABOVE_ONE else share(of[k]) for k in SCORES)])
+        text.append(table((f"{data_set}, {summary['images']} images", *SCORES.values()), rows))
+    return "\n".join(text)
+
+
+def against_peers() -> str:
+    rows = []
+    for data_set, summary in quality().items():
+        for name in OURS:
+            for peer, title in PEERS.items():
+                mean, theirs = summary["methods"][name]["mean"], summary["methods"][peer]["mean"]
+                p = summary["methods"][name]["p_value"][peer]
+                cells = []
+                for score in p:
+                    better = (mean[score] > theirs[score]) != (score == "variation_of_information")
+                    cells.append(f"{'ahead' if better else 'behind'}, p {small(p[score])}")
+                rows.append([data_set, name, title, *cells])
+    return table(("data", "ours", "beside", *(SCORES[k] for k in list(SCORES)[:3])), rows)
+
+
+def uncertainty() -> str:
+    rows = []
+    for data_set, summary in quality().items():
+        for name in OURS:
+            if (known := summary["methods"][name].get("uncertainty")) is None:
+                continue
+            errors = [known[key]["calibration_error"] for key in ("calibrated", "posterior")]
+            areas = [known[f"{key}_detection_area"] for key in ("errors", "drawn")]
+            rows.append([f"{name}, {data_set}", *map(share, errors), *map(share, areas)])
+    head = (
+        "preset",
+        "calibration error of `human_boundary`",
+        "of the posterior itself",
+        "errors told, area",
+        "of drawn boundaries alone",
+    )
+    return table(head, rows)
+
+
 # ---- speed: benchmarks/recorded.json of `napari-gsw bench --record`
 
 
@@ -130,7 +196,14 @@ def ratios() -> str:
     return words + table(("section", "ratio", "recorded", "better"), rows)
 
 
-FIGURES: Mapping[str, Callable[[], str]] = {"scribbles": scribbles, "curves": curves, "ratios": ratios}
+FIGURES: Mapping[str, Callable[[], str]] = {
+    "scribbles": scribbles,
+    "curves": curves,
+    "photographs": photographs,
+    "against peers": against_peers,
+    "uncertainty": uncertainty,
+    "ratios": ratios,
+}
 
 
 def written(page: str) -> str:
