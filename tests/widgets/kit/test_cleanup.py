@@ -81,12 +81,18 @@ ORDERS = (
 
 
 def ties(viewer):
-    """What of this package hangs on a viewer: slots that hear its events or those of its layers, and keys."""
+    """What of this package hangs on a viewer: slots that hear its events or those of its layers, and keys.
+
+    The guard of its canvas is to stay.
+    """
+    from napari_gsw.widgets.kit.canvas_guard import CanvasGuard
+
     groups = [viewer.events, viewer.layers.events, viewer.dims.events, viewer.cursor.events]
     groups += [layer.events for layer in viewer.layers]
     signals = [signal for group in groups for signal in (group, *(group[name] for name in group))]
     slots = [callback for signal in signals for callback in signal.callbacks]
     owners = [callback[0]() if isinstance(callback, tuple) else callback for callback in slots]
+    owners = [owner for owner in owners if not isinstance(owner, CanvasGuard)]
     ours = [owner for owner in owners if type(owner).__module__.startswith("napari_gsw")]
     keys = [f for f in viewer.keymap.values() if getattr(f, "__module__", "").startswith("napari_gsw")]
     watched = [layer for layer in viewer.layers if {"undo", "redo"} & set(vars(layer))]

@@ -6,18 +6,14 @@ from typing import Any
 
 from qtpy.QtCore import QEvent, QTimer
 from qtpy.QtGui import QCloseEvent
-from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
-from napari_gsw.widgets.kit.link import Link, is_deleted
+from napari_gsw.widgets.kit.canvas_guard import guard
+from napari_gsw.widgets.kit.link import Link
 
 
 class Docked(QWidget):  # type: ignore[misc]
-    """Cuts its link however the dock goes away.
-
-    While a layer is removed, the drawing context of its window's canvas is the current one: napari ends the removal by
-    carrying out what its canvas has queued, the deletion of textures and buffers included, in whatever context happens
-    to be current. In that of Qt's own painting this deletes things of Qt's, and the process ends at a later drawing.
+    """Cuts its link however the dock goes away; in a window it sees to it that layers are removed safely there.
 
     Attributes
     ----------
@@ -27,12 +23,11 @@ class Docked(QWidget):  # type: ignore[misc]
     def __init__(self, viewer: Any) -> None:
         super().__init__()
         self.link = Link()
-        self._canvases: list[QOpenGLWidget] = []
+        self._viewer = viewer
         self.destroyed.connect(self.link.cut)
-        self.link.connect(viewer.layers.events.removing, self._enter_canvas)
         self._settling = QTimer(self)
         self._settling.setSingleShot(True)
-        self._settling.timeout.connect(self._become_tab)
+        self._settling.timeout.connect(self._settle)
         self.link.stop_at_end(self._settling)
 
     def event(self, event: QEvent) -> bool:
@@ -51,18 +46,19 @@ class Docked(QWidget):  # type: ignore[misc]
         """End what is going on and let go of the viewer; more than once does no harm."""
         self.link.cut()
 
-    def _enter_canvas(self, _event: object) -> None:
-        if not self._canvases or any(map(is_deleted, self._canvases)):  # to look for them takes long
-            self._canvases = self._main_window().findChildren(QOpenGLWidget)
-        for canvas in self._canvases:
-            canvas.makeCurrent()
-
     def _main_window(self) -> QWidget:
         """The window of the viewer; a dock that floats is a window of its own inside it."""
         window = self.window()
         while window.parentWidget() is not None:
             window = window.parentWidget().window()
         return window
+
+    def _settle(self) -> None:
+        """What can be done only when the window has the dock."""
+        main = self._main_window()
+        if isinstance(main, QMainWindow):
+            guard(main, self._viewer)
+        self._become_tab()
 
     def _become_tab(self) -> None:
         """Two docks of ours on one side are tabs of one: above each other they would be strips."""
