@@ -10,7 +10,7 @@ RUN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: tutorial readme tour lock torture help demo test lint unit slow fuzz large timing bench pyside6 mutants docs clean
+.PHONY: tutorial readme tour lock torture help demo test lint kernels unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -39,7 +39,9 @@ $(VENV)/.ready: pyproject.toml tools/setup.sh constraints.txt
 demo: $(VENV)/.ready
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh tools/demo.sh
 
-test: $(VENV)/.ready lint unit
+test: $(VENV)/.ready
+	@$(MAKE) --no-print-directory --jobs 2 lint kernels
+	@$(MAKE) --no-print-directory unit
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .
@@ -47,10 +49,12 @@ lint: $(VENV)/.ready
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-# Kernels are compiled beforehand, side by side: two workers would compile the same ones at the same time.
-unit: $(VENV)/.ready
-	@VENV=$(VENV) sh tools/setup.sh screen
+# Kernels are compiled beforehand: the two workers of the tests would compile the same ones at the same time.
+kernels: $(VENV)/.ready
 	@$(RUN)/python -c 'import napari_gsw; napari_gsw.warm_up()'
+
+unit: $(VENV)/.ready kernels
+	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -n 2 --dist worksteal --durations=10 -m 'not timing and not slow and not large' $(PYTEST_ARGS)
 
 slow: $(VENV)/.ready

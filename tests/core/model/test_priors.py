@@ -124,7 +124,13 @@ def test_expected_clusters_of_the_figure_in_the_paper(alpha, expected):
     assert cluster_distribution(prior, 300) @ np.arange(301) == pytest.approx(prior.expected_clusters(300), rel=1e-9)
 
 
-@pytest.mark.parametrize(("alpha", "expected"), [(1, 7.58), (3, 18.24), (5, 27.50)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [(1, 7.58), pytest.param(3, 18.24, marks=SLOW), pytest.param(5, 27.50, marks=SLOW)],
+)
 def test_simulation_of_the_prior_without_coupling(alpha, expected):
     problem = gsw.Problem.from_counts(
         np.ones((1099, 1), int), [(i, i + 1) for i in range(1098)], 0.0, gsw.DirichletProcess(alpha)
