@@ -15,8 +15,8 @@ from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats32, Pixels
 
-# Widths in pixels of the Gaussian that a picture may be seen through; 0 for one that is in focus.
-WIDTHS = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0)
+# Widths in pixels of the Gaussian that a picture may be seen through, usual ones first; 0 for one that is in focus.
+WIDTHS = (1.0, 1.5, 0.0, 2.0, 2.5, 3.0)
 # What may be left, as a share of the variance, when the picture is drawn again; under a Gaussian of so many pixels,
 # which takes grains of noise out of it and leaves lines in.
 LEFT, UNDER = 0.0055, 1.5
@@ -46,9 +46,10 @@ def focus_width(channels: Pixels) -> float | None:
     if min(channels.shape[:2]) < SIDE // 4:
         return None
     squares = [channels[rows, columns] for rows in _spans(channels.shape[0]) for columns in _spans(channels.shape[1])]
-    telling = int(np.argmax(np.var(np.concatenate([s.reshape(-1, channels.shape[-1]) for s in squares]), axis=0)))
-    lights = [np.asarray(square[..., telling], np.float32) for square in squares]
-    variance = float(np.var(np.concatenate([light.ravel() for light in lights])))
+    spread = [np.var(np.concatenate([s[..., c].ravel() for s in squares])) for c in range(channels.shape[-1])]
+    telling = int(np.argmax(spread))
+    lights = [np.ascontiguousarray(square[..., telling], np.float32) for square in squares]
+    variance = float(spread[telling])
     if variance == 0:
         return None
     best, least = None, LEFT * variance
@@ -77,12 +78,13 @@ def stepped(light: Floats32, reach: int) -> Floats32:
 def _around(light: Floats32, reach: int, extreme: np.ufunc) -> Floats32:
     """The least or the greatest light of the square about each pixel, as far as it lies in the picture."""
     for axis in (0, 1):
-        extremes = light.copy()
-        for k in range(1, min(reach, light.shape[axis] - 1) + 1):
-            for there, here in ((slice(k, None), slice(-k)), (slice(-k), slice(k, None))):
-                to, of = ((there, here), (np.s_[:, there], np.s_[:, here]))[axis]
-                extreme(extremes[to], light[of], out=extremes[to])
-        light = extremes
+        beyond = [(reach, reach) if a == axis else (0, 0) for a in range(light.ndim)]
+        lines, seen = np.pad(light, beyond, mode="edge"), 1
+        while seen < 2 * reach + 1:
+            step = min(seen, 2 * reach + 1 - seen)  # windows of twice the length, and what is missing in the end
+            first, second = (slice(-step), slice(step, None)) if axis == 0 else (np.s_[:, :-step], np.s_[:, step:])
+            lines, seen = extreme(lines[first], lines[second]), seen + step
+        light = lines
     return light
 
 
