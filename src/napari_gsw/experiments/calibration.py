@@ -23,7 +23,7 @@ from napari_gsw.core.posterior.hierarchy import posterior_odds
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.data_sets import Example, bsds
 from napari_gsw.experiments.boundaries import fold_of
-from napari_gsw.experiments.quality import BINS, OURS, learnt_odds, people_along
+from napari_gsw.experiments.quality import OURS, learnt_odds, people_along, reliability
 
 
 def edges(example: Example, name: str, model: str, network: str = "none") -> Floats:
@@ -95,8 +95,8 @@ def calibration_error(rows: Floats, curve: Floats) -> float:
     0.1
     """
     said = expit(curve[0] + rows[:, :2] @ curve[1:])
-    tenth = np.minimum((said * BINS).astype(int), BINS - 1)
-    return float(np.abs(np.bincount(tenth, rows[:, 3] * (said - rows[:, 2]))).sum() / rows[:, 3].sum())
+    weight, probability, people = np.transpose(reliability(said, rows[:, 2], rows[:, 3]))
+    return float(np.abs(probability - people).sum() / weight.sum())
 
 
 def main(where: str, split: str, models: str, networks: str | None = None) -> None:

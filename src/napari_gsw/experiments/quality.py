@@ -97,8 +97,8 @@ def judged(result: Result, scene: Scene, task: QualityImage) -> dict[str, Any]:
     wrong = drawn != (people >= 0.5)
     unsure = 2 * np.minimum(human, 1 - human)
     return {
-        "posterior": _reliability(apart, people, length),
-        "calibrated": _reliability(human, people, length),
+        "posterior": reliability(apart, people, length),
+        "calibrated": reliability(human, people, length),
         "errors": _by_score(unsure, wrong, length),
         "drawn": _by_score(1 - human[drawn], wrong[drawn], length[drawn]),
     }
@@ -131,7 +131,7 @@ def people_along(result: Result, scene: Scene) -> Floats:
     return np.bincount(edge, (near[first] + near[second]) / 2, len(problem.edges)) / np.maximum(count, 1)
 
 
-def _reliability(probability: Floats, people: Floats, weight: Floats) -> list[list[float]]:
+def reliability(probability: Floats, people: Floats, weight: Floats) -> list[list[float]]:
     """(bins, 3): weight, sum of what is said and sum of the people who agree, by what is said."""
     index = np.minimum((probability * BINS).astype(int), BINS - 1)
     columns = (weight, weight * probability, weight * people)
