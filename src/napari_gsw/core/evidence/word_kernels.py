@@ -165,16 +165,20 @@ def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None
             for p in range(BLOCK):
                 r, s, t = planes[0, p] - x, planes[1, p] - y, planes[2, p] - z
                 distance[p] = r * r + s * s + t * t
-            for c in range(3, padded, 3):
+            for c in range(3, padded - 3, 3):
                 x, y, z = middle[k, c], middle[k, c + 1], middle[k, c + 2]
                 for p in range(BLOCK):
                     r, s, t = planes[c, p] - x, planes[c + 1, p] - y, planes[c + 2, p] - z
                     distance[p] += r * r + s * s + t * t
+            x, y, z = middle[k, padded - 3], middle[k, padded - 2], middle[k, padded - 1]
             word = np.int32(k)
             for p in range(BLOCK):
-                nearer = distance[p] < best[p]
-                best[p] = distance[p] if nearer else best[p]
-                index[p] = word if nearer else index[p]
+                r, s, t = planes[padded - 3, p] - x, planes[padded - 2, p] - y, planes[padded - 1, p] - z
+                total = distance[p] + (r * r + s * s + t * t)
+                least, winner = best[p], index[p]  # read whatever comes of it, or the vector unit stays out
+                nearer = total < least
+                best[p] = total if nearer else least
+                index[p] = word if nearer else winner
         for p in range(count):
             result[first + p] = index[p]
 

@@ -8,10 +8,8 @@ nothing in it but steps; photographs have lines and grain that do not come back,
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from scipy import ndimage
+from scipy import fft, ndimage
 
 from napari_gsw.core.arrays import Floats32, Pixels
 
@@ -37,8 +35,10 @@ def refocused(channels: Pixels) -> Pixels:
     if width is None:
         return channels
     calm, reach = max(LEAST_CALM, CALM * width), max(LEAST_REACH, round(REACH * width))
-    smooth = ndimage.gaussian_filter(channels, (calm, calm, 0))
-    return stepped(smooth, reach)
+    sharp = np.empty_like(channels)
+    for c in range(channels.shape[-1]):  # one plane at a time stays in the cache
+        sharp[..., c] = stepped(ndimage.gaussian_filter(np.ascontiguousarray(channels[..., c]), calm), reach)
+    return sharp
 
 
 def focus_width(channels: Pixels) -> float | None:
@@ -59,7 +59,7 @@ def focus_width(channels: Pixels) -> float | None:
         for number, light in enumerate(lights):
             if number == len(looks):
                 steps = stepped(ndimage.gaussian_filter(light, LEAST_CALM), round(REACH * MIDDLING))
-                looks.append((ndimage.gaussian_filter(light, UNDER), steps))
+                looks.append((_waves(light), _waves(steps)))
             left += _left(*looks[number], width) / len(lights)
             if left >= least:  # it only grows: most photographs are done with after the first square
                 break
@@ -88,10 +88,25 @@ def _around(light: Floats32, reach: int, extreme: np.ufunc) -> Floats32:
     return light
 
 
-def _left(calm: Floats32, steps: Floats32, width: float) -> float:
-    """What is left of a picture that is seen under a Gaussian, without its steps seen through two: mean square."""
-    rest = calm - ndimage.gaussian_filter(steps, math.hypot(width, UNDER))
-    return float(np.mean(rest**2))
+def _waves(light: Floats32) -> Floats32:
+    """(h, w) amplitudes of the cosines that the light (h, w), seen under a Gaussian, is the sum of."""
+    return np.asarray(fft.dctn(light, norm="ortho") * _passing(light.shape, UNDER), np.float32)
+
+
+def _passing(shape: tuple[int, ...], width: float) -> Floats32:
+    """(h, w) what a Gaussian of so many pixels leaves of each cosine: exp(-(pi k width / n)^2 / 2) along an axis of n.
+
+    Cosines go on beyond the border as in a mirror, so that the border is seen through the Gaussian as by a filter that
+    reflects it.
+    """
+    rows, columns = (np.exp(-((np.pi * np.arange(n) * width / n) ** 2) / 2) for n in shape)
+    return np.asarray(np.outer(rows, columns), np.float32)
+
+
+def _left(light: Floats32, steps: Floats32, width: float) -> float:
+    """What is left of a picture without its steps seen through a Gaussian: mean square, by the waves of both."""
+    rest = light - steps * _passing(light.shape, width)
+    return float(np.vdot(rest, rest)) / rest.size
 
 
 def _spans(length: int) -> list[slice]:
