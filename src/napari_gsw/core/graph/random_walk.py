@@ -43,7 +43,8 @@ def smoothed_counts(counts: sparse.csr_array, matrix: sparse.csr_array, passes: 
     """Histograms (n, words) after `passes` steps of the walk, as whole numbers that sum to about 100 a site."""
     n, words = counts.shape
     table, used = np.empty((n, words), np.int32), 0
-    shares = sparse.csc_array(sparse.diags_array(1 / np.maximum(counts.sum(axis=1), 1)) @ counts)
+    share = counts.data * np.repeat(1 / np.maximum(counts.sum(axis=1), 1), np.diff(counts.indptr))
+    shares = sparse.csr_array((share, counts.indices, counts.indptr), shape=(n, words)).tocsc()
     for first in range(0, words, WORDS_AT_ONCE):
         block = walk_steps(shares[:, first : first + WORDS_AT_ONCE].toarray(), matrix, passes)
         used += write_rounded(block, float(COUNTS), table, first)
