@@ -16,8 +16,10 @@ from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.numbering import matched_numbers
+from napari_gsw.core.pipeline.prepare_objects import NETWORK_ASKS, network_settles
 from napari_gsw.core.posterior.colouring import ONE, likely_objects, right_as_often, same_colour
 from napari_gsw.core.posterior.label_certainty import Overlap, joined
+from napari_gsw.core.settings import declarations
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.evaluation.partition_scores import adjusted_rand
 from pictures import cells
@@ -45,6 +47,34 @@ def test_touching_cells_are_parted_by_the_posterior(seen):
     assert all((b, a) in pairs for a, b in pairs)
     assert (table["one_with_probability"] <= right_as_often(np.array([ONE]))).all()  # what is shown as two is so
     assert table["one_with_probability"].max() > 0
+
+
+@RUNTIME
+def test_settings_that_the_network_settles_change_nothing_and_the_others_are_asked(seen):
+    image, _, _ = seen
+    short = gsw.preset("microscopy", sweeps=40)
+    changed, refused = {}, set()
+    labels = gsw.segment(image, short, seed=0).labels
+    for name, setting in declarations().items():
+        if not network_settles(name) or (setting.kind is str and not setting.choices):
+            continue
+        now = getattr(short, name)
+        others = [word for word in setting.choices if word != now]
+        if not others:
+            raised = 2 * (now or 0.3) + 1
+            others = [min(setting.kind(raised), setting.high - 0.01 * (setting.kind is float))]
+        try:
+            other = gsw.segment(image, short.replace(**{name: others[-1]}), seed=0)
+        except ValueError:
+            refused.add(name)
+        else:
+            changed[name] = not np.array_equal(other.labels, labels)
+    assert len(changed) > 30
+    assert not any(changed.values()), [name for name in changed if changed[name]]
+    assert len(refused) < 5, refused
+    for name in NETWORK_ASKS[:2]:
+        (other,) = (word for word in declarations()[name].choices if word != getattr(short, name))
+        assert not np.array_equal(gsw.segment(image, short.replace(**{name: other}), seed=0).labels, labels)
 
 
 @RUNTIME

@@ -37,6 +37,8 @@ def test_another_image_or_preset_forgets_what_was_said(panel, qtbot):
     assert heads["superpixels"].summary.text().startswith(f"{sites} sites")
     assert panel.run_button.text() == "Continue"
     click(qtbot, panel.presets.button("microscopy"))
+    assert str(sites) not in heads["superpixels"].summary.text()
+    click(qtbot, panel.presets.button("membranes"))
     assert heads["superpixels"].summary.text().startswith("about ")
     panel.region.tell("Region 1: 40 pixels")
     panel._noticed("something went wrong")

@@ -14,9 +14,12 @@ import tifffile
 
 import napari_gsw as gsw
 from gui_actions import click, press_key, slow, wait_done, wait_for, wait_sweeps
+from napari_gsw.core.evidence.network import is_onnxruntime_there
+from napari_gsw.core.pipeline.prepare_objects import NETWORK_ASKS, NETWORK_SECTIONS, network_settles
 from napari_gsw.core.settings import SECTIONS, declarations
 from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import mosaic, mosaic_3d
+from pictures import cells
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -455,6 +458,28 @@ def test_only_what_matters_is_shown(panel, qtbot):
     form.controls["prior"].set_value("potts")
     assert not form.controls["alpha"].isVisible()
     assert form.controls["K"].isVisible()
+
+
+@pytest.mark.skipif(not is_onnxruntime_there(), reason="onnxruntime is not installed")
+def test_where_a_network_looks_its_place_is_not_taken_by_settings_without_effect(panel, qtbot):
+    form, brightness = panel.form, cells()[0]
+    for section in NETWORK_SECTIONS:
+        form.sections[section].unfold()
+    shown = lambda: {name for name in form.controls if network_settles(name) and form.controls[name].isVisible()}  # noqa: E731
+    flat = panel.viewer.add_image(brightness)
+    click(qtbot, panel.presets.button("microscopy"))
+    assert not shown()
+    assert all(form.controls[name].isVisible() for name in NETWORK_ASKS)
+    assert form.sections["prior"].summary.text() == "any number of objects"
+    assert "expects" not in panel.progress.status.text()
+    form.controls["objects"].set_value("classical")
+    assert {"site_size", "K", "beta", "evidence"} <= shown()
+    assert "sites" in form.sections["superpixels"].summary.text()
+    form.controls["objects"].set_value("network")
+    assert not shown()
+    panel.viewer.layers.remove(flat)
+    panel.viewer.add_image(np.stack([brightness[:64, :64]] * 8), axis_labels="zyx")  # volumes are not its own
+    assert {"site_size", "K", "beta", "evidence"} <= shown()
 
 
 def test_presets_fill_the_form(panel, qtbot):

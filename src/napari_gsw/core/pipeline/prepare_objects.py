@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Sites
-from napari_gsw.core.evidence.network import network_named, onnxruntime_version
+from napari_gsw.core.evidence.network import is_onnxruntime_there, network_named, onnxruntime_version
 from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, object_maps
 from napari_gsw.core.graph.object_model import COLOURS, object_model_named
 from napari_gsw.core.graph.region_graph import region_graph
@@ -23,14 +23,35 @@ from napari_gsw.core.inputs import float_array
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.stage import Report, Stage
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.core.sites.superpixels import check_mask, given_sites
+
+# Where a network sees the objects, sites, evidence and couplings are its own, and so is where an object ends. Of the
+# settings of these sections it asks a few alone.
+NETWORK_SECTIONS = ("superpixels", "features", "prior", "coupling")
+NETWORK_ASKS = ("signal", "objects", "boundary_model", "network")
+NETWORK_CUTS = ("neck", "distinction")
 
 
 def asks_for_network(settings: Settings) -> bool:
     """Whether the settings ask for objects that a network sees."""
     return settings.objects == "network" and settings.signal == "objects" and settings.view == "objects"
+
+
+def network_looks(settings: Settings) -> bool:
+    """Whether a network is asked for and can be computed; the image has to be flat and in memory beside that."""
+    return asks_for_network(settings) and settings.network != "none" and is_onnxruntime_there()
+
+
+def network_settles(name: str) -> bool:
+    """Whether a setting has no effect where a network sees the objects.
+
+    >>> network_settles("site_size"), network_settles("network"), network_settles("min_region")
+    (True, False, False)
+    """
+    in_its_place = declarations()[name].section in NETWORK_SECTIONS and name not in NETWORK_ASKS
+    return in_its_place or name in NETWORK_CUTS
 
 
 def network_seen(settings: Settings, problem: Problem) -> dict[str, str] | None:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFormLayout, QWidget
 
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.prepare_objects import NETWORK_ASKS, NETWORK_SECTIONS, network_looks, network_settles
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.widgets.kit.section import Section
@@ -35,6 +37,9 @@ HELP = {
     "result": "What is made of the states of the chain: which partition, which view of it",
 }
 
+
+# What stands in sections whose settings a network takes the place of, where it looks for the objects.
+BY_NETWORK = "The network that looks for the objects settles this. <i>Objects by: Classical</i> has more to set."
 
 # What each preset is for.
 PURPOSE = {
@@ -92,6 +97,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.layouts: dict[str, QFormLayout] = {}
         self._rows: dict[str, tuple[QFormLayout, QWidget]] = {}
         self._filling = False
+        self._flat = False
+        self._network_lines: list[QWidget] = []
         self.forecast = Forecast(self)
         start = preset(self.preset)
         for section, words in TITLES.items():
@@ -101,6 +108,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
             layout.setHorizontalSpacing(8)
             layout.setVerticalSpacing(4)
             layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+            if section in NETWORK_SECTIONS:
+                self._network_lines.append(folding.add_line(BY_NETWORK))
             folding.content.addLayout(layout)
             for name, setting in declarations().items():
                 if setting.section == section:
@@ -142,6 +151,16 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self._filling = False
         self._touched()
 
+    def set_flat(self, flat: bool) -> None:
+        """Whether the image that is chosen is one that a network can look at: flat, alone and in memory."""
+        if flat != self._flat:
+            self._flat = flat
+            self._arrange()
+
+    def _by_network(self, settings: Settings) -> bool:
+        """Whether a network is to look for the objects; maps beside the image are for what it stands in for."""
+        return self._flat and network_looks(settings) and not self.maps.layers()
+
     def differences(self) -> list[str]:
         """Settings that differ from the chosen preset and matter."""
         base = preset(self.preset)
@@ -158,13 +177,19 @@ class SettingsForm(QObject):  # type: ignore[misc]
         """
         now = self.settings()
         counted = sites is not None
-        if sites is None and pixels is not None:
+        by_network = self._by_network(now)
+        if sites is None and pixels is not None and not by_network:
             sites = now.wanted_sites(pixels)
-        return Expectation(sites, counted, None if sites is None else self.forecast.clusters(now, sites))
+        clusters = None if sites is None or by_network else self.forecast.clusters(now, sites)
+        return Expectation(sites, counted, clusters)
 
     def summarise(self, expectation: Expectation, sites_from: str = "") -> None:
         """Show in each section's head what it holds; `sites_from` names the layer that the superpixels come from."""
-        for section, text in summaries(self.settings(), expectation, sites_from).items():
+        now = self.settings()
+        texts = summaries(now, expectation, sites_from)
+        if self._by_network(now):
+            texts |= network_summaries(expectation, sites_from)
+        for section, text in texts.items():
             self.sections[section].set_summary(text)
 
     def summarise_nothing(self) -> None:
@@ -180,15 +205,26 @@ class SettingsForm(QObject):  # type: ignore[misc]
 
     def _arrange(self) -> None:
         """Show only what has an effect beside the other settings."""
-        values = {name: control.value() for name, control in self.controls.items()}
+        try:
+            by_network = self._by_network(self.settings())
+        except InputError:  # said elsewhere
+            by_network = False
+        for line in self._network_lines:
+            line.setVisible(by_network)
         for name, (layout, control) in self._rows.items():
-            setting, shown = declarations()[name], True
-            while setting.when is not None and shown:
-                other, allowed = setting.when
-                shown = values[other] in allowed if allowed else bool(values[other])
-                setting = declarations()[other]
+            shown = not network_settles(name) and (name in NETWORK_ASKS or self._counts(name))
+            shown = shown if by_network else self._counts(name)
             if control.isVisibleTo(control.parentWidget()) != shown:
                 layout.setRowVisible(control, shown)
+
+    def _counts(self, name: str) -> bool:
+        """Whether a setting has any effect beside the others, which need not go together."""
+        when = declarations()[name].when
+        if when is None:
+            return True
+        other, allowed = when
+        value = self.controls[other].value()
+        return self._counts(other) and (value in allowed if allowed else bool(value))
 
 
 def preset_tip(name: str) -> str:
@@ -216,6 +252,17 @@ def count_clusters(expectation: Expectation) -> str:
     if expectation.clusters is None:
         return ""
     return f"{expectation.clusters:.0f} cluster{'s' * (round(expectation.clusters) != 1)}"
+
+
+def network_summaries(expectation: Expectation, sites_from: str = "") -> dict[str, str]:
+    """One line for each section that a network stands in for."""
+    number = f"{expectation.sites:,} " if expectation.counted else ""
+    return {
+        "superpixels": f"{number}fragments of objects" + (f", from {sites_from}" if sites_from else ""),
+        "features": "what the network sees",
+        "prior": "any number of objects",
+        "coupling": "learnt, by the network",
+    }
 
 
 def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> dict[str, str]:

@@ -276,6 +276,7 @@ class SegmentationPanel(Docked):
         self._source = source = None
         try:
             self._source = source = self.chooser.source()
+            self.form.set_flat(source.depth == 2 and not source.several and not source.large)
             self._check_layers(source)
         except InputError as reason:
             self._plan_error = str(reason)
