@@ -64,6 +64,25 @@ def test_the_formula_goes_on_where_the_table_ends(block, monkeypatch):
         assert found == pytest.approx(own, rel=1e-13, abs=1e-11)
 
 
+@pytest.mark.parametrize("large", [1e3, 1e9])
+@pytest.mark.parametrize("kind", ["words", "gaussian"])
+def test_nothing_is_lost_beyond_the_table_however_large_the_prior(large, kind, monkeypatch):
+    """Of log Gamma(1e9 + m) - log Gamma(1e9), the two subtracted, five decimals would be left."""
+    counts = np.tile([[9_000, 4_000], [5_000, 8_000]], (4, 1))
+    values = np.linspace(-1, 1, 800)[:, None]
+    blocks = {
+        "words": gsw.DirichletMultinomial(counts, large, 1e-3),
+        "gaussian": gsw.Gaussian.from_pixels(values, np.arange(800) // 100, 8, shape=large),
+    }
+    full = evidence_tables.pack_evidence([blocks[kind]], 8)
+    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 20)
+    cut = evidence_tables.pack_evidence([blocks[kind]], 8)
+    for d in np.flatnonzero(cut.tail[:, 0]):
+        own = full.table[int(full.table_start[d]) :][: int(full.table_end[d])]
+        found = [beyond(cut.tail, np.uint32(d), m) for m in range(0, len(own), 97)]
+        assert found == pytest.approx(own[::97], rel=1e-12, abs=1e-13 * min(large, 1e4))
+
+
 WAYS = {
     "gibbs": dict(lam=0.0),
     "gsw": dict(lam=10.0, regroups=1),

@@ -71,13 +71,14 @@ def test_tables_and_expected_clusters_against_enumeration(name, n):
     assert cluster_distribution(prior, n) == pytest.approx(exact, abs=1e-12)
 
 
-@pytest.mark.parametrize("K", [10**9, 10**15, 10**20])
+@pytest.mark.parametrize("K", [10**9, 10**15, 10**20, 10**30])
 def test_very_many_clusters_are_no_limit(K):
     """Every site its own label: the number of clusters is that of a Dirichlet process, or n itself."""
     log_v = gsw.Potts(K).tables(50).log_v
     assert np.diff(log_v) == pytest.approx(np.log(float(K)), rel=1e-6)
     assert gsw.Potts(K).expected_clusters(50) == pytest.approx(50, rel=1e-5)
-    assert gsw.FiniteDirichlet(K, 1.0).expected_clusters(50) == pytest.approx(50, rel=1e-5)
+    for alpha in (1.0, 6):
+        assert gsw.FiniteDirichlet(K, alpha).expected_clusters(50) == pytest.approx(50, rel=1e-5)
     process = gsw.DirichletProcess(2.0).expected_clusters(50)
     assert gsw.FiniteDirichlet(K, 2.0 / K).expected_clusters(50) == pytest.approx(process, rel=1e-6)
 

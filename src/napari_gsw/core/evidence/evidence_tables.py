@@ -158,7 +158,7 @@ def _log_gamma_tail(sign: float, base: float, weight: float) -> Floats:
 def _pixel_table(block: Gaussian, entries: int) -> Floats:
     """(entries,) the part of a cluster's log marginal that depends on its number of pixels alone, for 0, 1, ..."""
     half = block.weight * np.arange(entries) / 2
-    one = gammaln(block.shape + half) - gammaln(block.shape) - np.log1p(2 * half / block.kappa) / 2
+    one = log_rising(block.shape, half) - np.log1p(2 * half / block.kappa) / 2
     one -= half * np.log(2 * np.pi)
     table: Floats = len(block.rate) * one - half * np.log(block.rate).sum()
     return table

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import gammaln
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
@@ -238,7 +237,7 @@ class Gaussian(Likelihood):
         w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
         kappa, a = self.kappa + w, self.shape + w / 2
         b = b0 + np.maximum(second - first**2 / kappa[:, np.newaxis], 0) / 2  # not below 0 by a rounding
-        one = gammaln(a) - gammaln(self.shape) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
+        one = log_rising(self.shape, w / 2) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
         each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(each))
 

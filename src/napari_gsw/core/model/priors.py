@@ -121,7 +121,7 @@ class FiniteDirichlet(PartitionPrior):
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
         if self.K == 1:
             return float(n > 0)
-        empty = np.sum(np.log1p(-self.alpha / (self.K * self.alpha + np.arange(n))))
+        empty = np.sum(np.log1p(-self.alpha / (float(self.K) * self.alpha + np.arange(n))))
         return float(-self.K * math.expm1(empty))
 
 

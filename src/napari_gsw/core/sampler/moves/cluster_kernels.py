@@ -21,6 +21,7 @@ from napari_gsw.core.evidence.evidence_tables import (
     UNIT,
     Evidence,
 )
+from napari_gsw.core.evidence.rising_factorial import LARGE
 from napari_gsw.core.jit import as_index, as_int64, inlined, inner, jit, lean
 from napari_gsw.core.sampler.records import Clusters, Walker
 
@@ -142,8 +143,16 @@ def beyond(tail: Floats, d: int, m: int) -> float:
     """Contribution of count m of word d to the log marginal where the table has ended.
 
     A log Gamma(b + w m) + shift + B log(1 + r m) + slope m, with A, b, w, shift, B, r, slope the row of `tail` (D, 7).
+    The shift is -A log Gamma(b), which of a large b would leave little of the sum: then the terms of both series are
+    subtracted one by one, as in :mod:`napari_gsw.core.evidence.rising_factorial`.
     """
-    result = tail[d, FACTOR] * log_gamma(tail[d, BASE] + tail[d, UNIT] * m) + tail[d, SHIFT]
+    base, rise = tail[d, BASE], tail[d, UNIT] * m
+    if base < LARGE:
+        result = tail[d, FACTOR] * log_gamma(base + rise) + tail[d, SHIFT]
+    else:
+        share = rise / base
+        series = (base + rise - 0.5) * math.log1p(share) - rise - share / (12 * (base + rise))
+        result = tail[d, FACTOR] * (rise * math.log(base) + series)
     if tail[d, LOG_FACTOR] != 0.0:
         result += tail[d, LOG_FACTOR] * math.log1p(tail[d, LOG_UNIT] * m) + tail[d, SLOPE] * m
     return float(result)
