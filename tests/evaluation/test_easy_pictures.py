@@ -41,7 +41,15 @@ def test_general_finds_the_truth(easy):
 
 
 @pytest.mark.parametrize(
-    "easy", [replace(SQUARE, contrast=100, noise=45), replace(DISKS, colour=True), RAMP], ids=lambda easy: easy.name
+    "easy",
+    [
+        replace(SQUARE, contrast=100, noise=45),
+        replace(DISKS, colour=True),
+        RAMP,
+        replace(DISKS, size=128, blur=2.0),
+        replace(RAMP, size=128, contrast=5, noise=0),
+    ],
+    ids=lambda easy: easy.name,
 )
 def test_microscopy_finds_the_objects(easy):
     assert score(easy, "microscopy") >= 0.98

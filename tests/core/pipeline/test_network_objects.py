@@ -9,7 +9,17 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.evidence import network as networks
-from napari_gsw.core.evidence.object_maps import WIDTH, object_maps, resized, stretched, usual_width
+from napari_gsw.core.evidence.object_maps import (
+    COARSE,
+    INSIDE,
+    WIDTH,
+    _looked_at,
+    are_beyond,
+    object_maps,
+    resized,
+    stretched,
+    usual_width,
+)
 from napari_gsw.core.graph.object_model import COLOURS, ObjectModel, shipped_objects
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import Picture
@@ -21,6 +31,7 @@ from napari_gsw.core.posterior.colouring import ONE, likely_objects, right_as_of
 from napari_gsw.core.posterior.label_certainty import Overlap, joined
 from napari_gsw.core.settings import declarations
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
+from napari_gsw.evaluation.easy_pictures import EasyPicture
 from napari_gsw.evaluation.partition_scores import adjusted_rand
 from pictures import cells
 
@@ -234,6 +245,27 @@ def test_maps_are_the_same_at_every_brightness_and_widths_in_pixels():
     across = np.sqrt(np.median(np.bincount(truth.ravel())[1:]))
     assert usual_width(maps) == pytest.approx(across, rel=0.35)
     assert usual_width(np.zeros((4, 4, 5), np.float32)) > 0
+
+
+@RUNTIME
+def test_objects_too_large_for_the_network_are_left_to_the_other_way():
+    network = networks.shipped_network("objects")
+    image = EasyPicture("square", size=1_000).read().image
+    assert are_beyond(image, object_maps(image, network), network)
+    image = np.tile(cells()[0], (4, 4))  # many small ones in a large picture
+    assert max(image.shape) > 2 * COARSE
+    assert not are_beyond(image, object_maps(image, network), network)
+
+
+@RUNTIME
+def test_soft_objects_are_seen_as_they_are_and_plain_shapes_out_of_focus_sharply():
+    network = networks.shipped_network("objects")
+    for blur, less in ((2.0, True), (5.0, False)):
+        easy = EasyPicture("disks", blur=blur, noise=10)
+        seen = object_maps(easy.read().image, network)[..., INSIDE]
+        unsure = np.count_nonzero((seen > 0.1) & (seen < 0.9))
+        plain = _looked_at(stretched(easy.read().image), network)[..., INSIDE]
+        assert bool(unsure < np.count_nonzero((plain > 0.1) & (plain < 0.9))) is less
 
 
 def test_pictures_of_any_kind_are_stretched():

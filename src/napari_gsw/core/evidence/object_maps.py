@@ -17,8 +17,10 @@ from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.evidence.network import Network
+from napari_gsw.core.image.focus import WIDTHS, focus_width, sharpened
 from napari_gsw.core.image.object_signal import telling_light
 from napari_gsw.core.image.picture import picture
+from napari_gsw.core.image.rounding import unrounded
 
 # The channels of the maps, in their order; see core/evidence/network_plan.py.
 INSIDE, OUTLINE, MIDDLE, CONTACT, WIDTH = range(5)
@@ -37,6 +39,12 @@ FIRST_PIXELS, MOST_PIXELS = 2**17, 2**18
 LEAST_FIRST = 0.5
 # Scales that differ by less than this factor are the same; and a first look that is coarser by more says nothing.
 SAME, COARSER = 1.1, 1.5
+# Width in pixels of the Gaussian that a picture is out of focus by, from which on the network does not see its borders
+# where they are; and a difference, of 255 levels of grey, that is a step between two sides.
+LEAST_BLUR, STEP = 1.5, 15.0
+# Pixels along the longer side at which a picture is looked at for large objects, and how much of them the usual look
+# has to see for them to be as small as what the network has learnt from.
+COARSE, HOLLOW = 256, 0.5
 # Maps of the last images are kept: a stroke of a person makes the problem of an image anew.
 KEPT = 2
 _kept: OrderedDict[str, Floats32] = OrderedDict()
@@ -83,13 +91,27 @@ def object_maps(values: NDArray[Any], network: Network) -> Floats32:
     ----------
     values : (h, w) or (h, w, c) of any type.
     """
-    image = stretched(values)
+    image = _in_focus(stretched(unrounded(values)))
     key = f"{network.weights.sha256}{image.shape}{hashlib.sha256(np.ascontiguousarray(image).data).hexdigest()}"
     if key not in _kept:
         _kept[key] = _looked_at(image, network)
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
     return _kept[key]
+
+
+def are_beyond(values: NDArray[Any], maps: Floats32, network: Network) -> bool:
+    """Whether the objects are larger than the network can know: a coarse look sees them, and the maps are hollow there.
+
+    Parameters
+    ----------
+    values, maps : (h, w) or (h, w, c) of any type, and what :func:`object_maps` says of them.
+    """
+    if max(maps.shape[:2]) <= 2 * COARSE:
+        return False
+    image = _in_focus(stretched(unrounded(values)))
+    coarse = _look(image, network, COARSE / max(image.shape[:2]))[..., INSIDE] > 0.5
+    return bool(np.count_nonzero(coarse & (maps[..., INSIDE] > 0.5)) < HOLLOW * np.count_nonzero(coarse))
 
 
 def usual_width(maps: Floats32) -> float:
@@ -100,6 +122,14 @@ def usual_width(maps: Floats32) -> float:
     width = np.sort(LEAST_WIDTH * 2 ** (OCTAVES * maps[..., WIDTH][inside].astype(np.float64)))
     objects = np.cumsum(1 / width**2)  # every object counts once, not every pixel
     return float(width[np.searchsorted(objects, objects[-1] / 2)])
+
+
+def _in_focus(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A picture (h, w, 3) of plain shapes out of focus with sharp borders, which are what the network is to see."""
+    width = focus_width(picture(image, "YXS", calm=True).channels)
+    if width is None or not LEAST_BLUR <= width < max(WIDTHS):  # the widest stands for all that is softer: nuclei
+        return image
+    return np.rint(sharpened(image.astype(np.float32), width, STEP)).astype(np.uint8)
 
 
 def _looked_at(image: NDArray[np.uint8], network: Network) -> Floats32:

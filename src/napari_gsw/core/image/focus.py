@@ -32,12 +32,20 @@ STEP = 6.0
 def refocused(channels: Pixels) -> Pixels:
     """The channels (h, w, c) with steps in place of slopes if they are those of a picture out of focus."""
     width = focus_width(channels)
-    if width is None:
-        return channels
+    return channels if width is None else sharpened(channels, width)
+
+
+def sharpened(channels: Pixels, width: float, step: float = STEP) -> Pixels:
+    """(h, w, c) float32 with steps in place of slopes, of a picture that is seen through a Gaussian of that width.
+
+    Parameters
+    ----------
+    step : the difference that is a step and not a slope of the light.
+    """
     calm, reach = max(LEAST_CALM, CALM * width), max(LEAST_REACH, round(REACH * width))
     sharp = np.empty_like(channels)
     for c in range(channels.shape[-1]):  # one plane at a time stays in the cache
-        sharp[..., c] = stepped(ndimage.gaussian_filter(np.ascontiguousarray(channels[..., c]), calm), reach)
+        sharp[..., c] = stepped(ndimage.gaussian_filter(np.ascontiguousarray(channels[..., c]), calm), reach, step)
     return sharp
 
 
@@ -68,11 +76,11 @@ def focus_width(channels: Pixels) -> float | None:
     return best or None
 
 
-def stepped(light: Floats32, reach: int) -> Floats32:
+def stepped(light: Floats32, reach: int, step: float = STEP) -> Floats32:
     """(h, w) or (h, w, c) float32: where the light differs by a step within `reach`, that of the nearer side."""
     low, high = _around(light, reach, np.minimum), _around(light, reach, np.maximum)
     side = np.where(light - low < high - light, low, high)
-    return np.asarray(np.where(high - low > STEP, side, light), np.float32)
+    return np.asarray(np.where(high - low > step, side, light), np.float32)
 
 
 def _around(light: Floats32, reach: int, extreme: np.ufunc) -> Floats32:

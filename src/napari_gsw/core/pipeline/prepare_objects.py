@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.arrays import Sites
 from napari_gsw.core.evidence.network import is_onnxruntime_there, network_named, onnxruntime_version
-from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, object_maps
+from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, are_beyond, object_maps
 from napari_gsw.core.graph.object_model import COLOURS, object_model_named
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.object_signal import OBJECT
@@ -89,6 +89,8 @@ def network_problem(
         return None
     report(Stage("superpixels"), None)
     maps = object_maps(values, network)
+    if are_beyond(values, maps, network):
+        return None
     pieces = fragments(maps[..., INSIDE], maps[..., MIDDLE])
     light = np.float32(OBJECT) * maps[..., INSIDE]
     pixels = Picture(light[..., np.newaxis], False)
