@@ -7,6 +7,7 @@ from skimage.measure import label
 from skimage.segmentation import find_boundaries
 
 import napari_gsw as gsw
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.map_field import BACKGROUND, FOREGROUND
 from napari_gsw.core.model.problem import log_posterior
 from napari_gsw.core.pipeline.chain_runs import gathered, sampled
@@ -175,3 +176,17 @@ def test_several_images_take_no_maps():
     image = np.random.default_rng(0).random((20, 20))
     with pytest.raises(gsw.InputError, match="boundaries is for one image at a time"):
         gsw.segment([image, image], boundaries=image)
+
+
+def test_a_lazy_map_that_is_the_same_everywhere_is_refused_and_one_that_only_seems_so_is_not(mosaic):
+    """Parts that are looked at first are of the middle; a map may be plain there and nowhere else."""
+    da = pytest.importorskip("dask.array")
+    image = da.from_array(np.tile(mosaic[0], (4, 4) + (1,) * (mosaic[0].ndim - 2)), chunks=200)
+    shape = image.shape[:2]
+    for name in ("boundaries", "foreground", "features"):
+        with pytest.raises(InputError, match=f"{name} is 0.5 everywhere and says nothing"):
+            gsw.prepare(image, block_pixels=2**13, **{name: da.full(shape, 0.5, chunks=200)})
+    plain = np.full(shape, 0.2, np.float32)
+    plain[-3:, -3:] = 0.9
+    problem = gsw.prepare(image, block_pixels=2**13, boundaries=da.from_array(plain, chunks=200))
+    assert problem.n > 100

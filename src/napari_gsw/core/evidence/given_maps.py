@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats32, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.map_features import Reduction, reduced, reduction_of
-from napari_gsw.core.image.block_grid import Slices
+from napari_gsw.core.image.block_grid import Slices, grid_of
 from napari_gsw.core.image.evidence_map import EvidenceMap, open_map, single
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.value_range import ValueRange, guessed_range, range_named, refuse_constant
@@ -17,6 +20,8 @@ from napari_gsw.core.settings import Settings
 
 # The maps by the names of their arguments.
 MAPS = ("features", "boundaries", "foreground")
+# Pixels of a large map that are looked at together.
+BLOCK = 2**20
 
 
 class ProbabilityMap(NamedTuple):
@@ -90,24 +95,25 @@ def given_maps(
     if (features := given.get("features")) is not None:
         opened = open_map("features", features, shape, settings.channel_axis)
         values = [opened.read(part) for part in parts or (None,)]
-        if not _is_large(parts, opened):
-            refuse_constant("features", values)
+        refuse_constant("features", chain(values, _rest(opened, shape, parts)))
         maps = replace(maps, features=FeatureMap(opened, reduction_of(values, settings.components)))
     for name, text in (("boundaries", settings.boundaries_range), ("foreground", settings.foreground_range)):
         if given.get(name) is None:
             continue
         opened, declared = single(open_map(name, given[name], shape)), range_named(f"{name}_range", text)
         values = [opened.read(part) for part in parts or (None,)]
-        if not _is_large(parts, opened):
-            refuse_constant(name, values)
+        refuse_constant(name, chain(values, _rest(opened, shape, parts)))
         one = ProbabilityMap(opened, declared or guessed_range(values))
         maps = replace(maps, boundaries=one) if name == "boundaries" else replace(maps, foreground=one)
     return maps
 
 
-def _is_large(parts: Sequence[Slices] | None, opened: EvidenceMap) -> bool:
-    """Whether a map is seen in parts only, which may all be the same where the map is not."""
-    return parts is not None and is_lazy(opened.array)
+def _rest(opened: EvidenceMap, shape: tuple[int, ...], parts: Sequence[Slices] | None) -> Iterator[NDArray[Any]]:
+    """All of a map that only parts have been read of, block by block: they may be the same where the map is not."""
+    if parts is not None and is_lazy(opened.array):
+        blocks = grid_of(shape, (1,) * len(shape), BLOCK)
+        for index in blocks:
+            yield opened.read(blocks.inside(index))
 
 
 def check_wanted(given: Mapping[str, Any], settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,8 +88,10 @@ def guessed_range(parts: Sequence[NDArray[Any]]) -> ValueRange:
     return ValueRange(low, high, guessed=True) if low < high else ValueRange(low, low + 1, guessed=True)
 
 
-def refuse_constant(name: str, parts: Sequence[NDArray[Any]]) -> None:
-    """Raise an InputError if all values are the same."""
-    first = parts[0].flat[0]
-    if all((part == first).all() for part in parts):
+def refuse_constant(name: str, parts: Iterable[NDArray[Any]]) -> None:
+    """Raise an InputError if all values are the same; no more parts are looked at than it takes to know."""
+    rest = iter(parts)
+    start = next(rest)
+    first = start.flat[0]
+    if (start == first).all() and all((part == first).all() for part in rest):
         raise InputError(f"{name} is {first:g} everywhere and says nothing; leave it out")
