@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.likelihoods import membership
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.records import Bonds
 from napari_gsw.core.sampler.schedule import Moves
@@ -22,16 +21,6 @@ from napari_gsw.core.settings import declarations
 from strategies import arrays, beside, fuzzed, images, is_large, junk, numbers, priors, problems, refused, some_of
 
 SWEEPS = 3
-
-
-def cancelled(block, labels):
-    """What rounding can do to a Gaussian block: terms of the size of its shape cancel, and so do, in the rate b of a
-    cluster, its squares and the square of its sum, of which a logarithm is taken as often as there are draws."""
-    inside = block.weight * membership(labels)
-    w, first, second = inside @ block.mass, inside @ block.sums, inside @ block.squares
-    b = block.rate + np.maximum(second - first**2 / (block.kappa + w)[:, np.newaxis], 0) / 2
-    lost = np.finfo(float).eps * second.sum(axis=0) / b
-    return 1e-13 * block.shape * block.n + 4 * float(((block.shape + w / 2)[:, np.newaxis] * lost).sum())
 
 
 def check_snapshot(problem, snapshot, drift=1e-6):
@@ -46,7 +35,7 @@ def check_snapshot(problem, snapshot, drift=1e-6):
         scale = 1 + float(np.abs(tables[np.isfinite(tables)]).sum())  # running sums are as exact as their largest term
         scale += sum(abs(block.log_marginal(np.arange(problem.n))) for block in problem.likelihoods)
         rounding = 1e-9 * (scale + np.abs(problem.beta).sum()) + 1e-14 * np.abs(problem.evidence.table).sum()
-        rounding += sum(cancelled(b, state.labels) for b in problem.likelihoods if isinstance(b, gsw.Gaussian))
+        rounding += sum(b.rounding(state.labels) for b in problem.likelihoods if isinstance(b, gsw.Gaussian))
         assert state.log_posterior == pytest.approx(exact, rel=drift, abs=rounding)
     assert not (snapshot.together < 0).any()
     assert not (snapshot.together > 1).any()

@@ -197,3 +197,18 @@ def test_a_fingerprint_is_computed_once_and_its_data_once_for_all_fields(monkeyp
         steered = plain.with_field(Field(np.full((N, 1), pull), np.array([3], np.int32)))
         gsw.run(steered, 2, seeds=seeds)
     assert len(calls) == 1
+
+
+def test_a_chain_goes_on_where_rounding_is_all_that_is_left_of_the_spread():
+    """The squares of a cluster of one site cancel to 0, times a thousand million draws: a finding of the fuzz."""
+    sums = np.array([[1.49451734, 6.57407420], [5.53683070, -7.81695710], [-7.03134804, 1.24288290]]) * 1e89
+    block = gsw.Gaussian(
+        np.ones(3, int), sums, sums**2, sums.var(axis=0), evidence=1e9, kappa=1e-99, shape=1.0001, spread=1e-6
+    )
+    problem = gsw.Problem(3, (block,), np.array([[0, 1], [2, 1]]), 0.0, gsw.DirichletProcess(1.0))
+    for seed in range(6):
+        snapshot = gsw.run(problem, 6, seed=seed)
+        assert abs(snapshot.log_posterior - gsw.log_posterior(problem, snapshot.labels)) <= block.rounding(
+            snapshot.labels
+        )
+        assert gsw.run(problem, 1, state=snapshot.state).sweep == 7

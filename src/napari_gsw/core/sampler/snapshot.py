@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Arrays, Floats, Ints
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.sampler.chain import Chain, assembled, counted_clusters
@@ -189,7 +190,8 @@ def restored(problem: Problem, state: Arrays, **changes: Any) -> Chain:
 def check_consistent(chain: Chain) -> None:
     """Refuse a chain whose arrays are each what they must be, but do not belong together.
 
-    Sums of floats have drifted from what a new count gives, by far less than is allowed here.
+    Sums of floats have drifted from what a new count gives, by far less than is allowed here, unless the evidence is so
+    strong that rounding is all that is left of the spread of a cluster.
     """
     problem, sums, clusters = chain.problem, chain.sums, chain.walker.clusters
     if not are_held(chain.labels, chain.seeds):
@@ -199,15 +201,18 @@ def check_consistent(chain: Chain) -> None:
     scale = np.abs(problem.evidence.moments).sum(axis=0)[:, np.newaxis]
     if (np.abs(clusters.moments[:, :used] - counted.moments[:, :used]) > DRIFT * scale).any():
         raise InputError(f"{WRONG} 'moments': they are not the sums over the clusters of its labels")
+    channels = [block for block in problem.likelihoods if isinstance(block, Gaussian)]
     gauss, own = clusters.gauss[:used], counted.gauss[:used]
-    if (np.abs(gauss - own) > LOG_DRIFT * (1 + np.abs(own))).any():
+    lost = sum(block.rounding(chain.labels) for block in channels)
+    if (np.abs(gauss - own) > LOG_DRIFT * (1 + np.abs(own)) + lost).any():
         raise InputError(f"{WRONG} 'gauss': it does not follow from the moments")
     for name, labels, value in (
         ("log_posterior", chain.labels, sums.value[NOW]),
         ("best_log_posterior", sums.best, sums.value[BEST]),
     ):
         exact = log_posterior(problem, labels)
-        if not (np.isfinite(exact) and abs(value - exact) <= LOG_DRIFT * (1 + abs(exact))):
+        drift = LOG_DRIFT * (1 + abs(exact)) + sum(block.rounding(labels) for block in channels)
+        if not (np.isfinite(exact) and abs(value - exact) <= drift):
             raise InputError(f"{WRONG} {name!r}: it is {value:g}, and that of its labels {exact:g}")
 
 
