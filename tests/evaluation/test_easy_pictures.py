@@ -57,7 +57,11 @@ def test_microscopy_finds_the_objects(easy):
 
 @pytest.mark.parametrize(
     "easy",
-    [replace(STRIPES, colour=True, contrast=100, noise=45), replace(SQUARE, size=128, colour=True, blur=2.0)],
+    [
+        replace(STRIPES, colour=True, contrast=100, noise=45),
+        replace(SQUARE, size=128, colour=True, blur=2.0),
+        replace(RAMP, size=512, colour=True),  # so large that its two sides are two clusters
+    ],
     ids=lambda easy: easy.name,
 )
 def test_photo_finds_the_truth(easy):

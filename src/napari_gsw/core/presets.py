@@ -46,6 +46,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         texture_evidence=3.0,
         splits=1,
         sweeps=200,
+        join=0.35,
     ),
     "microscopy": dict(
         denoise="auto",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.hierarchy import boundary_tree
+from napari_gsw.core.posterior.hierarchy import boundary_tree, joined_regions
 from problems import planar
 
 
@@ -72,3 +72,40 @@ def test_a_problem_without_an_image_has_levels_too():
     plain = planar(n=60)
     together = np.linspace(0.1, 0.9, len(plain.edges))
     assert boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
+
+
+def test_regions_join_where_their_boundary_is_weak_and_nowhere_else(problem):
+    """From single sites the weakest boundary that stays is that of the tree; from regions, joins nest."""
+    together = np.full(len(problem.edges), 0.7)
+    sites = np.arange(problem.n, dtype=np.int32)
+    tree = boundary_tree(problem, together)
+    for weakest in (0.2, 0.4, 0.6):
+        assert np.array_equal(joined_regions(problem, together, sites, weakest), tree.labels(weakest))
+    regions = tree.labels_with(30)
+    levels = [joined_regions(problem, together, regions, weakest) for weakest in (0.0, 0.3, 0.5, 0.9)]
+    assert levels[0] is regions
+    assert all(nested(coarse, fine) for fine, coarse in itertools.pairwise(levels))
+    assert len(np.unique(levels[-1])) < len(np.unique(levels[0]))
+    assert joined_regions(problem, np.full(len(problem.edges), np.nan), regions, 0.9) is regions
+
+
+def test_what_a_person_has_painted_joins_with_nothing(problem):
+    together = np.full(len(problem.edges), 0.7)
+    regions = boundary_tree(problem, together).labels_with(30)
+    held = np.zeros(problem.n, bool)
+    held[[3, 50]] = True
+    joined = joined_regions(problem, together, regions, 0.99, held)
+    for site in (3, 50):
+        assert np.array_equal(joined == joined[site], regions == regions[site])
+    assert len(np.unique(joined)) < 30
+    assert np.array_equal(joined_regions(problem, together, regions, 0.99, np.ones(problem.n, bool)), regions)
+
+
+def test_names_that_were_painted_stay_apart_however_weak_their_border():
+    image = np.full((60, 60, 3), 100, np.uint8) + np.random.default_rng(0).integers(0, 5, (60, 60, 1), np.uint8)
+    seeds = np.zeros((60, 60), int)
+    seeds[20:40, 5], seeds[20:40, 54] = 1, 2
+    result = gsw.segment(image, preset="photo", sweeps=40, seeds=seeds, join=0.9)
+    assert result.problem.closed
+    assert set(np.unique(result.labels)) == {1, 2}
+    assert np.array_equal(result.labels, gsw.segment(image, preset="photo", sweeps=40, seeds=seeds, join=0.0).labels)

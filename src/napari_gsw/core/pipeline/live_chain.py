@@ -69,7 +69,7 @@ MOVES = (
     "stop",
     "burn_in",
 )
-TUNABLE = frozenset((*MOVES, *STEERS, "consensus", "polish", "view", "neck", "min_region", "merge"))
+TUNABLE = frozenset((*MOVES, *STEERS, "consensus", "polish", "view", "neck", "min_region", "merge", "join"))
 
 
 # Sites and strokes, two label images -> the problem of the sites as the strokes have cut them.

@@ -8,11 +8,15 @@ is one large region with specks in it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit
 
-from napari_gsw.core.arrays import Floats
+from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.graph.merge_tree import MergeTree, strength_tree
+from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.settings import Settings
 
@@ -35,6 +39,52 @@ def boundary_tree(problem: Problem, together: Floats) -> MergeTree:
     ----------
     together : (m,) probability that the two ends of an edge share a cluster; without NaN.
     """
+    strength = _strengths(problem, together)
+    return strength_tree(problem.n, strength.edges, strength.odds, strength.pixels, strength.growth, strength.length)
+
+
+def joined_regions(
+    problem: Problem, together: Floats, regions: Ints, weakest: float, held: NDArray[np.bool_] | None = None
+) -> Ints:
+    """(n,) int32 regions, by first site, after those have joined whose boundary is weaker than a probability.
+
+    Where a surface grows lighter from one side to the other the evidence that its ends differ adds up, in a large image
+    until the surface falls into two, along a line that nobody would draw.
+
+    Parameters
+    ----------
+    together : (m,) probability that the two ends of an edge share a cluster; with NaN nothing is joined.
+    regions : (n,) region of each site, 0, 1, ...
+    weakest : probability up to which a boundary goes, as the heights of :func:`boundary_tree` are; 0 leaves all.
+    held : (n,) sites that a person has labelled: their regions join with none.
+    """
+    if weakest <= 0 or np.isnan(together).any():
+        return regions
+    strength = _strengths(problem, together)
+    ends = regions[strength.edges]
+    between = ends[:, 0] != ends[:, 1]
+    if held is not None and held.any():
+        between &= ~np.isin(ends, regions[held]).any(axis=1)
+    if not between.any():
+        return regions
+    size = np.bincount(regions, strength.pixels)
+    length = None if strength.length is None else strength.length[between]
+    tree = strength_tree(len(size), ends[between], strength.odds[between], size, strength.growth, length)
+    return canonical(tree.labels(weakest)[regions])
+
+
+class _Strengths(NamedTuple):
+    """How strong boundaries are: edges (m, 2) of sites that touch, their log odds and length, sites' pixels, growth."""
+
+    edges: Ints
+    odds: Floats
+    length: Floats | None
+    pixels: Floats
+    growth: float
+
+
+def _strengths(problem: Problem, together: Floats) -> _Strengths:
+    """What the tree of merges of a problem's sites is made of."""
     graph = problem.graph
     touching = np.ones(len(together), bool) if graph is None else graph.order == 1
     pixels = np.ones(problem.n) if graph is None else graph.pixels.astype(np.float64)
@@ -45,7 +95,7 @@ def boundary_tree(problem: Problem, together: Floats) -> MergeTree:
     else:
         odds, growth = PLAIN_INTERCEPT + _plain_odds(problem) + PLAIN_POSTERIOR * known, PLAIN_GROWTH
     length = None if graph is None else graph.length[touching]
-    return strength_tree(problem.n, problem.edges[touching], odds[touching], pixels, growth, length)
+    return _Strengths(problem.edges[touching], odds[touching], length, pixels, growth)
 
 
 def posterior_odds(together: Floats) -> Floats:

@@ -23,7 +23,7 @@ from napari_gsw.core.posterior.colouring import likely_objects, same_colour
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
 from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
-from napari_gsw.core.posterior.hierarchy import boundary_tree
+from napari_gsw.core.posterior.hierarchy import boundary_tree, joined_regions
 from napari_gsw.core.posterior.objects import largest_cluster, objects_of
 from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.uncertainty import site_pixels
@@ -177,13 +177,23 @@ class Summary:
 
     @cached_property
     def _parts(self) -> Ints:
-        """(n,) region of each site, without those that are too small."""
-        tie = self.snapshot.together if self.settings.merge == "posterior" else None
-        return regions_of(self.problem, self.partition, self.smallest, tie, self.seeds >= 0)
+        """(n,) region of each site of the partition that is the result."""
+        return self.regions_in(self.partition, self.seeds >= 0)
+
+    def regions_in(self, clusters: NDArray[np.integer], held: Mask) -> Ints:
+        """(n,) region of each site of a partition (n,), without those that are too small or hardly parted.
+
+        Regions of sites that are `held` (n,) stay as they are.
+        """
+        together = self.snapshot.together
+        tie = together if self.settings.merge == "posterior" else None
+        regions = regions_of(self.problem, clusters, self.smallest, tie, held)
+        weakest = 0.0 if self.problem.closed else self.settings.join  # two names stay two
+        return joined_regions(self.problem, together, regions, weakest, held)
 
     @cached_property
     def regions(self) -> Longs:
-        """(n,) number of each site's region, without those that are too small."""
+        """(n,) number of each site's region, without those that are too small or hardly parted."""
         return numbered(self._parts, self.named_seeds)
 
     @cached_property

@@ -219,3 +219,12 @@ class ResultSettings(Options):
         when=("min_region", ()),
         title="Joins by",
     )
+    join: float = setting(
+        0.0,
+        "result",
+        "Neighbouring regions join whose boundary is weaker than this, on the scale of Detail: with learnt couplings "
+        "the probability that people draw it. Regions that a person has painted stay; 0 keeps all.",
+        **SHARE,
+        when=("view", ("regions",)),
+        title="Weakest boundary",
+    )

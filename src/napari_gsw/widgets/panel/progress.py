@@ -72,11 +72,12 @@ class Progress(QWidget):  # type: ignore[misc]
         run, many = self.session.run, ""
         if run is not None and len(run.jobs) > 1 and self.session.state in ("running", "paused"):
             many = f"Slice {run.place + 1} of {len(run.jobs)}. "
-        speed = f", {frame.rate:,.0f} sweeps/s" if frame.rate else ""
+        speed = f", {frame.rate:,.0f}/s" if frame.rate else ""
         plural = "" if frame.n_clusters == 1 else "s"
         regions = f", {frame.n_regions} {frame.kind}{'' if frame.n_regions == 1 else 's'}" if frame.n_regions else ""
         words = f"{many}{frame.n_clusters} cluster{plural}{regions}, best {frame.best:,.1f}{speed}"
-        self.status.say(words, f"Best: log posterior of the best state, of sweep {frame.best_sweep:,}")
+        more = f"Best: log posterior of the best state, of sweep {frame.best_sweep:,}"
+        self.status.say(words, more + ("\n/s: sweeps a second" if frame.rate else ""))
 
     def _fill_bar(self, value: int, most: int, text: str) -> None:
         """Qt paints a progress bar, and the window around it, at every change; here it may wait for its turn."""

@@ -16,7 +16,6 @@ from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.label_table import measured
 from napari_gsw.core.posterior.objects import background_sites, objects_of
 from napari_gsw.core.posterior.region_table import Columns, region_table
-from napari_gsw.core.posterior.regions import regions_of
 from napari_gsw.core.posterior.result import Result, Trace, result, trace_of
 from napari_gsw.core.posterior.uncertainty import Faces, boundary_probability, site_entropy, site_faces
 from napari_gsw.core.sites.mosaic import Mosaic
@@ -181,10 +180,7 @@ class ArrayRun:
         if settings.view == "objects" and not isinstance(self.sites, Mosaic):
             seeds = summary.named_seeds
             return _wrapped(objects_of(self.live.problem, numbers, self._smallest, settings.neck, seeds))
-        together = summary.snapshot.together if settings.merge == "posterior" else None
-        return self.paint(
-            regions_of(self.live.problem, numbers, self._smallest, together, self.live.locks).astype(np.int64) + 1
-        )
+        return self.paint(summary.regions_in(numbers, self.live.locks).astype(np.int64) + 1)
 
     def final(self) -> Any:
         """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers."""
