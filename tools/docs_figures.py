@@ -20,11 +20,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import wilcoxon
+
+from napari_gsw.bench.report import cell_text
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "data"
@@ -196,7 +199,20 @@ def ratios() -> str:
     return words + table(("section", "ratio", "recorded", "better"), rows)
 
 
+# ---- speed and memory on one machine: docs/data/performance/bench.json of `napari-gsw bench -o`
+
+
+def measured(section: str) -> str:
+    content: Mapping[str, Any] = json.loads((DATA / "performance" / "bench.json").read_text())
+    one = content["sections"][section]
+    rows = [[str(row[0]), *(cell_text(cell) for cell in row[1:])] for row in one["rows"]]
+    title = one["title"][0].upper() + one["title"][1:]
+    return f"{title}:\n\n" + table((head or " " for head in one["columns"]), rows)
+
+
+MEASURED = ("sites", "memory", "cpp", "threads", "stages", "startup")
 FIGURES: Mapping[str, Callable[[], str]] = {
+    **{f"measured {section}": partial(measured, section) for section in MEASURED},
     "scribbles": scribbles,
     "curves": curves,
     "photographs": photographs,

@@ -89,7 +89,8 @@ class LazyPicture:
             self.values = self._values  # the newest, in whatever thread it was exchanged
         view = self._picture.view()
         view.setflags(write=False)
-        return np.array(view, dtype=dtype, copy=copy)
+        array = np.asarray(view, dtype=dtype)
+        return array.copy() if copy else array
 
     def any(self) -> bool:
         """Whether a site has a value other than 0."""
