@@ -10,6 +10,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.evidence.network import is_onnxruntime_there
 from napari_gsw.evaluation.easy_pictures import EasyPicture, claimed, easy_pictures, empty_pictures
 from napari_gsw.evaluation.partition_scores import adjusted_rand
 from napari_gsw.sample_data import mosaic
@@ -46,7 +47,10 @@ def test_general_finds_the_truth(easy):
         replace(SQUARE, contrast=100, noise=45),
         replace(DISKS, colour=True),
         RAMP,
-        replace(DISKS, size=128, blur=2.0),
+        pytest.param(
+            replace(DISKS, size=128, blur=2.0),
+            marks=pytest.mark.skipif(not is_onnxruntime_there(), reason="onnxruntime is not installed"),
+        ),
         replace(RAMP, size=128, contrast=5, noise=0),
     ],
     ids=lambda easy: easy.name,
