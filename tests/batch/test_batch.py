@@ -180,7 +180,12 @@ def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"replicas": 3}, {"hot": 4.0, "splits": 2}, {"consensus": "vi", "start": "random"}]
+    "more",
+    [
+        {"replicas": 3},
+        *(pytest.param(more, marks=pytest.mark.slow) for more in ({}, {"hot": 4.0, "splits": 2})),
+        pytest.param({"consensus": "vi", "start": "random"}, marks=pytest.mark.slow),
+    ],
 )
 def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, more):
     """The three steps with everything pickled between them, as a cluster does, beside the whole image at once."""

@@ -250,11 +250,16 @@ def test_maps_are_the_same_at_every_brightness_and_widths_in_pixels():
 @RUNTIME
 def test_objects_too_large_for_the_network_are_left_to_the_other_way():
     network = networks.shipped_network("objects")
-    image = EasyPicture("square", size=1_000).read().image
-    assert are_beyond(image, object_maps(image, network), network)
-    image = np.tile(cells()[0], (4, 4))  # many small ones in a large picture
-    assert max(image.shape) > 2 * COARSE
-    assert not are_beyond(image, object_maps(image, network), network)
+    image = EasyPicture("square", size=2 * COARSE + 80).read().image
+    maps = np.zeros((*image.shape, 5), np.float32)
+    maps[:40, :, INSIDE] = 1  # hollow where the square is
+    assert are_beyond(image, maps, network)
+    many, truth = (np.tile(one, (4, 4)) for one in cells())  # many small ones in a large picture
+    maps = np.zeros((*many.shape, 5), np.float32)
+    maps[..., INSIDE] = truth > 0
+    assert max(many.shape) > 2 * COARSE
+    assert not are_beyond(many, maps, network)
+    assert not are_beyond(many[:COARSE, :COARSE], np.zeros((COARSE, COARSE, 5), np.float32), network)
 
 
 @RUNTIME
