@@ -231,24 +231,26 @@ class Gaussian(Likelihood):
         """(channels,) b_0; a constant channel tells nothing, so any rate does for it."""
         return (self.shape - 1) * self.spread * np.where(self.variance > LEAST_VARIANCE, self.variance, 1.0)
 
+    def _posterior_rates(self, labels: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
+        """Draws (k,), sums of squares (k, channels) and rates b (k, channels) of the clusters of a partition."""
+        inside = self.weight * membership(labels)
+        w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
+        spread = np.maximum(second - first**2 / (self.kappa + w)[:, np.newaxis], 0)  # not below 0 by a rounding
+        return w, second, self.rate + spread / 2
+
     def rounding(self, labels: NDArray[np.integer]) -> float:
         """By how much the rounding of sums may change :meth:`log_marginal`, at most.
 
         Terms of the size of the shape cancel, and so do, in the rate b of a cluster, its squares and the square of its
         sum, of which a logarithm is taken as often as there are draws.
         """
-        inside = self.weight * membership(labels)
-        w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
-        b = self.rate + np.maximum(second - first**2 / (self.kappa + w)[:, np.newaxis], 0) / 2
+        w, second, b = self._posterior_rates(labels)
         lost = np.finfo(float).eps * second.sum(axis=0) / b
         return 1e-13 * self.shape * self.n + 4 * float(((self.shape + w / 2)[:, np.newaxis] * lost).sum())
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
-        s, b0 = self.weight, self.rate
-        inside = s * membership(labels)
-        w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
-        kappa, a = self.kappa + w, self.shape + w / 2
-        b = b0 + np.maximum(second - first**2 / kappa[:, np.newaxis], 0) / 2  # not below 0 by a rounding
+        w, _, b = self._posterior_rates(labels)
+        kappa, a, b0 = self.kappa + w, self.shape + w / 2, self.rate
         one = log_rising(self.shape, w / 2) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
         each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(each))

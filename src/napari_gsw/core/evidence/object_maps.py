@@ -20,14 +20,12 @@ from napari_gsw.core.evidence.network import Network
 from napari_gsw.core.image.focus import WIDTHS, focus_width, sharpened
 from napari_gsw.core.image.object_signal import telling_light
 from napari_gsw.core.image.picture import picture
-from napari_gsw.core.image.rounding import unrounded
+from napari_gsw.core.image.rounding import BLACK, WHITE, unrounded
 
 # The channels of the maps, in their order; see core/evidence/network_plan.py.
 INSIDE, OUTLINE, MIDDLE, CONTACT, WIDTH = range(5)
 # Widths of objects from 4 to 128 pixels are so many octaves.
 LEAST_WIDTH, OCTAVES = 4.0, 5.0
-# Percentiles of a picture that become black and white.
-BLACK, WHITE = 1.0, 99.8
 # Width in pixels of the Gaussian under which channels are compared, since noise varies in all of them.
 CALM = 2.0
 # Pixels across an object at which it is seen best, and what is taken for the width where there is no object.
@@ -91,7 +89,7 @@ def object_maps(values: NDArray[Any], network: Network) -> Floats32:
     ----------
     values : (h, w) or (h, w, c) of any type.
     """
-    image = _in_focus(stretched(unrounded(values)))
+    image = _seen(values)
     key = f"{network.weights.sha256}{image.shape}{hashlib.sha256(np.ascontiguousarray(image).data).hexdigest()}"
     if key not in _kept:
         _kept[key] = _looked_at(image, network)
@@ -109,7 +107,7 @@ def are_beyond(values: NDArray[Any], maps: Floats32, network: Network) -> bool:
     """
     if max(maps.shape[:2]) <= 2 * COARSE:
         return False
-    image = _in_focus(stretched(unrounded(values)))
+    image = _seen(values)
     coarse = _look(image, network, COARSE / max(image.shape[:2]))[..., INSIDE] > 0.5
     return bool(np.count_nonzero(coarse & (maps[..., INSIDE] > 0.5)) < HOLLOW * np.count_nonzero(coarse))
 
@@ -122,6 +120,11 @@ def usual_width(maps: Floats32) -> float:
     width = np.sort(LEAST_WIDTH * 2 ** (OCTAVES * maps[..., WIDTH][inside].astype(np.float64)))
     objects = np.cumsum(1 / width**2)  # every object counts once, not every pixel
     return float(width[np.searchsorted(objects, objects[-1] / 2)])
+
+
+def _seen(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """(h, w, 3) what the network looks at, of a picture (h, w) or (h, w, c) of any type."""
+    return _in_focus(stretched(unrounded(values)))
 
 
 def _in_focus(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

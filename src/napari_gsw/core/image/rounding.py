@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 # A picture with more levels than this between its dark and its bright end has no such step that is seen.
 FEW_LEVELS = 8
+# Percentiles that are its dark and its bright end.
 BLACK, WHITE = 1.0, 99.8
 # How often light flows, and how much of a difference at a time: it reaches some ten pixels.
 TIMES, SHARE = 100, 0.25
