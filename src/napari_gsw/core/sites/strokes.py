@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,25 @@ class Stroke:
     numbers: Longs
     pixels: Longs
     labels: Longs
+
+    def reach(self, size: NDArray[Any] | None) -> tuple[slice, ...]:
+        """Where the sites that are meant lie: none reaches further from its paint than its `size` (n,) in pixels.
+
+        Where that is not known, anywhere.
+
+        >>> stroke = stroke_of(np.arange(1, 10)[np.newaxis], np.zeros((1, 9)), np.arange(9)[np.newaxis] == 4)
+        >>> stroke.reach(np.ones(9, int)), stroke.reach(None)
+        ((slice(0, 1, None), slice(3, 6, None)), (slice(0, 1, None), slice(0, 9, None)))
+        """
+        shape = self.site_image.shape
+        if size is None or not self.pixels.size:
+            return tuple(slice(0, length) for length in shape)
+        far = int(size[self.sites].max())
+        place = np.unravel_index(self.pixels, shape)
+        return tuple(
+            slice(max(0, int(axis.min()) - far), min(length, int(axis.max()) + far + 1))
+            for axis, length in zip(place, shape, strict=True)
+        )
 
     def on(self, site_image: Sites) -> Stroke:
         """The same stroke after sites were cut into those of another image: it means the pieces that it has painted."""

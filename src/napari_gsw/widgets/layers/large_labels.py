@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from napari.layers import Labels as NapariLabels
 from napari.utils.color import transform_color
 from napari.utils.colormaps import CyclicLabelColormap
+from numpy.typing import NDArray
 
-from napari_gsw.core.sites.outlines import outlines
+from napari_gsw.core.sites.outlines import outlines, outlines_after
 
 # Pixels on the screen at once above which napari takes too long for outlines: 0.07 s for a million.
 MANY = 1 << 16
+# How thick outlines of regions, locks and questions are, in pixels.
+THICK = 2
+
+
+class Outlined(NamedTuple):
+    """A label image (h, w) with its outlines, which may have been made where nobody waits for them."""
+
+    labels: NDArray[Any]
+    outlines: NDArray[Any]
+    thickness: int
+
+    def of(self, labels: NDArray[Any], thickness: int) -> NDArray[Any]:
+        """The outlines of a label image, which are made anew where it differs from this one."""
+        if thickness != self.thickness or labels.dtype != self.labels.dtype or labels.shape != self.labels.shape:
+            return outlines(labels, thickness)
+        return outlines_after(labels, thickness, self.labels, self.outlines)
+
+
+def outlined(labels: Any) -> Outlined | None:
+    """The outlines of a label image that is so large that the window would stand still for them; of another None."""
+    large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
+    return Outlined(labels, outlines(labels, THICK), THICK) if large else None
 
 
 class Labels(NapariLabels):  # type: ignore[misc]
-    """As napari's, under the same name: that is what napari chooses icons and writers by."""
+    """As napari's, under the same name: that is what napari chooses icons and writers by.
+
+    Parameters
+    ----------
+    contour : thickness of its outlines, 0 if it is filled: known from the start, nothing is drawn twice.
+    outlined : outlines of what it will show, or None. They may be exchanged at any time.
+    """
+
+    def __init__(self, data: Any, *, contour: int = 0, outlined: Outlined | None = None, **look: Any) -> None:
+        self.outlined = outlined
+        super().__init__(data, **look)
+        self._contour = contour
 
     def _calculate_contour(self, labels: Any, data_slice: Any) -> Any:
         """The outlines of a picture that is sliced anew; of a part of it, and of a small one, napari makes them."""
@@ -29,7 +63,14 @@ class Labels(NapariLabels):  # type: ignore[misc]
             and self.colormap.background_value == 0
             and all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
         )
-        return outlines(labels, int(self.contour)) if ours else super()._calculate_contour(labels, data_slice)
+        if not ours:
+            return super()._calculate_contour(labels, data_slice)
+        thickness = int(self.contour)
+        ready = self.outlined
+        drawn = outlines(labels, thickness) if ready is None else ready.of(labels, thickness)
+        if ready is None or drawn is not ready.outlines:
+            self.outlined = Outlined(labels.copy(), drawn, thickness)  # the layer's own array changes in place
+        return drawn.copy()  # which napari writes to as somebody paints
 
 
 def add_labels(viewer: Any, data: Any, **look: Any) -> Labels:

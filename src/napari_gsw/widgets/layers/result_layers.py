@@ -9,7 +9,7 @@ from typing import Any
 import napari
 import numpy as np
 import pandas as pd
-from napari.layers import Image, Labels, Layer
+from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
 from napari_gsw.core.posterior.region_table import Columns
@@ -17,7 +17,7 @@ from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.camera import look_at
 from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, TABLE_AXES, VERDICT, Kind, mark
-from napari_gsw.widgets.layers.large_labels import add_labels, inks
+from napari_gsw.widgets.layers.large_labels import THICK, Labels, Outlined, add_labels, inks
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.layers.stacked_tables import stacked_tables
@@ -139,16 +139,14 @@ class ResultLayers:
         for layer in self.uncertainty_images.values():
             layer.metadata.update({SETTLED: settled, VERDICT: verdict})
 
-    def show_locks(self, position: Position, locked: LayerPicture) -> None:
+    def show_locks(self, position: Position, locked: LayerPicture, outlines: Outlined | None = None) -> None:
         """Outline what is locked; the number is that of the lock."""
         if self.locks is None:
-            if not locked.any():
-                return
-            data = self._data(position, locked)
-            self.locks = self._add_labels(data, "locked", opacity=1.0, blending="translucent_no_depth")
-            self.locks.contour = 2
-            self.locks.colormap = inks("white")  # to be seen on any colour
+            if locked.any():
+                look = {"blending": "translucent_no_depth", "colormap": inks("white")}  # to be seen on any colour
+                self.locks = self._add_outlines(position, locked, "locked", outlines, **look)
             return
+        self.locks.outlined = outlines or self.locks.outlined
         self._write(self.locks, position, locked)
 
     def show_sites(self, position: Position, sites: NDArray[np.int32] | Mosaic) -> None:
@@ -159,19 +157,18 @@ class ResultLayers:
         else:
             image = sites
         if self.sites is None:
-            self.sites = self._add_labels(self._data(position, image), "superpixels", opacity=0.6)
-            self.sites.contour = 1
+            self.sites = self._add_labels(self._data(position, image), "superpixels", opacity=0.6, contour=1)
             self._colour("sites")
             return
         self._write(self.sites, position, image)
 
-    def show_regions(self, position: Position, regions: LayerPicture) -> None:
+    def show_regions(self, position: Position, regions: LayerPicture, outlines: Outlined | None = None) -> None:
         """Outline regions or objects, which a person may edit."""
         if self.regions is None:
-            self.regions = self._add_labels(self._data(position, regions), "regions", opacity=1.0)
-            self.regions.contour = 2
+            self.regions = self._add_outlines(position, regions, "regions", outlines)
             self._colour("regions")
             return
+        self.regions.outlined = outlines or self.regions.outlined
         self._write(self.regions, position, regions)
 
     def set_ink(self, ink: str) -> None:
@@ -193,10 +190,8 @@ class ResultLayers:
     def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
         """Outline a site that is asked about (1) and what would follow it (2), and nothing else."""
         if self.question is None:
-            look = {"opacity": 1.0, "blending": "translucent_no_depth"}
-            self.question = self._add_labels(self._data(position, image), "question", **look)
-            self.question.contour = 2
-            self.question.colormap = inks(QUESTION_INK, FOLLOWER_INK)
+            look = {"blending": "translucent_no_depth", "colormap": inks(QUESTION_INK, FOLLOWER_INK)}
+            self.question = self._add_outlines(position, image, "question", None, **look)
             self.question.editable = False
             return
         self.question.data[...] = 0
@@ -274,10 +269,17 @@ class ResultLayers:
                 layer.data[...] = 0
             self._refresh(layer)
 
-    def _add_labels(self, data: Any, kind: Kind, **look: Any) -> Labels:
-        return self._under_selection(partial(add_labels, self.viewer), data, kind, **look)
+    def _add_outlines(
+        self, position: Position, image: LayerPicture, kind: Kind, outlines: Outlined | None, **look: Any
+    ) -> Labels:
+        data = self._data(position, image)
+        return self._add_labels(data, kind, opacity=1.0, contour=THICK, outlined=outlines, **look)
 
-    def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Layer:
+    def _add_labels(self, data: Any, kind: Kind, **look: Any) -> Labels:
+        layer: Labels = self._under_selection(partial(add_labels, self.viewer), data, kind, **look)
+        return layer
+
+    def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Any:
         """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on.
 
         A person who edits the regions stays there.

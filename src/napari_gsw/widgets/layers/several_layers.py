@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.layers.kinds import Kind
+from napari_gsw.widgets.layers.large_labels import Outlined
 from napari_gsw.widgets.layers.result_layers import LayerPicture, ResultLayers
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Position
@@ -116,7 +117,7 @@ class SeveralLayers:
         for one in self.members:
             one.note_settled(settled, verdict)
 
-    def show_locks(self, position: Position, locked: LayerPicture) -> None:
+    def show_locks(self, position: Position, locked: LayerPicture, outlines: Outlined | None = None) -> None:
         for one, plane in self._planes(locked):
             one.show_locks((), plane)
 
@@ -124,7 +125,7 @@ class SeveralLayers:
         for one, plane in self._planes(sites):
             one.show_sites((), plane)
 
-    def show_regions(self, position: Position, regions: LayerPicture) -> None:
+    def show_regions(self, position: Position, regions: LayerPicture, outlines: Outlined | None = None) -> None:
         """Outlines; several images are not edited this way."""
         for one, plane in self._planes(regions):
             one.show_regions((), plane)

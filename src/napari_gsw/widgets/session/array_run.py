@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,11 +22,22 @@ from napari_gsw.core.posterior.uncertainty import Faces, boundary_probability, s
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.core.sites.per_site import site_means
 from napari_gsw.core.sites.pixel_kernels import paint_into
+from napari_gsw.widgets.layers.large_labels import Outlined, outlined
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture
 from napari_gsw.widgets.layers.source import Source
 
 # A label image of 16 bits: an array, or a LazyPicture, which reads like one.
 LabelPicture = Any
+
+
+@dataclass(frozen=True, eq=False)
+class HeldPicture:
+    """Label image of what is locked or fixed, with its outlines if it is large, and what it is a picture of."""
+
+    labels: LabelPicture
+    outlines: Outlined | None
+    numbers: NDArray[np.integer]
+    edits: HeldPixels | None
 
 
 class ArrayRun:
@@ -66,6 +78,7 @@ class ArrayRun:
         # What was computed of the sites, with the sites that it is of: they may be cut.
         self._means = self.sites, means
         self._faces: tuple[Sites | Mosaic, Faces] | None = None
+        self._held: HeldPicture | None = None
 
     @property
     def sites(self) -> Sites | Mosaic:
@@ -96,7 +109,7 @@ class ArrayRun:
 
     def paint(self, numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
-        return self._painted(_wrapped(numbers))
+        return self._painted(wrapped(numbers))
 
     def paint_shown(self, numbers: NDArray[np.integer], background: bool) -> LabelPicture:
         """Label image of some numbers; without the background, if that is not to be painted, but with its locks.
@@ -130,7 +143,18 @@ class ArrayRun:
         if edits is None:
             return self.paint(np.where(locks, numbers, 0))
         image = self.paint(np.where(locks & (edits.sites == 0), numbers, 0))
-        return np.where(edits.fixed > 0, _wrapped(edits.fixed), image)
+        return np.where(edits.fixed > 0, wrapped(edits.fixed), image)
+
+    def held_picture(self, numbers: NDArray[np.integer]) -> HeldPicture | None:
+        """What is locked or fixed, the same picture until that changes; None while nothing has been."""
+        held, locks, edits = self._held, self.live.locks, self.live.edits
+        if held is None and not locks.any() and edits is None:
+            return None
+        locked = np.where(locks, numbers if len(numbers) == len(locks) else self.live.carried(numbers), 0)
+        if held is None or held.edits is not edits or not np.array_equal(held.numbers, locked):
+            labels = self.paint_locked(locks, locked, edits)
+            self._held = held = HeldPicture(labels, outlined(labels), locked, edits)
+        return held
 
     def boundary(self, together: NDArray[np.float64]) -> Any:
         """Image of the probability of a boundary; of a large image each site has that of its most probable one."""
@@ -158,14 +182,14 @@ class ArrayRun:
         detailed = detail is not None and summary.known
         large = isinstance(self.sites, Mosaic)  # objects pixel by pixel are then for the export alone
         if final and not detailed and (settings.view != "clusters" or summary.edits is not None) and not large:
-            return _wrapped(summary.labels)
+            return wrapped(summary.labels)
         labels = (
             self.paint(summary.detailed(detail)) if detail is not None and detailed else self._free_regions(numbers)
         )
         if summary.edits is None:
             return labels
         objects = settings.view == "objects" and not detailed
-        return _wrapped(edited_labels(labels, summary.edits, self._smallest, objects))
+        return wrapped(edited_labels(labels, summary.edits, self._smallest, objects))
 
     @property
     def _smallest(self) -> int:
@@ -179,7 +203,7 @@ class ArrayRun:
             return self.paint(numbers)
         if settings.view == "objects" and not isinstance(self.sites, Mosaic):
             seeds = summary.named_seeds
-            return _wrapped(objects_of(self.live.problem, numbers, self._smallest, settings.neck, seeds))
+            return wrapped(objects_of(self.live.problem, numbers, self._smallest, settings.neck, seeds))
         return self.paint(summary.regions_in(numbers, self.live.locks).astype(np.int64) + 1)
 
     def final(self) -> Any:
@@ -253,6 +277,6 @@ def count_numbers(labels: LabelPicture) -> int:
     return labels.count() if isinstance(labels, LazyPicture) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 
 
-def _wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
+def wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
     """Numbers in 16 bits; 0 stays 0."""
     return np.where(numbers > 0, (numbers.astype(np.int64) - 1) % MOST_NUMBER + 1, 0).astype(np.uint16)

@@ -13,6 +13,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.kinds import TABLE_AXES
+from napari_gsw.widgets.layers.large_labels import Outlined
 from napari_gsw.widgets.layers.preview_layer import PreviewLayer
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
 from napari_gsw.widgets.layers.source import Position
@@ -161,10 +162,9 @@ class Canvas(QObject):  # type: ignore[misc]
         layers.note_settled(frame.settled, frame.verdict)
         new = before is None or frame.regions is not before.regions
         if new and "regions" in wanted and frame.regions is not None:
-            self.write_regions(position, frame.regions)
-        same = before is not None and before.edits is frame.edits and np.array_equal(before.locks, frame.locks)
-        if not same or (frame.locks.any() and force):
-            layers.show_locks(position, frame.array_run.paint_locked(frame.locks, frame.numbers, frame.edits))
+            self.write_regions(position, frame.regions, frame.region_outlines)
+        if frame.held is not None and (force or before is None or frame.held is not before.held):
+            layers.show_locks(position, frame.held.labels, frame.held.outlines)
         if layers.pictures("sites") and before is not None and len(frame.numbers) != len(before.numbers):
             layers.show_sites(position, frame.array_run.sites)  # some were cut
         if frame.provenance is not None:
@@ -181,12 +181,12 @@ class Canvas(QObject):  # type: ignore[misc]
         if new:
             self.labels_added.emit()
 
-    def write_regions(self, position: Position, regions: Any) -> None:
+    def write_regions(self, position: Position, regions: Any, outlines: Outlined | None = None) -> None:
         """Write a label image of regions or objects where it belongs, and keep it, as :meth:`write` does."""
         seg = self.orders.segmentation
         assert seg is not None
         new = not seg.layers.pictures("regions")
-        seg.layers.show_regions(position, regions)
+        seg.layers.show_regions(position, regions, outlines)
         seg.written_regions[position] = regions
         if new:
             self.regions_added.emit()

@@ -15,7 +15,7 @@ from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.undo_list import UndoList
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.source import Position
-from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.array_run import ArrayRun, wrapped
 from napari_gsw.widgets.session.canvas import Canvas
 from napari_gsw.widgets.session.correction_step import CorrectionStep
 from napari_gsw.widgets.session.orders import Orders
@@ -149,13 +149,16 @@ class Corrections(QObject):  # type: ignore[misc]
         self, position: Position, array_run: ArrayRun, stroke: Stroke, written: NDArray[np.uint16]
     ) -> NDArray[np.uint16]:
         """(\\*shape,) what is on the screen with a stroke: its sites; of those that may be cut, the painted pixels."""
-        frame, values = self.canvas.frames.get(position), np.zeros(array_run.live.problem.n, np.int64)
+        live = array_run.live
+        frame, values = self.canvas.frames.get(position), np.zeros(live.problem.n, np.int64)
         as_sites = np.ones(len(stroke.sites), bool)
         if frame is not None and len(frame.locks) == len(values):
             as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
         values[stroke.sites[as_sites]] = stroke.numbers[as_sites]
-        picture, numbers = np.array(written), np.asarray(array_run.paint(values))
-        np.copyto(picture, numbers, where=numbers > 0)
+        picture = np.array(written)
+        box = stroke.reach(live.pixels if len(live.pixels) == len(values) else None)
+        numbers = np.concatenate(([0], values))[stroke.site_image[box]]
+        np.copyto(picture[box], wrapped(numbers), where=numbers > 0)
         cut = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites]) & (stroke.labels > 0)
         picture.reshape(-1)[stroke.pixels[cut]] = stroke.labels[cut]
         return picture

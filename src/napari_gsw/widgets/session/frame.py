@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.core.posterior.held_pixels import HeldPixels
-from napari_gsw.widgets.session.array_run import ArrayRun, LabelPicture
+from napari_gsw.widgets.layers.large_labels import Outlined
+from napari_gsw.widgets.session.array_run import ArrayRun, HeldPicture, LabelPicture
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,8 @@ class Frame:
     traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
     boundary, entropy : images, or None where they were not asked for or are not known.
     regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
+    region_outlines : their outlines, where they are large.
+    held : what is locked or fixed; None if nothing has been so far.
     table : columns of the regions' table, or None if it is not new.
     verdict : what there is to say about the agreement of the chains; `settled` whether several of them agree.
     edits : objects or regions that a person has fixed, or None.
@@ -51,7 +54,9 @@ class Frame:
     rate: float
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
-    regions: NDArray[np.uint16] | None = None
+    regions: LabelPicture | None = None
+    region_outlines: Outlined | None = None
+    held: HeldPicture | None = None
     n_regions: int = 0
     kind: str = "region"
     verdict: str = ""

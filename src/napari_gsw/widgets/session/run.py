@@ -25,6 +25,7 @@ from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores
 from napari_gsw.widgets.kit.worker import make_worker
+from napari_gsw.widgets.layers.large_labels import outlined
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun, count_corrections, count_numbers
 from napari_gsw.widgets.session.frame import Frame, View
@@ -295,7 +296,7 @@ class Run:
         live, now = array_run.live, time.monotonic()
         snapshot = live.snapshot
         numbers = live.shown(view.show)
-        boundary = entropy = regions = table = None
+        boundary = entropy = regions = region_outlines = table = None
         edited = array_run.pictured is not live.edits  # which has to be seen at once
         if view.wanted and (last or edited or now > self._pictures_due.get(position, 0.0)):
             array_run.pictured = live.edits
@@ -304,6 +305,7 @@ class Run:
             if "regions" in view.wanted:
                 regions = array_run.regions(numbers, view.detail, last)
                 array_run.n_regions = count_numbers(regions)
+                region_outlines = outlined(regions)
             self._pictures_due[position] = _next(now, UNCERTAINTY_EVERY)
         if self.errand:  # a stroke is to be seen at once; its table comes when the chain has settled
             self._tables_due.setdefault(position, now + TABLE_EVERY)
@@ -315,8 +317,10 @@ class Run:
         if before is not None and before.array_run is array_run:  # a picture that nobody has taken yet is not lost
             boundary = before.boundary if boundary is None else boundary
             entropy = before.entropy if entropy is None else entropy
-            regions = before.regions if regions is None and "regions" in view.wanted else regions
+            if regions is None and "regions" in view.wanted:
+                regions, region_outlines = before.regions, before.region_outlines
             table = before.table if table is None else table
+        held = array_run.held_picture(numbers)
         frame = Frame(
             array_run=array_run,
             obeyed=array_run.obeyed,
@@ -336,6 +340,8 @@ class Run:
             boundary=boundary,
             entropy=entropy,
             regions=regions,
+            region_outlines=region_outlines,
+            held=held,
             n_regions=0 if regions is None else array_run.n_regions,
             kind="object" if live.settings.view == "objects" and view.detail is None else "region",
             verdict=array_run.verdict,

@@ -308,7 +308,8 @@ class Session(QObject):  # type: ignore[misc]
                 self.orders.redraw(position)
         for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
             if layer in self.viewer.layers:
-                layer.refresh(extent=False, highlight=False)  # with its thumbnail, which a run leaves alone
+                # the thumbnail, which a run leaves alone
+                layer.refresh(thumbnail=True, data_displayed=False, extent=False, highlight=False)
         self.state_changed.emit()
 
     def _say_notices(self, run: Run) -> None:
