@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.sites import outlines as module
-from napari_gsw.core.sites.outlines import outlines, outlines_after
+from napari_gsw.core.sites.outlines import outlines
 
 RNG = np.random.default_rng(0)
 
@@ -27,20 +27,3 @@ def test_they_are_naparis(shape, thickness, dtype, monkeypatch):
 def test_a_view_that_is_not_in_one_piece():
     labels = RNG.integers(0, 3, (20, 30)).astype(np.uint16)
     assert np.array_equal(outlines(labels[::2, ::-1], 1), outlines(np.ascontiguousarray(labels[::2, ::-1]), 1))
-
-
-@pytest.mark.parametrize("thickness", [1, 2, 3])
-def test_those_after_a_change_are_those_from_the_beginning(thickness):
-    """Wherever the change is, at a border of the image or away from it, and however much of the image it takes."""
-    for turn in range(60):
-        rng = np.random.default_rng(turn)
-        before = np.kron(rng.integers(0, 4, (7, 9)), np.ones((4, 4), int)).astype(np.uint16)
-        after = before.copy()
-        for _ in range(rng.integers(1, 3)):
-            y, x = rng.integers(0, after.shape[0]), rng.integers(0, after.shape[1])
-            after[y : y + rng.integers(1, 9), x : x + rng.integers(1, 9)] = rng.integers(0, 6)
-        drawn = outlines(before, thickness)
-        kept = drawn.copy()
-        assert np.array_equal(outlines_after(after, thickness, before, drawn), outlines(after, thickness))
-        assert np.array_equal(drawn, kept)
-        assert outlines_after(before.copy(), thickness, before, drawn) is drawn

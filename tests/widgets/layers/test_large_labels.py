@@ -33,57 +33,55 @@ def test_it_shows_what_naparis_shows(contour, monkeypatch):
     assert ours._type_string == "labels"
 
 
-@pytest.mark.parametrize("contour", [1, large_labels.THICK])
-def test_outlines_that_were_made_before_follow_whatever_is_written(contour, monkeypatch):
-    """By us, by napari's brush and by a script; those that were handed over stay as they are."""
+def test_outlines_that_are_known_are_not_made_again(viewer, monkeypatch):
+    """Three times over the window stood still while a large layer was added; and once more for every new picture."""
     data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
     monkeypatch.setattr(large_labels, "MANY", 10)
-    made = large_labels.outlined(data.copy())
-    kept = made.outlines.copy()
-    ours, theirs = Labels(data.copy(), contour=contour, outlined=made), NapariLabels(data.copy())
+    made, other = large_labels.outlined(data), large_labels.outlined(data[::-1])
+    monkeypatch.setattr(large_labels, "outlines", None)  # whoever makes outlines now fails
+    layer = large_labels.add_labels(viewer, data.copy(), made, contour=large_labels.THICK)
+    assert np.array_equal(layer._slice.image.view, made.outlines)
+    layer.data[...] = data[::-1]
+    with layer.showing(other):
+        layer.refresh()
+    assert np.array_equal(layer._slice.image.view, other.outlines)
+
+
+@pytest.mark.parametrize("contour", [1, large_labels.THICK])
+def test_whatever_is_written_is_outlined(contour, viewer, monkeypatch):
+    """By us, by napari's brush, by a script; and a picture that is shown again after somebody has painted on it."""
+    data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
+    monkeypatch.setattr(large_labels, "MANY", 10)
+    made = large_labels.outlined(data)
+    ours, theirs = large_labels.add_labels(viewer, data.copy(), made, contour=contour), NapariLabels(data.copy())
     theirs.contour = contour
 
     def assert_same():
         assert np.array_equal(ours._slice.image.view, theirs._slice.image.view)
-        assert np.array_equal(made.outlines, kept)
 
     assert_same()
-    for change in ("brush", "script", "back"):
+    for layer in (ours, theirs):
+        layer.data[20:23, 30:44] = 8
+        layer.refresh()
+    assert_same()
+    for again in (False, True):
         for layer in (ours, theirs):
-            if change == "brush":
-                layer.paint((3, 4), 9)
-            else:
-                layer.data[20:23, 30:44] = 8
-                layer.data[...] = data if change == "back" else layer.data
+            layer.data[...] = data
+            with ours.showing(made):
                 layer.refresh()
         assert_same()
-    ours.outlined = made  # as when a frame is drawn once more
-    ours.refresh()
-    assert_same()
+        for layer in (ours, theirs):
+            layer.paint((30, 40), 9)
+        assert_same()
+        assert made.fresh == (contour != large_labels.THICK), again
 
 
-def test_what_changes_little_is_not_outlined_again(monkeypatch):
-    """A stroke on a large image froze the window until all of its outlines were made again."""
-    from napari_gsw.core.sites import outlines as module
-
-    data = np.kron(RNG.integers(0, 6, (40, 50)), np.ones((7, 7), int)).astype(np.uint16)
-    monkeypatch.setattr(large_labels, "MANY", 10)
-    layer = Labels(data.copy(), contour=large_labels.THICK, outlined=large_labels.outlined(data.copy()))
-    sizes = []
-    inner = module.outlines
-
-    def watched(labels, thickness):
-        sizes.append(labels.size)
-        return inner(labels, thickness)
-
-    for place in (module, large_labels):
-        monkeypatch.setattr(place, "outlines", watched)
-    layer.refresh()
-    assert sizes == []
-    layer.data[100:104, 50:53] = 7
-    layer.refresh()
-    assert len(sizes) == 1
-    assert sizes[0] < 200
+def test_a_thumbnail_shows_what_was_written_since(viewer):
+    layer = large_labels.add_labels(viewer, np.zeros((40, 50), np.uint16))
+    before = layer.thumbnail.copy()
+    layer.data[...] = 3
+    layer.renew_thumbnail()
+    assert not np.array_equal(layer.thumbnail, before)
 
 
 def test_inks_come_round_and_0_is_not_drawn():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from napari.layers import Labels as NapariLabels
@@ -10,7 +13,7 @@ from napari.utils.color import transform_color
 from napari.utils.colormaps import CyclicLabelColormap
 from numpy.typing import NDArray
 
-from napari_gsw.core.sites.outlines import outlines, outlines_after
+from napari_gsw.core.sites.outlines import outlines
 
 # Pixels on the screen at once above which napari takes too long for outlines: 0.07 s for a million.
 MANY = 1 << 16
@@ -18,24 +21,25 @@ MANY = 1 << 16
 THICK = 2
 
 
-class Outlined(NamedTuple):
-    """A label image (h, w) with its outlines, which may have been made where nobody waits for them."""
+@dataclass(eq=False)
+class Outlined:
+    """Outlines (h, w) of a label image, which were made where nobody waits for them.
 
-    labels: NDArray[Any]
+    Attributes
+    ----------
+    thickness : theirs, in pixels.
+    fresh : whether nobody has painted on them since: napari writes to what it shows.
+    """
+
     outlines: NDArray[Any]
     thickness: int
-
-    def of(self, labels: NDArray[Any], thickness: int) -> NDArray[Any]:
-        """The outlines of a label image, which are made anew where it differs from this one."""
-        if thickness != self.thickness or labels.dtype != self.labels.dtype or labels.shape != self.labels.shape:
-            return outlines(labels, thickness)
-        return outlines_after(labels, thickness, self.labels, self.outlines)
+    fresh: bool = True
 
 
 def outlined(labels: Any) -> Outlined | None:
     """The outlines of a label image that is so large that the window would stand still for them; of another None."""
     large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
-    return Outlined(labels, outlines(labels, THICK), THICK) if large else None
+    return Outlined(outlines(labels, THICK), THICK) if large else None
 
 
 class Labels(NapariLabels):  # type: ignore[misc]
@@ -43,17 +47,34 @@ class Labels(NapariLabels):  # type: ignore[misc]
 
     Parameters
     ----------
-    contour : thickness of its outlines, 0 if it is filled: known from the start, nothing is drawn twice.
-    outlined : outlines of what it will show, or None. They may be exchanged at any time.
+    contour : thickness of its outlines, 0 if it is filled: known from the start, so that nothing is drawn twice.
     """
 
     def __init__(self, data: Any, *, contour: int = 0, outlined: Outlined | None = None, **look: Any) -> None:
-        self.outlined = outlined
+        # Outlines of what is being written to the layer at this moment, and those that napari shows.
+        self._ready, self._shown = outlined, outlined
         super().__init__(data, **look)
         self._contour = contour
 
+    @contextmanager
+    def showing(self, outlined: Outlined | None) -> Iterator[None]:
+        """Within this the layer is given a picture whose outlines are known; for all later ones they are made."""
+        self._ready = outlined
+        try:
+            yield
+        finally:
+            self._ready = None
+
+    def renew_thumbnail(self) -> None:
+        """Draw the small picture in the list of layers again, and nothing else."""
+        if self.visible:
+            self._update_thumbnail()
+
     def _calculate_contour(self, labels: Any, data_slice: Any) -> Any:
         """The outlines of a picture that is sliced anew; of a part of it, and of a small one, napari makes them."""
+        at_once = all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
+        if not at_once and self._shown is not None:
+            self._shown.fresh = False
         ours = (
             self.contour >= 1
             and isinstance(labels, np.ndarray)
@@ -61,22 +82,23 @@ class Labels(NapariLabels):  # type: ignore[misc]
             and labels.size > MANY
             and labels.dtype.kind in "ui"
             and self.colormap.background_value == 0
-            and all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
+            and at_once
         )
         if not ours:
             return super()._calculate_contour(labels, data_slice)
-        thickness = int(self.contour)
-        ready = self.outlined
-        drawn = outlines(labels, thickness) if ready is None else ready.of(labels, thickness)
-        if ready is None or drawn is not ready.outlines:
-            self.outlined = Outlined(labels.copy(), drawn, thickness)  # the layer's own array changes in place
-        return drawn.copy()  # which napari writes to as somebody paints
+        ready = self._ready
+        if ready is None or not ready.fresh or ready.thickness != self.contour or ready.outlines.shape != labels.shape:
+            self._shown = None
+            return outlines(labels, int(self.contour))
+        self._shown = ready
+        return ready.outlines
 
 
-def add_labels(viewer: Any, data: Any, **look: Any) -> Labels:
-    """As ``viewer.add_labels``."""
-    layer = Labels(data, **look)
-    viewer.add_layer(layer)
+def add_labels(viewer: Any, data: Any, outlined: Outlined | None = None, **look: Any) -> Labels:
+    """As ``viewer.add_labels``; `outlined` are the outlines of the data, if they are known."""
+    layer = Labels(data, outlined=outlined, **look)
+    with layer.showing(outlined):
+        viewer.add_layer(layer)
     return layer
 
 

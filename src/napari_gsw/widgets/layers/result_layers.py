@@ -146,8 +146,8 @@ class ResultLayers:
                 look = {"blending": "translucent_no_depth", "colormap": inks("white")}  # to be seen on any colour
                 self.locks = self._add_outlines(position, locked, "locked", outlines, **look)
             return
-        self.locks.outlined = outlines or self.locks.outlined
-        self._write(self.locks, position, locked)
+        with self.locks.showing(outlines):
+            self._write(self.locks, position, locked)
 
     def show_sites(self, position: Position, sites: NDArray[np.int32] | Mosaic) -> None:
         """Outline the superpixels."""
@@ -168,8 +168,8 @@ class ResultLayers:
             self.regions = self._add_outlines(position, regions, "regions", outlines)
             self._colour("regions")
             return
-        self.regions.outlined = outlines or self.regions.outlined
-        self._write(self.regions, position, regions)
+        with self.regions.showing(outlines):
+            self._write(self.regions, position, regions)
 
     def set_ink(self, ink: str) -> None:
         """Outline regions and superpixels in one colour, by its name, or each in its "own"."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import napari
 import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.kinds import TABLE_AXES
@@ -21,6 +24,9 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.plan import Plan, Segmentation
+
+# Pixels of a picture that is drawn in one go, and milliseconds between the parts of a larger one.
+AT_ONCE, BETWEEN_PARTS = 1 << 23, 10
 
 
 class Canvas(QObject):  # type: ignore[misc]
@@ -55,6 +61,12 @@ class Canvas(QObject):  # type: ignore[misc]
         self.brushes: list[Brush] = []
         self.region_brush: Brush | None = None
         self.preview_layer = PreviewLayer(viewer)
+        # What is left to draw of a large picture, and of which segmentation.
+        self._parts: tuple[Segmentation | None, deque[Callable[[], None]]] = None, deque()
+        self._next_part = QTimer(self)
+        self._next_part.setSingleShot(True)
+        self._next_part.setInterval(BETWEEN_PARTS)
+        self._next_part.timeout.connect(self._draw_part)
         self._shown_tables: list[int] = []
 
     # ---- where we are
@@ -152,24 +164,48 @@ class Canvas(QObject):  # type: ignore[misc]
         self, seg: Segmentation, position: Position, frame: Frame, before: Frame | None, force: bool
     ) -> None:
         """Write what differs from the frame before to the layers; all of it if there was none."""
+        self._finish()
         layers, wanted = seg.layers, self.orders.view.wanted
         if self.viewing is None:
             self.write(position, frame.labels)
+        parts: list[Callable[[], None]] = []
         for name in UNCERTAINTY_IMAGES:
             image = getattr(frame, name)
             if image is not None and name in wanted and (before is None or image is not getattr(before, name)):
-                layers.show_uncertainty(name, position, image)
-        layers.note_settled(frame.settled, frame.verdict)
+                parts.append(partial(layers.show_uncertainty, name, position, image))
+        parts.append(partial(layers.note_settled, frame.settled, frame.verdict))
         new = before is None or frame.regions is not before.regions
         if new and "regions" in wanted and frame.regions is not None:
-            self.write_regions(position, frame.regions, frame.region_outlines)
+            parts.append(partial(self.write_regions, position, frame.regions, frame.region_outlines))
         if frame.held is not None and (force or before is None or frame.held is not before.held):
-            layers.show_locks(position, frame.held.labels, frame.held.outlines)
+            parts.append(partial(layers.show_locks, position, frame.held.labels, frame.held.outlines))
         if layers.pictures("sites") and before is not None and len(frame.numbers) != len(before.numbers):
-            layers.show_sites(position, frame.array_run.sites)  # some were cut
+            parts.append(partial(layers.show_sites, position, frame.array_run.sites))  # some were cut
         if frame.provenance is not None:
             for labels in layers.label_layers:
                 _sign(labels, seg.plan, position, frame.provenance)
+        self._parts = seg, deque(parts)
+        if frame.labels.size > AT_ONCE and not force:
+            self._next_part.start()
+        else:
+            self._finish()
+
+    def _draw_part(self) -> None:
+        """Draw the next part of a large picture; the window answers before the one after it."""
+        seg, parts = self._parts
+        if not parts:
+            return
+        if seg is None or seg is not self.orders.segmentation or seg.plan.source.layer not in self.viewer.layers:
+            parts.clear()  # it is gone
+        elif not self.busy:
+            parts.popleft()()
+        self._next_part.start()
+
+    def _finish(self) -> None:
+        """Draw what is left of a picture."""
+        parts = self._parts[1]
+        while parts:
+            parts.popleft()()
 
     def write(self, position: Position, labels: Any) -> None:
         """Write a label image where it belongs, and keep it: what differs from it later is paint."""
@@ -266,6 +302,7 @@ class Canvas(QObject):  # type: ignore[misc]
     def forget(self) -> None:
         """Nothing is drawn yet, and no fineness is chosen: what suits one image says nothing of another."""
         self.orders.view = replace(self.orders.view, detail=None)
+        self._parts[1].clear()
         self.frames.clear()
         self.drawn.clear()
         self.preview_layer.remove()

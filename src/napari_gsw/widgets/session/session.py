@@ -308,8 +308,7 @@ class Session(QObject):  # type: ignore[misc]
                 self.orders.redraw(position)
         for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
             if layer in self.viewer.layers:
-                # the thumbnail, which a run leaves alone
-                layer.refresh(thumbnail=True, data_displayed=False, extent=False, highlight=False)
+                layer.renew_thumbnail()  # which a run leaves alone
         self.state_changed.emit()
 
     def _say_notices(self, run: Run) -> None:
