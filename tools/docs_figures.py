@@ -182,6 +182,43 @@ def uncertainty() -> str:
     return table(head, rows)
 
 
+def three(of: Mapping[str, float]) -> str:
+    """Rand index, variation of information and covering in one cell."""
+    rand, vi, covering = (of[name] for name in list(SCORES)[:3])
+    return f"{share(rand)} / {vi:.3f} / {share(covering)}"
+
+
+def levels() -> str:
+    """The hierarchy cut at one threshold for the data set, and at the best for each image."""
+    rows = []
+    for data_set, summary in quality().items():
+        for name in OURS:
+            method = summary["methods"][name]
+            if (best := method.get("levels")) is not None:
+                cuts = ({score: best[score][kind] for score in best} for kind in ("ods", "ois"))
+                rows.append([f"{name}, {data_set}", *map(three, cuts), three(method["mean"])])
+    head = (
+        "Rand / VI / covering",
+        "one threshold for the data set (ODS)",
+        "the best for each image (OIS)",
+        "the labels",
+    )
+    return table(head, rows)
+
+
+RIVALS = {"mutex-watershed": "mutex watershed", "multicut": "multicut", "gasp": "GASP, mean linkage"}
+
+
+def rivals() -> str:
+    rows = []
+    for data_set, summary in quality().items():
+        for name, title in {"photo": "photo", **RIVALS}.items():
+            if name in summary["methods"]:
+                mean = summary["methods"][name]["mean"]
+                rows.append([f"{title}, {data_set}", three(mean), f"{mean['n_regions']:.1f}"])
+    return table(("", "Rand / VI / covering", "regions"), rows)
+
+
 # ---- speed: benchmarks/recorded.json of `napari-gsw bench --record`
 
 
@@ -218,6 +255,8 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "photographs": photographs,
     "against peers": against_peers,
     "uncertainty": uncertainty,
+    "levels": levels,
+    "rivals": rivals,
     "ratios": ratios,
 }
 

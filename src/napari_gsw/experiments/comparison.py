@@ -20,6 +20,9 @@ from napari_gsw.methods.registry import Choice, choose
 # The packages that a method needs beyond our own, and the extra that brings them.
 NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "mean-shift": (("cv2",), "peers"),
+    "mutex-watershed": (("mwatershed",), "peers"),
+    "multicut": (("bioimage_cpp",), "peers"),
+    "gasp": (("bioimage_cpp",), "peers"),
     "forest": (("sklearn",), "interactive"),
     "graph-cut": (("sklearn", "ortools"), "interactive"),
 }

@@ -28,7 +28,8 @@ from napari_gsw.core.posterior.uncertainty import site_faces
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.boundary_score import default_tolerance, edge_of, pixels_near
 from napari_gsw.evaluation.data_sets import Example, Scene, files_of
-from napari_gsw.evaluation.evaluate import MEASURES, measures, typical_human
+from napari_gsw.evaluation.evaluate import LEVELS, MEASURES, measures, typical_human
+from napari_gsw.evaluation.level_scores import best_levels, level_scores
 from napari_gsw.experiments import figures
 from napari_gsw.experiments.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.experiments.comparison import available_methods, compared_data, p_value
@@ -40,6 +41,8 @@ from napari_gsw.methods.registry import choose, segment
 
 OURS = ("general", "photo")
 PEERS = ("felzenszwalb", "mean-shift")
+# They divide the sites of the photo preset by its couplings.
+RIVALS = ("mutex-watershed", "multicut", "gasp")
 JUDGED = ("probabilistic_rand", "variation_of_information", "covering")
 # The split that the shipped couplings were learnt on.
 LEARNT_ON = "train"
@@ -65,17 +68,17 @@ def scored(task: QualityImage) -> Row:
     typical = typical_human(scene.humans)
     row: Row = {}
     for name in task.methods:
-        ours = name in OURS
-        changes = {"axes": scene.axes} | (
-            {"boundary_model": task.model, "network": task.network} if name == "photo" else {}
-        )
-        choice = choose("gsw" if ours else name, name if ours else "general", changes)
+        learnt = name == "photo" or name in RIVALS
+        changes = {"axes": scene.axes} | ({"boundary_model": task.model, "network": task.network} if learnt else {})
+        choice = choose("gsw" if name in OURS else name, "photo" if learnt else "general", changes)
         began = time.perf_counter()
         outcome = segment(scene.image, choice, task.seed)
         seconds = time.perf_counter() - began
         row[name] = {**measures(outcome.labels, scene, typical), "seconds": seconds}
         if outcome.result is not None and not scene.ignore_background:
             row[name]["uncertainty"] = judged(outcome.result, scene, task)
+            sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
+            row[name][LEVELS] = level_scores(sites, tree, scene.humans)
     return row
 
 
@@ -162,7 +165,7 @@ def area(right: Floats, wrong: Floats) -> float:
 
 def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
     """Segment and score, and write ``quality.json``, ``.md`` and ``.png``; returns the rows of all images."""
-    methods = available_methods((*OURS, *PEERS))
+    methods = available_methods((*OURS, *PEERS, *RIVALS))
     limit = plan.image_limit(QUICK_IMAGES)
     done: dict[str, Row] = {}
     failed: dict[str, str] = {}
@@ -232,6 +235,7 @@ def summarised(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
             known = [row[name]["uncertainty"] for row in rows if "uncertainty" in row[name]]
             if known:
                 method["uncertainty"] = _pooled(known)
+                method[LEVELS] = best_levels([row[name][LEVELS] for row in rows if LEVELS in row[name]])
         content["methods"][name] = method
     return content
 

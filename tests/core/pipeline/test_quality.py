@@ -30,5 +30,11 @@ def test_quick_run_on_built_in_pictures(tmp_path):
         known = found["methods"][name]["uncertainty"]
         assert 0 <= known["errors_detection_area"] <= 1
         assert len(known["calibrated"]["said"]) == len(known["calibrated"]["people"])
+        levels, mean = found["methods"][name]["levels"], found["methods"][name]["mean"]
+        assert levels["covering"]["ois"] >= levels["covering"]["ods"] > 0
+        assert 0 <= mean["covering"] <= 1
+    rivals = {"mutex-watershed", "multicut", "gasp"} & set(found["methods"])
+    for name in rivals:  # as many as are installed, on the sites of photo
+        assert found["methods"][name]["mean"]["n_regions"] >= 1
     assert (tmp_path / "quality.md").read_text().startswith("### ")
     assert (tmp_path / "quality.png").exists()

@@ -123,7 +123,7 @@ def check_wanted(given: Mapping[str, Any], settings: Settings) -> None:
         raise InputError("coupling boundaries needs a map of boundaries: give boundaries=, or choose another coupling")
     if settings.sites_from in absent:
         raise InputError(
-            f"sites_from {settings.sites_from} needs that map: give {settings.sites_from}=, or choose image"
+            f"sites_from {settings.sites_from} needs that map: give {settings.sites_from}=, or choose auto"
         )
     if settings.likelihood == "none" and settings.texture_words == 0 and len(absent) == len(MAPS):
         raise InputError("likelihood none needs a map beside the image: give features=, boundaries= or foreground=")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,6 +19,20 @@ from napari_gsw.core.sites.superpixels import basins, check_mask, superpixels
 COMPONENT, BOUNDARY = 20.0, 100.0
 
 
+def followed(settings: Settings, given: GivenMaps | Mapping[str, Any]) -> str:
+    """What sites follow, image, features or boundaries, if these maps are given (by name: None for none).
+
+    A map of boundaries is followed unless it has no weight: sites of the image would lie across what it parts.
+
+    >>> followed(Settings(), {"boundaries": np.zeros((2, 2))}), followed(Settings(), {"features": np.zeros((2, 2))})
+    ('boundaries', 'image')
+    """
+    if settings.sites_from != "auto":
+        return settings.sites_from
+    boundaries = given.boundaries if isinstance(given, GivenMaps) else given.get("boundaries")
+    return "image" if boundaries is None or not settings.boundaries_weight else "boundaries"
+
+
 def followed_picture(picture: Picture, maps: GivenMaps, settings: Settings, part: Slices | None = None) -> Picture:
     """What sites follow and the contrast between them is measured on: the image, or features in its place.
 
@@ -23,7 +40,7 @@ def followed_picture(picture: Picture, maps: GivenMaps, settings: Settings, part
     ----------
     picture : the converted image, or the `part` of it.
     """
-    if settings.sites_from != "features" or maps.features is None:
+    if maps.features is None or followed(settings, maps) != "features":
         return picture
     channels = maps.features.channels(part) * np.float32(followed_unit(maps.features))
     return Picture(np.ascontiguousarray(channels), False, picture.spacing)
@@ -37,7 +54,7 @@ def followed_unit(features: FeatureMap) -> float:
 def followed_sites(
     picture: Picture, maps: GivenMaps, settings: Settings, mask: ArrayLike | None, part: Slices | None = None
 ) -> Sites:
-    """Superpixels of what ``settings.sites_from`` names.
+    """Superpixels of what is followed.
 
     Parameters
     ----------
@@ -45,9 +62,10 @@ def followed_sites(
     mask : (\\*shape,) true where sites are wanted; None for everywhere.
     part : where in the image the picture lies; None for all of it.
     """
-    if settings.sites_from == "features":
+    follows = followed(settings, maps)
+    if follows == "features":
         return superpixels(followed_picture(picture, maps, settings, part), settings, mask)
-    if settings.sites_from == "boundaries" and maps.boundaries is not None:
+    if follows == "boundaries" and maps.boundaries is not None:
         inside = check_mask(mask, picture.shape)
         height = BOUNDARY / (1 + np.exp(-maps.boundaries.log_odds(part)))
         return basins(height.astype(np.float32), settings, inside, picture.spacing)

@@ -24,7 +24,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.given_maps import given_maps
 from napari_gsw.core.evidence.likelihoods import Gaussian
-from napari_gsw.core.evidence.map_sites import followed_unit
+from napari_gsw.core.evidence.map_sites import followed, followed_unit
 from napari_gsw.core.evidence.network import network_named
 from napari_gsw.core.evidence.site_features import telling
 from napari_gsw.core.evidence.words import colour_codebook, softened, texture, texture_codebook
@@ -247,7 +247,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     ndim = len(context.grid.shape)
     pieces = [b.maps for b in blocks if b.maps is not None]
     looks = sums[:, :-ndim]
-    if context.settings.sites_from == "features" and context.maps.features is not None:
+    if context.maps.features is not None and followed(context.settings, context.maps) == "features":
         looks = together @ np.concatenate([b.sums for b in pieces]) * followed_unit(context.maps.features)
     means = looks / mass[:, np.newaxis]
     graph = merged_graph(n, site[edges].astype(np.int64), length, steps, mass, means)

@@ -58,6 +58,8 @@ def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping
     if settings is not None:
         if preset_name is not None:
             raise InputError("give a preset or a Settings object, not both")
+        if not isinstance(settings, Settings):
+            raise TypeError(f"settings must be a Settings object, not {type(settings).__name__}; preset= takes a name")
         return settings.replace(**changes)
     return preset(preset_name or DEFAULT_PRESET, **changes)
 

@@ -57,11 +57,11 @@ class SuperpixelSettings(Options):
         title="Look at",
     )
     sites_from: str = setting(
-        "image",
+        "auto",
         "superpixels",
         "What sites follow: the image, or a map that is given beside it: features (contrast is then theirs too), or "
-        "boundaries (watersheds of the map).",
-        choices=("image", "features", "boundaries"),
+        "boundaries (watersheds of the map). auto follows boundaries where they are given and count, else the image.",
+        choices=("auto", "image", "features", "boundaries"),
         title="Follow",
     )
     objects: str = setting(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.given_maps import MAPS
+from napari_gsw.core.evidence.map_sites import followed
 from napari_gsw.core.image.picture import unusable_pixels
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem
@@ -71,9 +72,11 @@ class Plan:
             return False
         if self.sites is not None:
             return bool(np.array_equal(self.sites_data, other.sites_data))  # type: ignore[arg-type]
-        followed = self.settings.sites_from
-        if followed != "image" and (
-            self.maps.get(followed) is not other.maps.get(followed)
+        follows = followed(self.settings, self.maps)
+        if follows != followed(other.settings, other.maps):
+            return False
+        if follows != "image" and (
+            self.maps.get(follows) is not other.maps.get(follows)
             or not _same(self.settings, other.settings, ("evidence",))
         ):
             return False
