@@ -219,6 +219,16 @@ def rivals() -> str:
     return table(("", "Rand / VI / covering", "regions"), rows)
 
 
+# ---- maps as evidence: maps.json of `napari-gsw reproduce maps`
+
+
+def maps() -> str:
+    content = json.loads((DATA / "evidence" / "maps.json").read_text())["rows"]
+    count = next(iter(content.values()))["pictures"]
+    rows = [[name, share(row["mean"]), share(row["least"])] for name, row in content.items()]
+    return table((f"evidence, {count} pictures", "mean", "least"), rows)
+
+
 # ---- speed: benchmarks/recorded.json of `napari-gsw bench --record`
 
 
@@ -256,6 +266,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "against peers": against_peers,
     "uncertainty": uncertainty,
     "levels": levels,
+    "maps": maps,
     "rivals": rivals,
     "ratios": ratios,
 }

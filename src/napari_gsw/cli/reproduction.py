@@ -20,6 +20,7 @@ EXPERIMENTS = {
     "table1": "mean shift, rdd-CRP and Potts-DP on both data sets",
     "search": "best log posterior against time for every way to search",
     "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
+    "maps": "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",
     "steering": "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
 }
 

@@ -58,7 +58,7 @@ class EvidenceSettings(Options):
         title="Neutral probability",
     )
     boundaries_weight: float = setting(
-        3.0,
+        2.0,
         "evidence",
         "Weight of a map of boundaries: the coupling of two sites for each unit of its log odds between them.",
         low=0.0,
