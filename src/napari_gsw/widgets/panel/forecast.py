@@ -41,7 +41,8 @@ class Forecast(QObject):  # type: ignore[misc]
             prior = from_settings(settings)
         except InputError:  # refused elsewhere, with its reason
             return None
-        if not isinstance(prior, Truncated) or sites <= AT_ONCE:
+        # The first answer of a process loads what it is computed with, which takes longer than a few sites do.
+        if not isinstance(prior, Truncated) or (sites <= AT_ONCE and self._answers):
             return expected_clusters(prior, sites)
         question = (prior, sites)
         if question not in self._answers and sites <= MOST and not self._under_way:
