@@ -12,9 +12,10 @@ import pytest
 import tifffile
 from scipy.io import savemat
 
+import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
 from napari_gsw.evaluation.data_sets import Example, bsds, labelled_folder, labelme
-from napari_gsw.evaluation.partition_scores import scores
+from napari_gsw.evaluation.partition_scores import adjusted_rand, scores
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RNG = np.random.default_rng(0)
@@ -632,3 +633,12 @@ def test_all_of_microscopy():
         assert human.max() > 1
         dimensions.add((scene.image.ndim, human.ndim))
     assert dimensions == {(2, 2), (3, 2), (3, 3)}
+
+
+@pytest.mark.data
+def test_nuclei_of_a_volume_are_seen():
+    """They were all taken for background, and nothing said so but an empty result."""
+    scene = {e.name: e for e in labelled_folder(stored("microscopy"))}["stardist_3d"].read()
+    result = gsw.segment(scene.image, preset="microscopy", axes=scene.axes)
+    assert result.n_regions > 20
+    assert adjusted_rand(scene.humans[0], result.labels) > 0.55
