@@ -641,4 +641,5 @@ def test_nuclei_of_a_volume_are_seen():
     scene = {e.name: e for e in labelled_folder(stored("microscopy"))}["stardist_3d"].read()
     result = gsw.segment(scene.image, preset="microscopy", axes=scene.axes)
     assert result.n_regions > 20
-    assert adjusted_rand(scene.humans[0], result.labels) > 0.55
+    pytest.importorskip("onnxruntime")  # which alone tells them apart as people do
+    assert adjusted_rand(scene.humans[0], result.labels) > 0.74

@@ -136,7 +136,7 @@ def note_lines(notes: Mapping[str, Any]) -> list[str]:
     ['boundaries: values 0 to 255 (guessed)']
     """
     lines = []
-    for name, note in notes.items():
+    for name, note in ((name, notes[name]) for name in MAPS if name in notes):
         words = []
         if note["channel_axis"] != "none":
             words.append(f"{note['channels']} channels on the {note['channel_axis']} axis")

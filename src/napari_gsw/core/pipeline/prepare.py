@@ -43,7 +43,7 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
 from napari_gsw.core.model.site_maps import SiteMaps, maps_of_sites
 from napari_gsw.core.model.steering import closes
-from napari_gsw.core.pipeline.prepare_objects import asks_for_network, network_problem
+from napari_gsw.core.pipeline.prepare_objects import PLANES_SEEN, asks_for_network, network_light, network_problem
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
@@ -133,15 +133,23 @@ def prepare(
         given = {"sites": sites, "mask": mask, "codebook": codebook}
         return _prepare_lazy(open_lazy(image, chosen.axes), chosen, given, maps, beta, report)
     image = _finite(image, chosen.axes, sites, mask)
+    seen, axes = image, chosen.axes
     if asks_for_network(chosen) and all(value is None for value in maps.values()):
         problem = network_problem(
             image, chosen, sites, mask, beta, lambda own, pixels: _divided(own, pixels, chosen, seeds), report
         )
         if problem is not None:
             return problem
+        inside = network_light(image, chosen, report)
+        if inside is not None:
+            seen, axes = inside, "ZYX"
     chosen = chosen.replace(objects="classical")  # what is done, for who reads the settings of the problem
     objects = chosen.signal == "objects"
-    pixels = _picture(image, chosen, objects, lambda done, total: report(Stage("noise", done, total), None))
+
+    def calming(done: int, total: int) -> None:
+        report(Stage("noise", done, total), None)
+
+    pixels = _picture(seen, chosen.replace(axes=axes), objects, calming)
     beside = given_maps(maps, pixels.shape, chosen)
     report(Stage("superpixels"), None)
     finer = _finer(chosen, [seeds], [pixels.shape])
@@ -153,7 +161,8 @@ def prepare(
     looks = ImageFeatures(pixels, own_sites, chosen, codebook)
     light = pixels.channels[..., 0] if objects else None
     said = maps_of_sites(beside, own_sites, graph, chosen, pixels.spacing)
-    return _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
+    problem = _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
+    return problem if seen is image else replace(problem, maps={**problem.maps, **PLANES_SEEN})
 
 
 def _picture(image: NDArray[Any], settings: Settings, objects: bool, progress: Progress) -> Picture:

@@ -6,23 +6,26 @@ colour are one object. There is no likelihood beside the couplings: the network 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from skimage.measure import label
 
 from napari_gsw.core.arrays import Sites
 from napari_gsw.core.evidence.network import is_onnxruntime_there, network_named, onnxruntime_version
-from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, are_beyond, object_maps
+from napari_gsw.core.evidence.object_maps import INSIDE, MIDDLE, are_beyond, object_maps, planes_inside
 from napari_gsw.core.graph.object_model import COLOURS, object_model_named
 from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.object_signal import OBJECT
+from napari_gsw.core.image.object_signal import OBJECT, signal_picture
 from napari_gsw.core.image.picture import Picture, check_image, samples
+from napari_gsw.core.image.spacing import settings_spacing
 from napari_gsw.core.inputs import float_array
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.stage import Report, Stage
+from napari_gsw.core.posterior.object_borders import are_distinct, slopes
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.object_sites import are_fragments, fragments, object_sites
 from napari_gsw.core.sites.superpixels import check_mask, given_sites
@@ -32,6 +35,10 @@ from napari_gsw.core.sites.superpixels import check_mask, given_sites
 NETWORK_SECTIONS = ("superpixels", "features", "prior", "coupling")
 NETWORK_ASKS = ("signal", "objects", "boundary_model", "network")
 NETWORK_CUTS = ("neck", "distinction")
+# Of a larger volume the network does not look at every plane: it would take minutes.
+MOST_VOXELS = 1 << 21
+# What a problem notes beside the maps that were given, where its light is what a network sees plane by plane.
+PLANES_SEEN: Mapping[str, Any] = {"inside": {"made_by": "network of objects, plane by plane"}}
 
 
 def asks_for_network(settings: Settings) -> bool:
@@ -61,9 +68,40 @@ def network_seen(settings: Settings, problem: Problem) -> dict[str, str] | None:
     network = network_named(settings.network, "objects")
     if network is None:
         return {"name": settings.network, "unused": "onnxruntime is missing"}
-    if not problem.coloured:
-        return {"name": settings.network, "unused": "the image is not flat and in memory, or it has seen no object"}
+    if not problem.coloured and not PLANES_SEEN.keys() <= problem.maps.keys():
+        return {
+            "name": settings.network,
+            "unused": "the image is not flat and in memory, its objects stand out without it, or it has seen none",
+        }
     return {"name": settings.network, "sha256": network.weights.sha256, "onnxruntime": onnxruntime_version()}
+
+
+def network_light(image: NDArray[Any], settings: Settings, report: Report) -> NDArray[np.float32] | None:
+    """(z, y, x) what the network sees inside of objects, in a volume in place of the light that they shine with.
+
+    That is for crowded objects which shine into each other's planes, so that they hardly stand out. None for all other
+    images, or if the network cannot look or sees no object.
+    """
+    values, _ = samples(image, check_image(image, settings.axes))
+    if values.ndim != 4 or values[..., 0].size > MOST_VOXELS:
+        return None
+    network = network_named(settings.network, "objects")
+    if network is None:
+        return None
+    spacing = settings_spacing(settings, 3)
+    depth = 1.0 if spacing is None else spacing[0] / min(spacing[1:])
+
+    def looked_at(done: int, planes: int) -> None:
+        report(Stage("planes", done, planes), None)
+
+    # Where objects stand out well, their own light says more; and in blurred noise a network sees blobs.
+    light = signal_picture(image, settings.axes, settings.calm, spacing).channels[..., 0]
+    bright = label(light > OBJECT / 2, connectivity=1).astype(np.int32)
+    measured = slopes(bright, np.ones(bright.shape, bool), light)
+    if are_distinct(measured, settings.distinction, 2) or not are_distinct(measured, settings.distinction, 3):
+        return None
+    inside = planes_inside(values, network, depth, looked_at)
+    return inside if (inside > 0.5).any() else None
 
 
 def network_problem(

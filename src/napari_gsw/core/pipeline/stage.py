@@ -13,9 +13,9 @@ class Stage(NamedTuple):
 
     Attributes
     ----------
-    name : one word: of a large noisy image ``noise``; then ``superpixels``, ``graph``, ``features``; of an image in
-        blocks ``blocks``, ``assembly``; then ``start``, ``compiling``, ``sampling``; or the name of a method that is
-        one step.
+    name : one word: of a volume of objects ``planes``; of a large noisy image ``noise``; then ``superpixels``,
+        ``graph``, ``features``; of an image in blocks ``blocks``, ``assembly``; then ``start``, ``compiling``,
+        ``sampling``; or the name of a method that is one step.
     done, total : how much of it is done, in blocks or sweeps; a total of 0 is not known.
     """
 

@@ -102,6 +102,11 @@ def slopes(
     )
 
 
+def are_distinct(measured: Slopes, least: float, axes: int) -> bool:
+    """Whether all objects of an image with so many axes are together as distinct as `least` asks of a picture's."""
+    return measured.distinction >= (least if axes == 2 else VOLUME * least)
+
+
 def standing_out(measured: Slopes, least: float, axes: int) -> Mask:
     """(objects + 1,) which objects stand out: all of them together, and each with a steep and narrow border.
 
@@ -115,7 +120,7 @@ def standing_out(measured: Slopes, least: float, axes: int) -> Mask:
     """
     touching = measured.border[:, 1] > 0
     nothing = np.zeros(len(touching), bool)
-    if measured.distinction < (least if axes == 2 else VOLUME * least):
+    if not are_distinct(measured, least, axes):
         return nothing
     slope, pixels = _mean(measured.border), measured.light[:, 2]
     mean = _mean(measured.light[:, ::2])

@@ -24,6 +24,7 @@ class StageWords(NamedTuple):
 STAGES = {
     "preparing": StageWords("Opening the image"),
     "preview": StageWords("Looking at a coarse copy"),
+    "planes": StageWords("Looking at planes"),
     "noise": StageWords("Taking off noise"),
     "superpixels": StageWords("Making superpixels"),
     "graph": StageWords("Building the graph"),
