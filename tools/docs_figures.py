@@ -219,6 +219,27 @@ def rivals() -> str:
     return table(("", "Rand / VI / covering", "regions"), rows)
 
 
+# ---- single samples: evaluation.json of `napari-gsw evaluate --folder`
+
+SAMPLES = {"tissue": "nuclei in tissue, 2D fluorescence", "volume": "nuclei in 3D fluorescence"}
+SAMPLE_SCORES = {
+    "adjusted_rand": "adjusted Rand",
+    "variation_of_information": "VI (bits)",
+    "covering": "covering",
+    "best_overlap": "best overlap",
+    "ap_50": "AP at IoU .5",
+}
+
+
+def samples() -> str:
+    rows = []
+    for name, title in SAMPLES.items():
+        mean = json.loads((DATA / "quality" / "samples" / f"{name}.json").read_text())["mean"]
+        cells = (f"{mean[k]:.3f}" if k in ABOVE_ONE else share(mean[k]) for k in SAMPLE_SCORES)
+        rows.append([title, *cells])
+    return table(("", *SAMPLE_SCORES.values()), rows)
+
+
 # ---- maps as evidence: maps.json of `napari-gsw reproduce maps`
 
 
@@ -267,6 +288,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "uncertainty": uncertainty,
     "levels": levels,
     "maps": maps,
+    "samples": samples,
     "rivals": rivals,
     "ratios": ratios,
 }
