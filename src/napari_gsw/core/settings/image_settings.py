@@ -68,8 +68,9 @@ class SuperpixelSettings(Options):
         "classical",
         "superpixels",
         "How objects are found: by a network that has learnt what nuclei look like, whose fragments the posterior puts "
-        "together (network: flat images in memory; needs onnxruntime), or by how they stand out alone (classical, "
-        "which is also what is done where a network cannot look or sees nothing).",
+        "together (network: flat images in memory, and small volumes whose objects hardly stand out; needs "
+        "onnxruntime), or by how they stand out alone (classical, which is also what is done where a network cannot "
+        "look or sees nothing).",
         choices=("classical", "network"),
         when=("signal", ("objects",)),
         title="Objects by",
