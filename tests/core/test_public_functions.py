@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import napari_gsw as gsw
+from napari_gsw.core.model.problem import check_labels
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.records import Bonds
 from napari_gsw.core.sampler.schedule import Moves
@@ -398,3 +399,14 @@ def test_segment_several(data):
         for one in result:
             assert one.labels.shape == one.problem.site_image.shape
             assert (one.labels[one.problem.site_image > 0] > 0).all()
+
+
+def test_labels_beyond_the_largest_whole_number_keep_their_order():
+    """They became negative, and came before the others: another order of the same sums, and another last digit."""
+    rng = np.random.default_rng(0)
+    gaussian = gsw.Gaussian.from_values(rng.normal(size=(7, 2)) * 1e4)
+    problem = gsw.Problem(7, (gaussian,), np.zeros((0, 2), int), [], gsw.DirichletProcess(1.0))
+    small = rng.permutation(7)
+    large = np.uint64(2**63 - 3) + small.astype(np.uint64)
+    assert check_labels(large, 7).tolist() == small.tolist()
+    assert gsw.log_posterior(problem, large) == gsw.log_posterior(problem, small)

@@ -237,6 +237,8 @@ def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.
     z = plain_array(name, labels)
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
+    if z.dtype == np.uint64 and z.max(initial=0) > np.iinfo(np.int64).max:
+        z = np.unique(z, return_inverse=True)[1]  # they would come before the smaller ones; sums depend on the order
     return z.astype(np.int64)
 
 
