@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,25 @@ def test_another_image_or_preset_forgets_what_was_said(panel, qtbot):
     click(qtbot, panel.reset_button)
     wait_for(qtbot, lambda: panel.session.state == "ready")
     assert panel.region.text().startswith("Point at a region")
+
+
+def test_a_region_that_changes_under_a_mouse_at_rest_is_told_anew(panel, qtbot):
+    """The size of a region of the first sweep was told until somebody moved the mouse."""
+    finished(panel, qtbot)
+    panel.viewer.cursor.position = (20, 20)
+    labels, here = panel.session.segmentation.layers.labels, panel.region.text()
+    assert here.startswith("Region ")
+    frame = panel.session.frame
+    position, number = panel.session.position, int(labels.data[20, 20])
+    table = dict(frame.table)
+    table["pixels"] = np.where(np.asarray(table["index"]) == number, 12_345, table["pixels"])
+    panel.session.canvas.frames[position] = replace(frame, table=table)
+    panel._framed()
+    assert "12,345 pixels" in panel.region.text()
+    panel.region.tell("sweep 3")  # of the trace: it is not about a region
+    panel.session.canvas.frames[position] = frame
+    panel._framed()
+    assert panel.region.text() == "sweep 3"
 
 
 def test_the_axes_are_those_of_the_image_as_it_is(panel, qtbot):

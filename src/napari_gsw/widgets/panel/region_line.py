@@ -17,19 +17,24 @@ class RegionLine(StillLine):
     def __init__(self, session: Session) -> None:
         super().__init__("region", 2)
         self.session = session
-        # The run that the text is about; None if it is about none.
+        # The run that the text is about; None if it is about none. The table that a region was last looked up in.
         self._subject: object = None
+        self._table: object = None
         self.say(HINT)
 
     def tell(self, text: str) -> None:
         """Say something, or again what this line is for."""
         self._subject = self.session.array_run if text else None
+        self._table = None
         self.say(text or HINT)
 
     def refresh(self) -> None:
-        """Forget what was said about an earlier run."""
+        """Forget what was said about an earlier run, and look again at what was said of a region that has changed."""
+        frame = self.session.frame
         if self._subject is not None and self._subject is not self.session.array_run:
             self.tell("")
+        elif self._table is not None and frame is not None and frame.table is not self._table:
+            self.look()
 
     def look(self, event: Any = None) -> None:
         """Tell about the region under the mouse."""
@@ -40,3 +45,4 @@ class RegionLine(StillLine):
         text = hovered(seg.layers.labels, where, frame.table, seg.plan.source.depth)
         if text:
             self.tell(text)
+            self._table = frame.table
