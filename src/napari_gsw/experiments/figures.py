@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,5 +34,6 @@ def tidy(axes: Any, x: str = "", y: str = "", title: str = "") -> None:
 
 def save(drawing: Any, path: Path) -> None:
     """Write a figure, whole or not at all, and not over what is somebody else's."""
-    with replacing(path) as scratch:
+    with replacing(path) as scratch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Creating legend with loc")  # that a busy machine takes a second for it
         save_figure(drawing, scratch)

@@ -590,7 +590,9 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     qtbot.mouseClick(panel.trace.viewport(), Qt.MouseButton.LeftButton, pos=place)
     wait_for(qtbot, lambda: panel.session.canvas.viewing is not None)
     kept = np.array(panel.session.array_run.live.history.sweeps)
-    assert panel.session.canvas.viewing == kept[np.abs(kept - 60.6).argmin()]  # the middle of the axis
+    clicked = box.mapSceneToView(panel.trace.mapToScene(place)).x()
+    assert clicked == pytest.approx(60.6, abs=1)  # the middle of the axis, to the pixel
+    assert panel.session.canvas.viewing == kept[np.abs(kept - clicked).argmin()]
     assert panel.trace_section.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
     sweep, numbers = panel.session.array_run.live.history.near(panel.session.canvas.viewing)
     assert sweep == panel.session.canvas.viewing
