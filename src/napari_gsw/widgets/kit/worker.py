@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
@@ -51,5 +52,7 @@ def start_at_once(worker: WorkerBase) -> None:
 def _let_go(worker: WorkerBase) -> None:
     """Cut all that would hear of a worker that has nothing more to say."""
     for name in SIGNALS:
-        with suppress(AttributeError, TypeError, RuntimeError):  # none of that name, nobody connected, deleted
+        # None of that name, nobody connected, deleted; PySide6 warns where nobody is, and fails if warnings are errors.
+        with suppress(AttributeError, TypeError, RuntimeError, SystemError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             getattr(worker.signals, name).disconnect()
