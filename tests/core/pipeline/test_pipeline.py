@@ -50,6 +50,8 @@ def test_settings_as_keywords_or_as_an_object():
     whole = gsw.segment(IMAGE, gsw.preset("paper", sweeps=10, alpha=1.0), seed=1)
     words = gsw.segment(IMAGE, preset="paper", sweeps=10, alpha=1.0, seed=1)
     assert np.array_equal(whole.labels, words.labels)
+    with pytest.raises(TypeError, match="settings must be a Settings object, not str; preset= takes a name"):
+        gsw.segment(np.zeros((8, 8)), "general")
     with pytest.raises(gsw.InputError, match="not both"):
         gsw.segment(IMAGE, gsw.Settings(), preset="paper")
     with pytest.raises(gsw.InputError, match="did you mean alpha"):

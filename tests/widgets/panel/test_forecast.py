@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 import napari_gsw as gsw
 from napari_gsw.core.model.priors import PartitionPrior
 from napari_gsw.widgets.panel.forecast import AT_ONCE, MOST, Forecast
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """The threads that sums are done in, as they are done."""
+    seen = []
+    exact = PartitionPrior.expected_clusters
+
+    def watched(self, n):
+        seen.append(threading.current_thread())
+        return exact(self, n)
+
+    monkeypatch.setattr(PartitionPrior, "expected_clusters", watched)
+    return seen
 
 
 def test_a_formula_is_answered_at_once(qtbot):
@@ -14,15 +30,7 @@ def test_a_formula_is_answered_at_once(qtbot):
     assert Forecast().clusters(settings, 1_000_000) == gsw.DirichletProcess(3.0).expected_clusters(1_000_000)
 
 
-def test_a_long_sum_is_done_in_another_thread_and_remembered(qtbot, monkeypatch):
-    threads = []
-    exact = PartitionPrior.expected_clusters
-
-    def watched(self, n):
-        threads.append(threading.current_thread())
-        return exact(self, n)
-
-    monkeypatch.setattr(PartitionPrior, "expected_clusters", watched)
+def test_a_long_sum_is_done_in_another_thread_and_remembered(qtbot, threads):
     settings, sites = gsw.preset("general", prior="dirichlet-process", alpha=3.0, min_size=2), AT_ONCE + 20
     forecast = Forecast()
     with qtbot.waitSignal(forecast.answered, timeout=600_000):
@@ -33,16 +41,8 @@ def test_a_long_sum_is_done_in_another_thread_and_remembered(qtbot, monkeypatch)
     assert forecast.clusters(settings, sites) == gsw.DirichletProcess(3.0).truncated(2).expected_clusters(sites)
 
 
-def test_the_first_answer_of_all_never_keeps_the_window_waiting(qtbot, monkeypatch):
+def test_the_first_answer_of_all_never_keeps_the_window_waiting(qtbot, threads):
     """What it is computed with is loaded then: .28 s after a click, of a few hundred sites."""
-    threads = []
-    exact = PartitionPrior.expected_clusters
-
-    def watched(self, n):
-        threads.append(threading.current_thread())
-        return exact(self, n)
-
-    monkeypatch.setattr(PartitionPrior, "expected_clusters", watched)
     forecast, settings = Forecast(), gsw.preset("general", min_size=2)
     with qtbot.waitSignal(forecast.answered, timeout=600_000):
         assert forecast.clusters(settings, 50) is None

@@ -192,3 +192,27 @@ def test_pause_takes_effect_at_the_next_sweep(running, monkeypatch):
     monkeypatch.undo()
     run.resume()
     without_events(lambda: live.sweep > 100)  # and it goes on as before
+
+
+def test_a_large_picture_is_drawn_in_parts_and_all_of_it(panel, qtbot, monkeypatch):
+    """The window answers between them: labels, regions and locks of 64 million pixels at once froze it for seconds."""
+    from napari_gsw.widgets.session import canvas
+
+    monkeypatch.setattr(canvas, "AT_ONCE", 10)
+    left = []
+    panel.session.canvas._next_part.timeout.connect(lambda: left.append(len(panel.session.canvas._parts[1])))
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["sweeps"].set_value(40)
+    panel.display.layer_boxes["regions"].setChecked(True)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    layer = panel.session.segmentation.layers.labels
+    layer.paint((60, 60), 77)
+    session = panel.session
+    wait_for(qtbot, lambda: session.run is None and session.segmentation.layers.locks is not None)
+    wait_for(qtbot, lambda: not session.canvas._parts[1])
+    frame = session.frame
+    assert max(left) >= 1  # events in which something was drawn and something was left for the next
+    assert np.array_equal(layer.data, frame.labels)
+    assert np.array_equal(session.segmentation.layers.regions.data, frame.regions)
+    assert np.array_equal(session.segmentation.layers.locks.data, frame.held.labels)

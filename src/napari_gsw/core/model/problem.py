@@ -54,7 +54,8 @@ class Problem:
         (:class:`napari_gsw.core.model.block.BlockContext`), or None.
     field : what named clusters say about every site, a factor exp(sum of h_i(name)) of the posterior; or None.
     map_field : what a map of the foreground says, for a field to be made of it when sites are clamped; or None.
-    maps : what was recognised of the maps beside the image, by name, ready for JSON.
+    maps : what was recognised of the maps beside the image, by name, ready for JSON; and of one that a network has made
+        in the place of the image.
     """
 
     n: int
