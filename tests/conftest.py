@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 
 import pytest
 
@@ -41,18 +39,6 @@ def panel(viewer):
     _, widget = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     yield widget
     widget.shut_down()
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    """For tools/one_by_one.py: end the process when the test itself is over, before any window is closed."""
-    outcome = yield
-    report = outcome.get_result()
-    if report.when == "call" and os.environ.get("LEAVE_WINDOW_OPEN"):
-        if report.failed:
-            print(report.longreprtext)
-        sys.stdout.flush()
-        os._exit(int(report.failed))
 
 
 @pytest.fixture(autouse=True)

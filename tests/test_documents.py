@@ -76,10 +76,11 @@ def test_links_lead_somewhere():
             assert target.startswith("https://") or (page.parent / target).exists(), (page, target)
 
 
-def test_figures_are_those_of_the_files_they_come_from():
+def test_figures_are_those_of_the_files_they_come_from(monkeypatch):
     """``python tools/docs_figures.py`` writes them anew."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     tool = SourceFileLoader("docs_figures", str(ROOT / "tools" / "docs_figures.py")).load_module()
     pages = [page for page in (ROOT / "docs").glob("*.md") if tool.BLOCK.search(page.read_text())]
-    assert {page.name for page in pages} >= {"steering.md", "quality.md", "benchmark.md"}
+    assert {page.name for page in pages} >= {"steering.md", "quality.md", "benchmark.md", "reproduction.md"}
     for page in pages:
         assert tool.written(page.read_text()) == page.read_text(), page.name

@@ -8,8 +8,9 @@ A page has them between two lines,
     <!-- figures: NAME -->
     <!-- end of figures -->
 
-NAME being one of the functions of `FIGURES`, each of which reads files of ``docs/data`` or ``benchmarks`` and gives
-lines of Markdown. Which command has written a file stands beside the figures on the page.
+NAME being one of `FIGURES`, functions here, in docs_paper.py and in docs_cells.py, each of which reads files of
+``docs/data`` or ``benchmarks`` and gives lines of Markdown. Which command has written a file stands beside the figures
+on the page.
 """
 
 from __future__ import annotations
@@ -19,48 +20,19 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import docs_cells
+import docs_paper
 import numpy as np
+from docs_tables import DATA, ROOT, share, small, table
 from scipy.stats import wilcoxon
 
 from napari_gsw.bench.report import cell_text
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT / "docs" / "data"
-BLOCK = re.compile(r"(<!-- figures: ([a-z ]+) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
-
-
-def share(value: float, digits: int = 3) -> str:
-    """A number between 0 and 1, without the 0 before its point.
-
-    >>> share(0.94158), share(1.0)
-    ('.942', '1.000')
-    """
-    return f"{value:.{digits}f}".removeprefix("0")
-
-
-def small(p: float) -> str:
-    """A p value with two digits, or how small it is at most.
-
-    >>> small(0.0321), small(0.00012), small(3.4e-6), small(3e-9)
-    ('.032', '.0001', '3e-6', '< 1e-6')
-    """
-    if p < 1e-6:
-        return "< 1e-6"
-    if p < 5e-5:
-        return f"{p:.0e}".replace("e-0", "e-")
-    return share(p, 4 if p < 0.001 else 3)
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Lines of a table in Markdown."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *map(list, rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+BLOCK = re.compile(r"(<!-- figures: ([a-z0-9 ]+) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
 
 
 # ---- steering: steering.csv and steering.json of `napari-gsw reproduce steering`
@@ -291,6 +263,9 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "samples": samples,
     "rivals": rivals,
     "ratios": ratios,
+    **{one.__name__: one for one in (docs_cells.nuclei, docs_cells.membranes, docs_cells.easy)},
+    **{one.__name__: one for one in (docs_paper.fig1, docs_paper.fig2, docs_paper.fig4, docs_paper.strong)},
+    **{one.__name__: one for one in (docs_paper.table1, docs_paper.mixing, docs_paper.humans)},
 }
 
 

@@ -21,6 +21,7 @@ EXPERIMENTS = {
     "search": "best log posterior against time for every way to search",
     "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
     "maps": "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",
+    "cells": "nuclei and membranes by folds, beside other methods",
     "steering": "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
 }
 
@@ -30,7 +31,8 @@ def add_to(commands: Any) -> None:
     words = "; ".join(f"{name}: {description}" for name, description in EXPERIMENTS.items())
     command = commands.add_parser(
         "reproduce",
-        usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [--scribbles DIR] [options]",
+        usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [--scribbles DIR] [--nuclei DIR] "
+        "[--membranes DIR] [options]",
         help="make the figures and the table of the paper",
         description="Make the figures and the table of the paper, as PNG, CSV and JSON in the folder OUT. "
         f"{words}. A stopped run goes on where it was when it is started again.",
@@ -54,6 +56,9 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--nuclei", metavar="DIR", help="objects on a background: images/NAME.* and labels/NAME.*, label images"
     )
+    command.add_argument(
+        "--membranes", metavar="DIR", help="sections: images/membrane*.* and labels/membrane*.*, membranes 0"
+    )
     add_seed(command, "seed of everything that is drawn")
     add_job_options(command)
 
@@ -62,6 +67,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     """``napari-gsw reproduce``."""
     from napari_gsw.core.inputs import random_seed
     from napari_gsw.evaluation import data_sets
+    from napari_gsw.experiments.membranes import membrane_examples
     from napari_gsw.experiments.pictures import BERKELEY, LABELME, ExperimentPlan
     from napari_gsw.files.ledger import reserve
 
@@ -84,7 +90,8 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     job_options = job_options_of(arguments)
     scribbles = [] if arguments.scribbles is None else data_sets.scribbles(arguments.scribbles)
     nuclei = [] if arguments.nuclei is None else data_sets.labelled_folder(arguments.nuclei)
-    plan = ExperimentPlan(data, arguments.quick, seed, arguments.limit, scribbles, nuclei)
+    membranes = [] if arguments.membranes is None else membrane_examples(Path(arguments.membranes))
+    plan = ExperimentPlan(data, arguments.quick, seed, arguments.limit, scribbles, nuclei, membranes)
     failed = 0
     try:
         for name in names:

@@ -102,10 +102,19 @@ def _first_without(group: str, others: Sequence[MembraneLook]) -> DecisionForest
     return _KNOWN[group]
 
 
-def learn_all(folder: Path, out: Path) -> None:
-    """Learn from all images of a folder, and without each group, and write the models."""
-    examples = [example for example in labelled_folder(folder) if example.name.startswith("membrane")]
-    looks, groups = [look(example) for example in examples], [example.name[:-1] for example in examples]
+def membrane_examples(folder: Path) -> list[Example]:
+    """The sections of a folder, in which membranes are left out; a folder may have other pictures too."""
+    return [example for example in labelled_folder(folder, True) if example.name.startswith("membrane")]
+
+
+def fold_names(examples: Sequence[Example]) -> list[str]:
+    """For each image the group that it is left out with: names that agree but for the last character."""
+    return [example.name[:-1] for example in examples]
+
+
+def learn_all(examples: Sequence[Example], out: Path) -> None:
+    """Learn from all images, and without each group, and write the models."""
+    looks, groups = [look(example) for example in examples], fold_names(examples)
     out.mkdir(parents=True, exist_ok=True)
     for number, left_out in enumerate(sorted(set(groups))):
         kept = [k for k, group in enumerate(groups) if group != left_out]
@@ -114,4 +123,4 @@ def learn_all(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    learn_all(Path(sys.argv[1]), Path(sys.argv[2]))
+    learn_all(membrane_examples(Path(sys.argv[1])), Path(sys.argv[2]))

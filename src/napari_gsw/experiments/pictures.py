@@ -33,7 +33,8 @@ class ExperimentPlan:
     seed : of everything that is drawn.
     limit : most images of each data set, or None.
     scribbles : examples with what people painted, where the user has any; only `steering` looks at them.
-    nuclei : examples of objects on a background, likewise.
+    nuclei : examples of objects on a background, for `steering` and `cells`.
+    membranes : sections of cells between dark membranes, for `cells`.
     """
 
     data: Mapping[str, Sequence[Example]] = field(default_factory=dict)
@@ -42,6 +43,7 @@ class ExperimentPlan:
     limit: int | None = None
     scribbles: Sequence[Example] = ()
     nuclei: Sequence[Example] = ()
+    membranes: Sequence[Example] = ()
 
     def image_limit(self, quick_images: int) -> int | None:
         """Most images of a data set: the limit if there is one, otherwise `quick_images` of a quick run, or None."""

@@ -122,3 +122,19 @@ def test_it_says_that_it_compiles_whatever_stage_it_is_at(panel, monkeypatch):
     monkeypatch.setattr(Orders, "stage", Stage("features"))
     panel.progress.refresh(None)
     assert panel.progress.status.text() == "Counting words ..."
+
+
+def test_what_a_section_says_is_cut_by_dots_and_never_by_its_end(viewer, panel, qtbot):
+    """A theme leaves some pixels of a line empty, which text that is fitted into it knows nothing of."""
+    from napari_gsw.widgets.kit.section import Section
+
+    viewer.add_image(np.zeros((64, 64)))
+    qtbot.wait(100)
+    for section in panel.findChildren(Section):
+        line = section.summary
+        if not line.isVisible():
+            continue
+        for text in ("m" * few + "i" * many for few in range(6) for many in range(100)):
+            line.setText(text)
+            assert line.fontMetrics().horizontalAdvance(line._elidedText()) <= line.contentsRect().width()
+        assert line._elidedText().endswith("…")

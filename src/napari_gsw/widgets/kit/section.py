@@ -8,6 +8,9 @@ from superqt import QElidingLabel
 
 from napari_gsw.widgets.kit.help_page import help_button
 
+# What a theme may leave empty at the ends of a line, in pixels: text that is fitted into the line knows nothing of it.
+THEME_ROOM = 4
+
 
 class Section(QWidget):  # type: ignore[misc]
     """Folded, it tells what is set; unfolded, it lets it be changed.
@@ -34,6 +37,7 @@ class Section(QWidget):  # type: ignore[misc]
         self.button.setToolTip(help)
         self.button.toggled.connect(self._toggle)
         self.summary = QElidingLabel()
+        self.summary.setEllipsesWidth(THEME_ROOM)
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.body = QWidget()
         self.body.setVisible(False)
@@ -42,7 +46,7 @@ class Section(QWidget):  # type: ignore[misc]
         self.content.setSpacing(4)
         head = QHBoxLayout()
         head.setContentsMargins(0, 0, 0, 0)
-        head.setSpacing(6)
+        head.setSpacing(0)
         head.addWidget(self.button)
         head.addWidget(self.summary, 1)
         self.help = help_button(page)
