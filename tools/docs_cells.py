@@ -20,7 +20,7 @@ MEMBRANES = {
     "mutex-watershed": "mutex watershed, same sites and couplings",
     "multicut": "multicut, likewise",
     "gasp": "GASP with mean linkage, likewise",
-    "distance-watershed": "distance watershed of the ridges, best of 15 settings on the same images",
+    "distance-watershed": "distance watershed of the ridges, best of 33 settings on the same images",
 }
 EASY = ("general", "photo", "microscopy")
 # What an easy picture asks for.

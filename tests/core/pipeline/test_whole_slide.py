@@ -21,19 +21,21 @@ import zarr
 import napari_gsw as gsw
 from napari_gsw.files.labels import write_labels
 
-result = gsw.segment(zarr.open(sys.argv[1], mode="r"), seed=0)
+maps = {name: zarr.open(path, mode="r") for name, path in zip(["boundaries"], sys.argv[3:])}
+result = gsw.segment(zarr.open(sys.argv[1], mode="r"), seed=0, **maps)
 write_labels(result.labels, sys.argv[2], provenance=result.provenance)
 print(result.problem.n, result.n_clusters, result.n_regions)
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
 
 
-def paint(path):
-    """Regions of twelve kinds, four of them striped, with noise; never whole in memory."""
+def paint(path, boundaries):
+    """Regions of twelve kinds, four of them striped, with noise, and their boundaries; never whole in memory."""
     image = zarr.create_array(str(path), shape=(SIDE, SIDE, 3), chunks=(CHUNK, CHUNK, 3), dtype="u1")
+    lines = zarr.create_array(str(boundaries), shape=(SIDE, SIDE), chunks=(CHUNK, CHUNK), dtype="f4")
     colours = np.random.default_rng(0).integers(30, 225, (12, 3))
 
-    def part(corner):
+    def painted(corner):
         y, x = (np.arange(c, min(c + CHUNK, SIDE)) for c in corner)
         a = np.sin(y / 211)[:, None] + np.sin((y[:, None] + x) / 317)
         b = np.sin(x / 263)[None] + np.sin((y[:, None] - x) / 389)
@@ -41,19 +43,26 @@ def paint(path):
         rng = np.random.default_rng(corner)
         stripes = (kind % 3 == 0) * 20 * np.sin(x / 3)
         values = colours[kind] + stripes[..., None] + rng.normal(0, 6, (len(y), len(x), 3))
-        image[y[0] : y[-1] + 1, x[0] : x[-1] + 1] = np.clip(values, 0, 255).astype(np.uint8)
+        part = slice(y[0], y[-1] + 1), slice(x[0], x[-1] + 1)
+        image[part] = np.clip(values, 0, 255).astype(np.uint8)
+        edge = np.zeros(kind.shape, bool)
+        edge[1:] |= kind[1:] != kind[:-1]
+        edge[:, 1:] |= kind[:, 1:] != kind[:, :-1]
+        lines[part] = np.where(edge, 0.9, 0.05)
 
     corners = [(y, x) for y in range(0, SIDE, CHUNK) for x in range(0, SIDE, CHUNK)]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(part, corners))
+        list(pool.map(painted, corners))
 
 
 @pytest.mark.large
+@pytest.mark.parametrize("maps", [(), ("boundaries.zarr",)], ids=["alone", "with a map of boundaries"])
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
-def test_a_slide_from_zarr_to_zarr_in_bounded_memory(tmp_path):
-    paint(tmp_path / "slide.zarr")
+def test_a_slide_from_zarr_to_zarr_in_bounded_memory(tmp_path, maps):
+    paint(tmp_path / "slide.zarr", tmp_path / "boundaries.zarr")
+    files = [str(tmp_path / name) for name in ("slide.zarr", "labels.zarr", *maps)]
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "slide.zarr"), str(tmp_path / "labels.zarr")],
+        [sys.executable, "-c", SCRIPT, *files],
         capture_output=True,
         text=True,
     )
