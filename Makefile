@@ -25,7 +25,7 @@ help:
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make torture a monkey at two windows for five minutes (TORTURE_ARGS=--minutes 10 --seed 3)'
 	@echo 'make tour    the first quarter of an hour in the window, by mouse and keys, with a picture of every step'
-	@echo 'make tutorial do what docs/first_steps.md says of the window, by mouse and keys'
+	@echo 'make tutorial do what docs/first_steps.md says of the window, by mouse and keys (TUTORIAL_ARGS=--pictures: and make its pictures)'
 	@echo 'make readme  follow the README word for word in a fresh environment'
 	@echo 'make lock    write constraints.txt anew, from the newest versions that fit together'
 	@echo 'make docs    write the pages that come from the code again, and the site to build/site (every warning is an error)'
@@ -113,7 +113,7 @@ tour: $(VENV)/.ready
 # The page for beginners, by mouse and keys.
 tutorial: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
-	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/follow_tutorial.py
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/follow_tutorial.py $(TUTORIAL_ARGS)
 
 # In an environment of its own, from nothing; ten minutes and more.
 readme: $(VENV)/.ready

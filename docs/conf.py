@@ -25,4 +25,6 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "navigation_with_keys": False,
 }
+# The bar above leads to every page; beside a page there would be nothing, and tables are wide.
+html_sidebars = {"**": []}
 html_show_sourcelink = False

@@ -1,13 +1,15 @@
 """Follows "In the window" of docs/first_steps.md, word for word, by real mouse and key events.
 
-    python tools/follow_tutorial.py
+    python tools/follow_tutorial.py [--pictures]
 
 Every word in bold there is a button or a box that is pressed here, in the step where it stands; what the page says will
-be seen is looked for. Exit code 0 when all of it is so; `make tutorial` runs it on a virtual screen.
+be seen is looked for. Exit code 0 when all of it is so; `make tutorial` runs it on a virtual screen. With --pictures
+those of the page are made anew, each in the step where it stands.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from hands import LEFT, click, drag, wait_for
+from imageio.v3 import imwrite
 from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
 from qtpy.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
 from qtpy.QtTest import QTest
@@ -27,6 +30,7 @@ from napari_gsw.widgets.panel.panel import SegmentationPanel
 from napari_gsw.widgets.session import autosaves
 from napari_gsw.widgets.table.table_panel import TablePanel
 
+SIZE = (1280, 800)
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "first_steps.md"
 
 
@@ -39,6 +43,12 @@ def steps(page: str) -> list[str]:
     return re.findall(r"^\d+\. (.*?)(?=^\d+\. |^\S)", page + "\n.", re.MULTILINE | re.DOTALL)
 
 
+def picture(step: str) -> str | None:
+    """Where the picture of a step is, from the page."""
+    found = re.search(r"!\[.*?\]\((.+?)\)", step)
+    return found and found[1]
+
+
 def bold(step: str) -> list[str]:
     """The words of a step in bold."""
     return re.findall(r"\*\*(.+?)\*\*", step)
@@ -47,8 +57,9 @@ def bold(step: str) -> list[str]:
 class Reader:
     """Somebody who does what the page says."""
 
-    def __init__(self, page: str, scratch: Path) -> None:
-        self.steps, self.scratch = steps(page), scratch
+    def __init__(self, page: str, scratch: Path, pictures: bool) -> None:
+        self.steps, self.scratch, self.pictures = steps(page), scratch, pictures
+        self.step = ""
         self.pressed: list[str] = []
         self.failure: BaseException | None = None
 
@@ -124,6 +135,14 @@ class Reader:
         session = self.panel.session
         wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.busy, "rest")
 
+    def show(self) -> None:
+        """Make the picture of the present step, if it has one and it is wanted."""
+        path = picture(self.step)
+        if self.pictures and path is not None:
+            QTest.qWait(500)
+            (PAGE.parent / path).parent.mkdir(parents=True, exist_ok=True)
+            imwrite(PAGE.parent / path, self.viewer.screenshot(canvas_only=False, flash=False)[..., :3])
+
     # ---- the steps of the page
 
     def run(self) -> None:
@@ -134,6 +153,7 @@ class Reader:
         rows = session.frame.traces[0]
         if not rows[:, 0].max() > rows[0, 0]:
             raise SystemExit("the trace does not climb")
+        self.show()
 
     def stop(self) -> None:
         before = np.array(self.layer("astronaut [GSW]").data)
@@ -163,6 +183,7 @@ class Reader:
         self.at_rest()
         if not (np.asarray(layer.data) == number).sum() > layer.brush_size * 80:
             raise SystemExit("nothing follows a stroke")
+        self.show()
         canvas = self.viewer.window._qt_viewer.canvas.native
         canvas.setFocus()
         QTest.keyClick(canvas, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
@@ -175,6 +196,7 @@ class Reader:
     def doubt(self) -> None:
         self.press("Boundary")
         wait_for(lambda: self.layer("astronaut [boundary]") is not None, "the layer of boundaries")
+        self.show()
         self.press("Ask me")
         wait_for(lambda: self.layer("astronaut [question]") is not None, "a place that is asked about")
         self.press("Ask me")
@@ -185,6 +207,7 @@ class Reader:
         wait_for(lambda: any(isinstance(w, TablePanel) and w.isVisible() for w in QApplication.allWidgets()), "a table")
         labels = np.unique(np.asarray(self.layer("astronaut [regions]").data))
         wait_for(lambda: len(self.layer("astronaut [regions]").features) == np.count_nonzero(labels), "a row a region")
+        self.show()
 
     def keep(self) -> None:
         folder, session = self.scratch / "exported", self.scratch / "astronaut.zarr.zip"
@@ -220,8 +243,10 @@ class Reader:
                 raise SystemExit(f"the page has {len(self.steps)} steps, and {len(deeds)} are known here")
             wait_for(lambda: self.panel is not None, "the panel")
             wait_for(lambda: self.layer("astronaut") is not None, "the sample")
+            self.viewer.window.resize(*SIZE)
             for number, (deed, step) in enumerate(zip(deeds, self.steps, strict=True), 1):
                 self.pressed.clear()
+                self.step = step
                 deed()
                 left_out = set(bold(step)) - set(self.pressed)
                 if left_out:
@@ -241,12 +266,15 @@ def _paint_button(controls: Any) -> Any:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Does what the page for beginners says of the window.")
+    parser.add_argument("--pictures", action="store_true", help="make the pictures of the page anew")
+    pictures = parser.parse_args().pictures
     page = PAGE.read_text(encoding="utf-8")
     (command,) = re.findall(r"^ {4}napari-gsw (gui .*)$", page, re.MULTILINE)
     QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
     with tempfile.TemporaryDirectory() as scratch:
         autosaves.autosave_folder = lambda: Path(scratch) / "autosaves"
-        reader = Reader(page, Path(scratch))
+        reader = Reader(page, Path(scratch), pictures)
         QTimer.singleShot(0, lambda: QTimer.singleShot(1000, reader.follow))
         napari_gsw(command.split())
         if reader.failure is not None:
