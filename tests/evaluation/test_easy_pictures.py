@@ -11,7 +11,14 @@ import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.network import is_onnxruntime_there
-from napari_gsw.evaluation.easy_pictures import EasyPicture, claimed, easy_pictures, empty_pictures
+from napari_gsw.evaluation.easy_pictures import (
+    COLOUR,
+    MIDDLE,
+    EasyPicture,
+    claimed,
+    easy_pictures,
+    empty_pictures,
+)
 from napari_gsw.evaluation.partition_scores import adjusted_rand
 from napari_gsw.sample_data import mosaic
 
@@ -110,3 +117,28 @@ def test_evaluate_draws_them(tmp_path):
     assert main(words) == 0
     assert (tmp_path / "images.csv").read_text().count("\n") == 3
     assert main([*words, "--folder", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize("preset", ["general", "photo"])
+def test_what_is_a_speck_in_a_photograph_is_a_thing_in_a_small_picture(preset):
+    rows, columns = np.mgrid[:64, :64]
+    truth = np.zeros((64, 64), int)
+    for number, (y, x) in enumerate(((16, 16), (16, 48), (48, 16), (48, 48)), 1):
+        truth[np.hypot(rows - y, columns - x) < 9] = number
+    assert np.bincount(truth.ravel()).min() < gsw.preset(preset).min_region
+    levels = 80 + 60 * (truth[..., np.newaxis] > 0) * COLOUR + np.random.default_rng(0).normal(0, 10, (64, 64, 3))
+    result = gsw.segment(np.rint(levels).astype(np.uint8), preset=preset, seed=0)
+    assert adjusted_rand(result.labels, truth) >= 0.98
+
+
+@pytest.mark.parametrize("way", [(0.3, 1.0, 0.3), (0.99, 1.0, 0.49), (0.3, 0.3, -1.0), (1.0, 0.32, 0.56)])
+@pytest.mark.parametrize(("contrast", "noise"), [(5, 0), (20, 8)])
+def test_a_pale_ramp_is_one_surface_in_any_colour(way, contrast, noise):
+    """The samples step at different places in 8 bits."""
+    side = (np.arange(128) + 0.5) / 128
+    truth = (np.abs(side[:, np.newaxis] - 0.5) < 0.2) & (np.abs(side - 0.5) < 0.2)
+    light = truth - 0.5 + 0.25 * (side - 0.5)
+    levels = MIDDLE + contrast * light[..., np.newaxis] * np.array(way)
+    levels = levels + np.random.default_rng(0).normal(0, noise, levels.shape)
+    result = gsw.segment(np.rint(levels).astype(np.uint8), seed=0)
+    assert adjusted_rand(result.labels, truth) >= 0.98

@@ -39,6 +39,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "photo": dict(
         **_PHOTOGRAPH,
         painted_detail=2.5,
+        word_scale=12.0,
         coupling="learnt",
         beta=2.5,
         offset=1.6,

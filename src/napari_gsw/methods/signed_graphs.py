@@ -106,7 +106,9 @@ def signed_graph(
     problem = prepare(image, settings, sites=sites, mask=mask, report=report)
     length = np.ones(len(problem.edges)) if problem.graph is None else problem.graph.length
     parts = partition(problem.n, problem.edges, problem.beta, length, options)
-    labels: LabelImage = np.asarray(problem.paint(regions_of(problem, parts, settings.min_region).astype(np.int64) + 1))
+    labels: LabelImage = np.asarray(
+        problem.paint(regions_of(problem, parts, problem.smallest_region(settings.min_region)).astype(np.int64) + 1)
+    )
     return labels
 
 

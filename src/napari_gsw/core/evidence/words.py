@@ -28,6 +28,8 @@ TEXTURE_SCALES = (1.0, 2.0, 4.0)
 VALUE_WEIGHT = 0.5
 # A pixel whose word is softened counts so much, to be shared out in whole numbers; and so many words lie on a scale.
 SOFT_COUNTS, WORDS_A_SCALE = 16, 4
+# Colours of a pale picture are stretched to a part of what channels are stretched to, and shades of one by as much.
+PALE = 0.45
 # Counts are made in a table of sites and words unless that has more entries than this for each pixel.
 DENSE = 4
 
@@ -56,20 +58,27 @@ def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
 def colour_histogram(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> sparse.csr_array:
     """(n, words) int64 colour words of each site; a codebook of the user's own decides in which colours."""
     book = colour_codebook([picture], [sites > 0], settings, codebook)
-    return softened(histogram(book.words(colours(picture, book.space)), sites), book, settings.word_scale)
+    counts = histogram(book.words(colours(picture, book.space)), sites)
+    return softened(counts, book, shade_scale(picture, settings))
+
+
+def shade_scale(picture: Picture, settings: Settings) -> float:
+    """Within how much of Lab, or of 100 in a channel, words of a picture are shades of one; 0 where none are."""
+    return settings.word_scale * (PALE if picture.pale else not picture.rgb)
 
 
 def softened(counts: sparse.csr_array, book: Codebook, scale: float) -> sparse.csr_array:
-    """Histograms (n, words) in which each pixel counts for all words that are near its own, if these are of channels.
+    """Histograms (n, words) in which each pixel counts for all words that are near its own.
 
     The words of photographs lie so far apart that two of them are different colours. Those of one image may be shades
-    of a grey, and a ramp would have other words at either end as if it were two surfaces.
+    of a grey, as may be those of a pale one that has been stretched, and a ramp would have other words at either end as
+    if it were two surfaces.
 
     Parameters
     ----------
     scale : width of the Gaussian by which a word counts, in units of Lab; 0 leaves the counts as they are.
     """
-    if scale == 0 or book.space != "channels":
+    if scale == 0:
         return counts
     centres = book.centres[: counts.shape[1]].astype(np.float64)
     square = np.square(centres[:, np.newaxis] - centres).sum(axis=-1)
@@ -91,13 +100,13 @@ def colour_codebook(
             raise InputError(
                 "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
             )
-        if rgb and named != "image":
+        if rgb and named != "image" and not (pictures[0].pale and settings.word_scale):
             codebook = shipped(space)
         else:
             values = [colours(part, space)[where] for part, where in zip(pictures, inside, strict=True)]
             codebook = Codebook.learn(_one_array(values), settings.words, space)
-            if space == "channels":
-                codebook = codebook.thinned(settings.word_scale / WORDS_A_SCALE)
+            if scale := shade_scale(pictures[0], settings):
+                codebook = codebook.thinned(scale / WORDS_A_SCALE)
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
     return codebook

@@ -40,11 +40,13 @@ class Picture:
     channels : (\\*shape, C) float32, Lab for RGB, otherwise 0..100.
     rgb : whether the channels are Lab.
     spacing : distance between pixels along each axis of space, the smallest being 1; None for the same along all.
+    pale : whether it is RGB of so little contrast that its colours have been stretched.
     """
 
     channels: Pixels
     rgb: bool
     spacing: Spacing = None
+    pale: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,7 +101,8 @@ def picture(
         span, (values,) = _calm_span([values], rgb, progress) if calm else (span_of([values], rgb), [values])
     elif span.noise is not None:
         values = calmed(values, span.noise, progress)
-    return Picture(_lab(values, span) if rgb else stretched(values, span), rgb)
+    pale = rgb and len(span.low) > 1  # as _contrasting has made it
+    return Picture(_lab(values, span) if rgb else stretched(values, span), rgb, pale=pale)
 
 
 def check_image(array: NDArray[Any], axes: str = "auto") -> str:

@@ -32,6 +32,9 @@ from napari_gsw.core.sites.per_site import site_labels, site_majority
 # Sites are numbered in 32 bits.
 MOST_SITES = 2**31 - 2
 
+# No region is too small that has more than one in so many of the pixels of an image.
+MOST_SMALL = 50
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -163,6 +166,14 @@ class Problem:
     def own_pixels(self, cubes: int) -> int:
         """How many pixels have the size of so many cubes of the smallest distance between pixels; 0 stays 0."""
         return cubes if self.spacing is None else -int(-cubes // pixel_volume(self.spacing))
+
+    def smallest_region(self, cubes: int) -> int:
+        """How many pixels a region has at least, where so many cubes are asked for: at most a share of the image.
+
+        What is a speck in a photograph is a thing in a picture of 64 x 64 pixels.
+        """
+        pixels = self.own_pixels(cubes)
+        return pixels if self.graph is None else min(pixels, int(self.graph.pixels.sum()) // MOST_SMALL)
 
     @property
     def coloured(self) -> bool:

@@ -101,7 +101,7 @@ class Summary:
     @property
     def smallest(self) -> int:
         """Pixels of a region at least."""
-        return self.problem.own_pixels(self.settings.min_region)
+        return self.problem.smallest_region(self.settings.min_region)
 
     @cached_property
     def draws(self) -> Ints:

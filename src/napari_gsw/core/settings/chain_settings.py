@@ -205,8 +205,8 @@ class ResultSettings(Options):
     min_region: int = setting(
         0,
         "result",
-        "Regions with fewer pixels than this (with a spacing, cubes of the smallest distance) join a neighbour "
-        "(objects: the background); 0 keeps all.",
+        "Regions with fewer pixels than this (with a spacing, cubes of the smallest distance) and less than a fiftieth "
+        "of the image join a neighbour (objects: the background); 0 keeps all.",
         low=0,
         title="Smallest region",
     )

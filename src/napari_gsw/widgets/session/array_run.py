@@ -194,7 +194,7 @@ class ArrayRun:
     @property
     def _smallest(self) -> int:
         """Pixels of a region at least."""
-        return self.live.problem.own_pixels(self.live.settings.min_region)
+        return self.live.problem.smallest_region(self.live.settings.min_region)
 
     def _free_regions(self, numbers: NDArray[np.integer]) -> LabelPicture:
         """Label image of the regions or objects of some clusters, whatever a person has fixed."""
