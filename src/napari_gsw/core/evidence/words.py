@@ -29,7 +29,7 @@ VALUE_WEIGHT = 0.5
 # A pixel whose word is softened counts so much, to be shared out in whole numbers; and so many words lie on a scale.
 SOFT_COUNTS, WORDS_A_SCALE = 16, 4
 # Colours of a pale picture are stretched to a part of what channels are stretched to, and shades of one by as much.
-PALE = 0.45
+PALE = 0.55
 # Counts are made in a table of sites and words unless that has more entries than this for each pixel.
 DENSE = 4
 
