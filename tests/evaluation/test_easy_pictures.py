@@ -11,6 +11,7 @@ import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.network import is_onnxruntime_there
+from napari_gsw.core.settings import SMALLEST_REGION
 from napari_gsw.evaluation.easy_pictures import (
     COLOUR,
     MIDDLE,
@@ -125,7 +126,7 @@ def test_what_is_a_speck_in_a_photograph_is_a_thing_in_a_small_picture(preset):
     truth = np.zeros((64, 64), int)
     for number, (y, x) in enumerate(((16, 16), (16, 48), (48, 16), (48, 48)), 1):
         truth[np.hypot(rows - y, columns - x) < 9] = number
-    assert np.bincount(truth.ravel()).min() < gsw.preset(preset).min_region
+    assert np.bincount(truth.ravel()).min() < SMALLEST_REGION
     levels = 80 + 60 * (truth[..., np.newaxis] > 0) * COLOUR + np.random.default_rng(0).normal(0, 10, (64, 64, 3))
     result = gsw.segment(np.rint(levels).astype(np.uint8), preset=preset, seed=0)
     assert adjusted_rand(result.labels, truth) >= 0.98

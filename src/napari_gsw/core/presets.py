@@ -20,7 +20,7 @@ _PHOTOGRAPH: Mapping[str, Any] = dict(
     bond_cap=2.0,
     consensus="vi",
     view="regions",
-    min_region=300,
+    min_region=None,
 )
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "general": dict(

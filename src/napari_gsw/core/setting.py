@@ -151,7 +151,8 @@ class Options:
         if when is None:
             return True
         other, values = when
-        return self.matters(other) and (getattr(self, other) in values if values else bool(getattr(self, other)))
+        value = getattr(self, other)
+        return self.matters(other) and (value in values if values else value is None or bool(value))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values by name, ready for JSON."""

@@ -25,14 +25,13 @@ from napari_gsw.core.model.field import Field, field_of, log_field
 from napari_gsw.core.model.fingerprint import data_digest, problem_digest
 from napari_gsw.core.model.map_field import MapField
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
-from napari_gsw.core.settings import MOST_BETA, Settings
+from napari_gsw.core.settings import MOST_BETA, SMALLEST_REGION, Settings
 from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
 from napari_gsw.core.sites.per_site import site_labels, site_majority
 
 # Sites are numbered in 32 bits.
 MOST_SITES = 2**31 - 2
-
-# No region is too small that has more than one in so many of the pixels of an image.
+# Where the image says how small a region may be, it is not too small with one in so many of the pixels.
 MOST_SMALL = 50
 
 
@@ -167,13 +166,14 @@ class Problem:
         """How many pixels have the size of so many cubes of the smallest distance between pixels; 0 stays 0."""
         return cubes if self.spacing is None else -int(-cubes // pixel_volume(self.spacing))
 
-    def smallest_region(self, cubes: int) -> int:
-        """How many pixels a region has at least, where so many cubes are asked for: at most a share of the image.
+    def smallest_region(self, cubes: int | None) -> int:
+        """How many pixels a region has at least, where so many cubes are asked for.
 
-        What is a speck in a photograph is a thing in a picture of 64 x 64 pixels.
+        None is by the image: what is a speck in a photograph is a thing in a picture of 64 x 64 pixels.
         """
-        pixels = self.own_pixels(cubes)
-        return pixels if self.graph is None else min(pixels, int(self.graph.pixels.sum()) // MOST_SMALL)
+        if cubes is not None or self.graph is None:
+            return self.own_pixels(cubes or 0)
+        return min(self.own_pixels(SMALLEST_REGION), int(self.graph.pixels.sum()) // MOST_SMALL)
 
     @property
     def coloured(self) -> bool:

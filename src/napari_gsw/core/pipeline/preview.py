@@ -15,7 +15,7 @@ from napari_gsw.core.image.picture import letters_of
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import SMALLEST_REGION, Settings
 
 # Pixels above which an image is prepared for longer than one likes to wait.
 MANY = 6_000_000
@@ -109,5 +109,5 @@ def _quick(settings: Settings, pixels: int) -> Settings:
     """Settings of a coarse copy, of which one pixel stands for so many; objects are too small to be seen in it."""
     if settings.view == "objects":
         settings = preset(DEFAULT_PRESET, spacing=settings.spacing)
-    smallest = max(1, settings.min_region // pixels)
+    smallest = max(1, (SMALLEST_REGION if settings.min_region is None else settings.min_region) // pixels)
     return settings.replace(sweeps=SWEEPS, chains=1, site_count=SITES, min_region=smallest)

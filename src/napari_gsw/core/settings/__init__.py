@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Setting
-from napari_gsw.core.settings.chain_settings import ResultSettings, SamplerSettings
+from napari_gsw.core.settings.chain_settings import SMALLEST_REGION, ResultSettings, SamplerSettings
 from napari_gsw.core.settings.evidence_settings import EvidenceSettings
 from napari_gsw.core.settings.image_settings import ImageSettings, SuperpixelSettings
 from napari_gsw.core.settings.model_settings import (
@@ -26,7 +26,7 @@ from napari_gsw.core.settings.model_settings import (
 )
 from napari_gsw.core.settings.stroke_settings import StrokeSettings
 
-__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "Settings", "declarations", "present_names"]
+__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "SMALLEST_REGION", "Settings", "declarations", "present_names"]
 
 # The parts of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "evidence", "strokes", "sampler", "result")

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from napari_gsw.core.setting import POSITIVE, SHARE, Options, setting
 
+# Pixels of a region at least, where the image and not a person says how many; a small image says fewer.
+SMALLEST_REGION = 300
+
 
 @dataclass(frozen=True)
 class SamplerSettings(Options):
@@ -202,11 +205,13 @@ class ResultSettings(Options):
         when=("view", ("objects",)),
         title="Distinct objects",
     )
-    min_region: int = setting(
+    min_region: int | None = setting(
         0,
         "result",
-        "Regions with fewer pixels than this (with a spacing, cubes of the smallest distance) and less than a fiftieth "
-        "of the image join a neighbour (objects: the background); 0 keeps all.",
+        "Regions with fewer pixels than this (with a spacing, cubes of the smallest distance) join a neighbour "
+        f"(objects: the background); 0 keeps all, none is {SMALLEST_REGION}, or a fiftieth of the image if that is "
+        "less.",
+        optional=True,
         low=0,
         title="Smallest region",
     )

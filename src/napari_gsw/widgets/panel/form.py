@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.prepare_objects import NETWORK_ASKS, NETWORK_SECTIONS, network_looks, network_settles
 from napari_gsw.core.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings import Settings, declarations
+from napari_gsw.core.settings import SMALLEST_REGION, Settings, declarations
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.setting_control import Control, spoken, title
 from napari_gsw.widgets.panel.forecast import Forecast
@@ -287,6 +287,7 @@ def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> 
     chains = f", {now.chains} chains" if now.chains > 1 else ""
     texts["sampler"] = f"{spoken(now.sampler)}{moves}{chains}"
     which = "best state" if now.consensus == "none" else "consensus"
-    small = f" of {now.min_region:,} pixels or more" if now.min_region and now.view != "clusters" else ""
+    least = SMALLEST_REGION if now.min_region is None else now.min_region
+    small = f" of {least:,} pixels or more" if least and now.view != "clusters" else ""
     texts["result"] = f"{which}, {now.view}{small}"
     return texts
