@@ -9,7 +9,10 @@ from skimage.data import astronaut, coffee
 
 import napari_gsw as gsw
 from law_problems import check
+from napari_gsw.core.evidence.codebook import shipped
+from napari_gsw.core.evidence.shared_features import common_books
 from napari_gsw.core.evidence.site_features import ImageFeatures
+from napari_gsw.core.evidence.words import colour_codebook
 from napari_gsw.core.graph.couplings import couplings
 from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
 from napari_gsw.core.graph.region_graph import region_graph
@@ -347,3 +350,19 @@ def test_a_list_of_lazy_arrays_is_a_pyramid_and_a_list_of_rows_is_an_image():
 def test_what_cannot_be_shared_is_said_in_a_sentence(images, more, sentence):
     with pytest.raises(gsw.InputError, match=sentence):
         gsw.segment(images, sweeps=1, **more)
+
+
+def test_pale_images_have_the_same_words():
+    """Each alone would have words of its own."""
+    rng = np.random.default_rng(0)
+    pale = [100 + rng.integers(0, high, (30, 40, 3)).astype(np.uint8) for high in (12, 30)]
+    pictures = [picture(image, calm=True) for image in pale]
+    assert all(one.pale for one in pictures)
+    sites = [np.ones((30, 40), np.int32)] * 2
+    book, _ = common_books(pictures, sites, gsw.preset("general"), None)
+    assert np.array_equal(book.centres, shipped("lab").centres)
+    alone = colour_codebook(pictures[:1], [sites[0] > 0], gsw.preset("general"), None)
+    assert not np.array_equal(alone.centres, book.centres)
+    assert np.array_equal(
+        colour_codebook(pictures[:1], [sites[0] > 0], gsw.preset("general"), book).centres, book.centres
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels, Sites
-from napari_gsw.core.evidence.codebook import Codebook
+from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.site_features import ImageFeatures, gaussian_of, positions, telling
 from napari_gsw.core.evidence.words import colour_codebook, texture, texture_codebook
@@ -120,6 +120,8 @@ def common_books(
     textures = None
     if codebook is None and learns and settings.likelihood == "words":
         codebook = colour_codebook(pictures, inside, settings, None)
+    elif codebook is None and settings.codebook == "auto" and any(picture.pale for picture in pictures):
+        codebook = shipped(settings.colours)  # a pale one has words of its own otherwise, which mean nothing elsewhere
     if settings.texture_words > 0:
         textures = texture_codebook([texture(p.luminance) for p in pictures], inside, settings.texture_words)
     return codebook, textures

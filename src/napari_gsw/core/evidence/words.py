@@ -59,12 +59,18 @@ def colour_histogram(picture: Picture, sites: Sites, settings: Settings, codeboo
     """(n, words) int64 colour words of each site; a codebook of the user's own decides in which colours."""
     book = colour_codebook([picture], [sites > 0], settings, codebook)
     counts = histogram(book.words(colours(picture, book.space)), sites)
-    return softened(counts, book, shade_scale(picture, settings))
+    return softened(counts, book, shade_scale(picture, settings, codebook))
 
 
-def shade_scale(picture: Picture, settings: Settings) -> float:
-    """Within how much of Lab, or of 100 in a channel, words of a picture are shades of one; 0 where none are."""
-    return settings.word_scale * (PALE if picture.pale else not picture.rgb)
+def shade_scale(picture: Picture, settings: Settings, codebook: Codebook | None) -> float:
+    """Within how much of Lab, or of 100 in a channel, words of a picture are shades of one; 0 where none are.
+
+    Those of colours are if the picture is pale, and has words of its own because nobody has chosen any.
+    """
+    if not picture.rgb:
+        return settings.word_scale
+    own = codebook is None and settings.codebook == "auto" and settings.colours == "lab"
+    return PALE * settings.word_scale if picture.pale and own else 0.0
 
 
 def softened(counts: sparse.csr_array, book: Codebook, scale: float) -> sparse.csr_array:
@@ -92,6 +98,7 @@ def colour_codebook(
 ) -> Codebook:
     """The words for an image, of which these pictures are parts: given, shipped, or learnt from the pixels `inside`."""
     rgb, named = pictures[0].rgb, settings.codebook
+    scale = shade_scale(pictures[0], settings, codebook)
     if codebook is None and named not in ("auto", "shipped", "image"):
         codebook = Codebook.load(named)
     space = "channels" if not rgb else settings.colours if codebook is None else codebook.space
@@ -100,12 +107,12 @@ def colour_codebook(
             raise InputError(
                 "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
             )
-        if rgb and named != "image" and not (pictures[0].pale and settings.word_scale):
+        if rgb and named != "image" and not scale:
             codebook = shipped(space)
         else:
             values = [colours(part, space)[where] for part, where in zip(pictures, inside, strict=True)]
             codebook = Codebook.learn(_one_array(values), settings.words, space)
-            if scale := shade_scale(pictures[0], settings):
+            if scale:
                 codebook = codebook.thinned(scale / WORDS_A_SCALE)
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")

@@ -239,7 +239,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     for name in context.counts:
         words[name] = sparse.csr_array(together @ sparse.vstack([b.words.pop(name) for b in blocks], format="csr"))
         words[name].sort_indices()
-    if "colour" in words:
+    if "colour" in words and context.books["colour"].space == "channels":
         words["colour"] = softened(words["colour"], context.books["colour"], context.settings.word_scale)
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
     length = np.concatenate([b.length for b in blocks] + [touching.length])
