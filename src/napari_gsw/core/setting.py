@@ -30,6 +30,7 @@ class Setting:
     choices : the allowed words, for a setting that is one of several words.
     symbol : its name in the paper.
     title : its name in a form, where the name itself is not a word.
+    usual : what ``None`` comes to as a rule, for a form to show in its place.
     when : another setting and those of its values with which this one matters (none named: all but 0); None if it
         always does.
     """
@@ -45,6 +46,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     symbol: str = ""
     title: str = ""
+    usual: float | None = None
     when: tuple[str, tuple[Any, ...]] | None = None
 
     @property

@@ -61,6 +61,18 @@ def test_a_value_that_may_be_absent_comes_and_goes_with_its_box(qtbot):
     assert control.box.value() == 7
 
 
+def test_what_is_absent_is_shown_as_what_it_comes_to(qtbot):
+    control = control_of("min_region", 40)
+    qtbot.addWidget(control)
+    control.show()
+    control.set_value(None)
+    assert control.value() is None
+    assert not control.box.isEnabled()
+    assert control.box.value() == declarations()["min_region"].usual
+    control._check.click()
+    assert control.value() == declarations()["min_region"].usual
+
+
 def test_the_tab_key_goes_through_rows_as_they_stand_whichever_was_seen_first(qtbot):
     column = QWidget()
     layout = QVBoxLayout(column)

@@ -212,6 +212,7 @@ class ResultSettings(Options):
         f"(objects: the background); 0 keeps all, none is {SMALLEST_REGION}, or a fiftieth of the image if that is "
         "less.",
         optional=True,
+        usual=SMALLEST_REGION,
         low=0,
         title="Smallest region",
     )

@@ -188,6 +188,8 @@ class Control(QWidget):  # type: ignore[misc]
                     self._check.setChecked(value is not None)
                 box.setEnabled(value is not None)
             if value is None:
+                value = self.setting.usual
+            if value is None:
                 return
             if not isinstance(box, QComboBox):
                 assert math.isfinite(value)
