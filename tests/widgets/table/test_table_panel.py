@@ -100,6 +100,15 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
 
 
 @gui
+def test_axes_have_the_figures_of_the_table(table):
+    table.plot.show_points(np.array([0.1, 0.3]), np.array([2e9, 4e9]), ("share", "area"))
+    for side, name in (("bottom", "share"), ("left", "area")):
+        axis = table.plot.getAxis(side)
+        assert axis.autoSIPrefixScale == 1
+        assert axis.label.toPlainText().strip() == name
+
+
+@gui
 @pytest.mark.slow
 def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     from qtpy.QtCore import QPoint, Qt

@@ -72,6 +72,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         for plot, name in zip(self.plots, ("log posterior", "clusters"), strict=True):
             plot.setLabel("left", name)
             plot.hideButtons()
+            for side in ("bottom", "left"):  # figures as they are; and labels are laid out once, not at every frame
+                plot.getAxis(side).enableAutoSIPrefix(False)
             plot.setDownsampling(auto=True, mode="peak")
             plot.setClipToView(True)
             plot.getViewBox().sigRangeChangedManually.connect(self._zoomed)
