@@ -9,12 +9,13 @@ from typing import Any
 
 from docs_tables import DATA, share, table
 
+from napari_gsw.experiments.paper import TABLE
+
 FOLDER = DATA / "reproduction"
 LAMBDAS = (1, 5, 10, 20)
 STARTS = {"one": "from one cluster", "random": "from a random partition"}
-# The beta of the paper, and the T_min of its table with the number of clusters that it has on Berkeley.
+# The beta of the paper.
 BETA = 0.02
-T_MIN = {0: 12, 3: 8, 6: 4, 9: 3}
 
 
 def content(name: str) -> Mapping[str, Any]:
@@ -99,7 +100,7 @@ def strong() -> str:
 
 
 def table1() -> str:
-    """As the command writes it for a person, without the last line."""
+    """As the command writes it for a person."""
     return (FOLDER / "table1.md").read_text()
 
 
@@ -108,8 +109,9 @@ def mixing() -> str:
     methods = content("table1")["data"]["Berkeley"]["mixing"]["methods"]
     ways = ("whole-cluster moves", "the paper's moves", "the paper's moves, lambda 3")
     rows = [
-        [str(t), *(f"{methods[f'T_min {t}, {way}']['mean']['n_regions']:.1f}" for way in ways), str(paper)]
-        for t, paper in T_MIN.items()
+        [size, *(f"{methods[f'T_min {size}, {way}']['mean']['n_regions']:.1f}" for way in ways), str(paper.clusters)]
+        for name, paper in TABLE["Berkeley"].items()
+        if (size := name.removeprefix("T_min ")) != name
     ]
     head = ("T_min", "whole-cluster moves", "the paper's moves, λ = 10", "the paper's moves, λ = 3", "the paper")
     return table(head, rows)
@@ -121,4 +123,4 @@ def humans() -> str:
     of = {"probabilistic_rand": "the average over all of them", "rand_first_human": "the first in the file"}
     of["rand_one_human"] = "the typical one"
     rows = [[words, share(median[name], 4)] for name, words in of.items()]
-    return table(("which human", "median Rand"), [*rows, ["the paper", ".7882"]])
+    return table(("which human", "median Rand"), [*rows, ["the paper", share(TABLE["Berkeley"]["T_min 0"].rand, 4)]])
