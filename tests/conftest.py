@@ -44,7 +44,7 @@ def panel(viewer):
 @pytest.fixture(autouse=True)
 def own_autosaves(request, tmp_path_factory, monkeypatch):
     """No test of the window writes into the user's folders, or finds what another one has left there."""
-    if "viewer" not in request.fixturenames and "panel" not in request.fixturenames:
+    if not {"viewer", "panel", "make_napari_viewer"} & set(request.fixturenames):
         return None
     from napari_gsw.widgets.panel import session_section
     from napari_gsw.widgets.session import autosaves

@@ -48,6 +48,7 @@ class Autosave:
         self._newest: Callable[[], SavedRun | SavedSession] | None = None
         self._began = -float("inf")
         self._complaint = ""
+        self._closed = False
 
     def __call__(self, take: Callable[[], SavedRun | SavedSession]) -> None:
         """Save what `take` gives, if it is time to."""
@@ -67,6 +68,8 @@ class Autosave:
         self._began = time.monotonic()
         session = take()  # here and now: the chain goes on meanwhile
         with self._guard:
+            if self._closed:  # a worker that has not heard of it yet
+                return
             self._waiting = session
             if self._saving is None:
                 self._saving = self._thread.submit(self._work)
@@ -102,6 +105,8 @@ class Autosave:
         if self._newest is not None:
             self.save(self._newest)
         self._newest = None
+        with self._guard:
+            self._closed = True
         self._thread.shutdown()
 
     def __enter__(self) -> Self:

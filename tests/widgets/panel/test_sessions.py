@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,33 @@ def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     viewer.layers.clear()
     panel.saving.chosen.emit(str(path))
     wait_for(qtbot, lambda: "is not where it was" in panel.reason.text())
+
+
+@pytest.mark.parametrize("what", ["dock", "window"])
+def test_what_is_closed_in_a_run_is_kept_as_far_as_it_came(make_napari_viewer, qtbot, own_autosaves, what):
+    from napari_gsw.files import session_file
+    from napari_gsw.widgets.session.keeper import RUNNING
+
+    viewer = make_napari_viewer(show=True)
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(IMAGE, name="photo")
+    panel.form.controls["sweeps"].set_value(10**6)
+    click(qtbot, panel.run_button)
+    wait_sweeps(qtbot, panel, 50)
+    wait_for(qtbot, lambda: any(own_autosaves.glob("*.zarr.zip")))  # of the first sweeps; another in half a minute
+    seen = live_of(panel).sweep
+    if what == "dock":
+        dock.destroyOnClose()
+    else:
+        panel.session.run.worker.quit()  # what napari asks of all workers when its window is closed
+        wait_for(qtbot, lambda: not any(thread.name.startswith("gsw_") for thread in threading.enumerate()))
+        panel.shut_down()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("gsw")]
+    (file,) = own_autosaves.glob("*.zarr.zip")
+    session = session_file.open_session(file)
+    assert session.run.sweep >= seen
+    assert session.run.target == 10**6, "nobody has stopped it"
+    assert session.window[RUNNING]
 
 
 @pytest.mark.slow

@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakMethod
 
-from napari.qt.threading import WorkerBase, create_worker
+from napari.qt.threading import GeneratorWorker, WorkerBase, create_worker
 from qtpy.QtCore import QThreadPool, QTimer
 
 # Milliseconds after its end in which everybody has heard of it.
@@ -17,12 +18,32 @@ HEARD = 1000
 SIGNALS = ("started", "finished", "returned", "errored", "warned", "yielded", "paused", "resumed", "aborted")
 
 
-def make_worker(function: Callable[..., Any], *args: Any) -> WorkerBase:
+class EndingWorker(GeneratorWorker):  # type: ignore[misc]
+    """One that is told to come to its end when napari asks it to quit, as at the end of the window.
+
+    napari's own leaves its generator where it is, for good.
+    """
+
+    end: WeakMethod[Callable[[], object]] | None = None
+
+    def quit(self) -> None:
+        end = None if self.end is None else self.end()
+        if end is None:
+            super().quit()
+        else:
+            end()
+
+
+def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], object] | None = None) -> WorkerBase:
     """A worker of napari's that has not begun; a generator function becomes one that yields.
 
     napari lists every worker for as long as its window is open, and with it whatever its function and its slots hold: a
     chain, a picture, a panel that was closed. So the function is given away when it begins, and the slots when it is
     over.
+
+    Parameters
+    ----------
+    end : method by which a generator comes to its end when it has to quit; None leaves it where it is.
     """
     work = [partial(function, *args)]
 
@@ -32,7 +53,11 @@ def make_worker(function: Callable[..., Any], *args: Any) -> WorkerBase:
     def generate() -> Generator[Any, Any, Any]:
         return (yield from work.pop()())
 
-    worker = create_worker(generate if inspect.isgeneratorfunction(function) else call, _start_thread=False)
+    if not inspect.isgeneratorfunction(function):
+        worker = create_worker(call, _start_thread=False)
+    else:
+        worker = create_worker(generate, _start_thread=False, _worker_class=EndingWorker)
+        worker.end = None if end is None else WeakMethod(end)
     worker.finished.connect(lambda: QTimer.singleShot(HEARD, partial(_let_go, worker)))
     return worker
 

@@ -97,10 +97,10 @@ class Keeper(QObject):  # type: ignore[misc]
         self._images, self._window = self._description(seg)
         run = self.orders.run
         assert run is not None
-        run.keep = lambda at_once: self._keep(run.array_runs, not run.stopping, at_once)
+        run.keep = lambda at_once: self._keep(run.array_runs, run.abandoned or not run.stopping, at_once)
 
     def _keep(self, running: Mapping[Position, ArrayRun], going: bool, at_once: bool) -> None:
-        """Called by the run between two sweeps, with the chains that it has come to; `going` unless stopped."""
+        """Called by the run between two sweeps, with the chains that it has come to; `going` unless it was stopped."""
         autosave, seg = self._autosave, self._segmentation
         if autosave is None or seg is None or not (at_once or autosave.due):
             return

@@ -16,7 +16,7 @@ from napari_gsw.widgets.session.plan import Segmentation
 from napari_gsw.widgets.session.run import Order, Run
 
 # How long to wait at the end for the sweeps that are under way, in seconds.
-LAST_SWEEPS = 1.0
+LAST_SWEEPS = 2.0
 # Settings of what is made of the states of a chain, which show at once even when it is at rest.
 AT_ONCE = ("view", "neck", "min_region", "merge", "join")
 
@@ -146,10 +146,12 @@ class Orders(QObject):  # type: ignore[misc]
             self.run.stop()
 
     def end(self) -> None:
-        """Stop, and wait a moment for it: nobody will be there any more when it ends."""
+        """Stop, and wait a moment for it: nobody will be there any more when it ends.
+
+        The worker is not made to quit: it would leave the generator where it is, before how far it came is kept.
+        """
         if self.run is not None:
-            self.run.stop()
-            self.run.worker.quit()
+            self.run.abandon()
             self.run.wait(LAST_SWEEPS)
             self.run.keep = None
 

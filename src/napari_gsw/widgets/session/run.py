@@ -63,6 +63,7 @@ class Run:
     frame_wanted : whether somebody waits for a frame: making one that nobody looks at would only cost time.
     view : what its frames show.
     keep : called between two sweeps, with whether a correction or the end of a run wants to be saved at once; or None.
+    abandoned : whether it was ended in the middle, by closing what shows it: it may go on another time.
     worker : napari's worker, with its signals.
     """
 
@@ -80,7 +81,7 @@ class Run:
         self.notices: deque[str] = deque()
         self.failure: Exception | None = None
         self.keep: Callable[[bool], None] | None = None
-        self.stopping = False
+        self.stopping = self.abandoned = False
         self._orders: deque[tuple[Position, Order]] = deque()
         self._go = threading.Event()
         self._go.set()
@@ -92,7 +93,7 @@ class Run:
         # When the slower pictures of an array are due again.
         self._tables_due: dict[Position, float] = {}
         self._pictures_due: dict[Position, float] = {}
-        self.worker = make_worker(self._guarded)
+        self.worker = make_worker(self._guarded, end=self.abandon)
 
     # ---- called from the GUI thread
 
@@ -130,6 +131,11 @@ class Run:
         self._go.set()
         self._wake.set()
         self._interrupt()
+
+    def abandon(self) -> None:
+        """End as by :meth:`stop`, but nobody will look at it: how far it came is kept, and no picture is made."""
+        self.abandoned |= not self.stopping
+        self.stop()
 
     def _interrupt(self) -> None:
         for array_run in list(self.array_runs.values()):
@@ -179,6 +185,8 @@ class Run:
             self.place = place
             array_run = self.array_runs.get(position) or self._prepared(position, job)
             yield
+            if self._is_left():
+                return
             live = array_run.live
             live.ensemble.executor = self._threads
             live.go_on_for(self.sweeps)
@@ -186,13 +194,16 @@ class Run:
             if not self.errand:  # which shows what its orders have changed, and nothing before
                 self._publish(position)
             yield from self._sweep(position, live)
+            if self._is_left():
+                live.ensemble.executor = None
+                self._save(True)
+                return
             if self.sweeps and place and not self.stopping:
                 before = self.array_runs[self.jobs[place - 1][0]]
                 live.rename(before.paint(before.live.shown("best")))
             live.ensemble.executor = None
             self._publish(position, last=True)
-            if self.keep is not None:
-                self.keep(not self.errand)
+            self._save(not self.errand)
             if self.stopping:
                 break
         self._obey()
@@ -233,8 +244,7 @@ class Run:
                 self._spent += time.perf_counter() - began
                 self._timed += live.sweep - first
             self.stage, self._stale = Stage("sampling"), True
-            if self.keep is not None:
-                self.keep(False)
+            self._save(False)
             if self.frame_wanted:
                 self._publish(position)
             yield
@@ -275,8 +285,17 @@ class Run:
             changed.append(position)
         for position in dict.fromkeys(changed):
             self._publish(position, last=not self._goes_on(position))
-        if corrected and self.keep is not None:
-            self.keep(True)
+        if corrected:
+            self._save(True)
+
+    def _save(self, at_once: bool) -> None:
+        """Have it kept, if somebody does: who closes the window takes that back at any time."""
+        if (keep := self.keep) is not None:
+            keep(at_once)
+
+    def _is_left(self) -> bool:
+        """Whether nobody will look any more at what it comes to."""
+        return self.abandoned
 
     def _is_here(self, position: Position) -> bool:
         """Whether it is the array that the run is at."""

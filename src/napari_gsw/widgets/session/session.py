@@ -286,7 +286,7 @@ class Session(QObject):  # type: ignore[misc]
             self.noticed.emit(sentence(run.failure))
             report_failure(run.failure, "GSW segmentation")
         if self._next is None:
-            if not run.errand:
+            if not run.errand and not run.abandoned:
                 self._settle()
         elif self.run is None:
             action, self._next = self._next, None
