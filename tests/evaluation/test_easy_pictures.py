@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import ndimage
+from skimage.data import astronaut, chelsea, coffee
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.network import is_onnxruntime_there
+from napari_gsw.core.evidence.object_maps import stretched, widest_plain
+from napari_gsw.core.evidence.words import are_few_colours
+from napari_gsw.core.image.picture import picture
 from napari_gsw.core.settings import SMALLEST_REGION
 from napari_gsw.evaluation.easy_pictures import (
     COLOUR,
@@ -42,6 +47,9 @@ def score(easy, preset):
         replace(DISKS, size=64),
         replace(STRIPES, size=128, blur=2.0),
         replace(DISKS, size=128, blur=1.0),
+        replace(RAMP, size=256, colour=True, contrast=5, noise=0),  # whose ramp is one step of 8 bits
+        replace(RAMP, size=128, colour=True, contrast=100, noise=2),
+        replace(RAMP, size=128, colour=True, contrast=200, noise=0),
     ],
     ids=lambda easy: easy.name,
 )
@@ -60,6 +68,8 @@ def test_general_finds_the_truth(easy):
             marks=pytest.mark.skipif(not is_onnxruntime_there(), reason="onnxruntime is not installed"),
         ),
         replace(RAMP, size=128, contrast=5, noise=0),
+        replace(SQUARE, size=384, contrast=140, noise=0),  # wider than what the network has seen
+        replace(RAMP, size=400, colour=True, contrast=5, noise=0),
     ],
     ids=lambda easy: easy.name,
 )
@@ -143,3 +153,28 @@ def test_a_pale_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     levels = levels + np.random.default_rng(0).normal(0, noise, levels.shape)
     result = gsw.segment(np.rint(levels).astype(np.uint8), seed=0)
     assert adjusted_rand(result.labels, truth) >= 0.98
+
+
+@pytest.mark.parametrize("way", [(0.89, 1.0, -0.61), (0.2, 0.67, 1.0), (0.48, 0.79, -1.0), (-1.0, -0.06, -0.03)])
+@pytest.mark.parametrize(("contrast", "noise"), [(100, 2), (80, 1)])
+def test_a_strong_ramp_is_one_surface_in_any_colour(way, contrast, noise):
+    """Words of photographs would part it."""
+    side = (np.arange(128) + 0.5) / 128
+    truth = (np.abs(side[:, np.newaxis] - 0.5) < 0.2) & (np.abs(side - 0.5) < 0.2)
+    levels = MIDDLE + contrast * (truth - 0.5 + 0.25 * (side - 0.5))[..., np.newaxis] * np.array(way)
+    image = np.rint(levels + np.random.default_rng(0).normal(0, noise, levels.shape)).clip(0, 255).astype(np.uint8)
+    assert are_few_colours([picture(image, calm=True)])
+    assert adjusted_rand(gsw.segment(image, seed=0).labels, truth) >= 0.98
+
+
+def test_photographs_have_many_colours():
+    for image in (astronaut(), coffee(), chelsea()):
+        assert not are_few_colours([picture(image, calm=True)])
+
+
+def test_how_wide_plain_shapes_are():
+    easy = EasyPicture("square", size=300, contrast=80, noise=4).read()
+    wide = 2 * ndimage.distance_transform_edt(easy.humans[0] > 0).max()
+    assert widest_plain(stretched(easy.image)) == pytest.approx(wide, abs=4)
+    assert widest_plain(stretched(255 - easy.image)) == pytest.approx(wide, abs=4)
+    assert widest_plain(stretched(astronaut())) == 0

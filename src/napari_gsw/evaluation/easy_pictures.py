@@ -143,6 +143,7 @@ def easy_pictures() -> list[EasyPicture]:
             pictures += [replace(plain, blur=blur) for blur in (1.0, 2.0)]
             pictures += [replace(plain, dtype=dtype) for dtype in ("uint16", "float32")]
             pictures += [replace(plain, size=size) for size in (64, 512)]
+            pictures += [replace(plain, size=256, contrast=c, noise=n) for c, n in ((5, 0), (20, 2), (140, 4))]
     pictures += [EasyPicture("square", size=2000, colour=colour) for colour in (False, True)]
     return list(dict.fromkeys(pictures))
 

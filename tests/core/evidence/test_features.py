@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import sparse
 from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.evidence.words import colours, histogram, luminance_words, texture
+from napari_gsw.core.evidence.words import colours, histogram, luminance_words, softened, texture
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.pipeline.prepare import likelihoods
@@ -169,6 +172,30 @@ def test_a_codebook_of_the_users_own_decides_the_colours():
         assert one.likelihoods[0].counts.shape[1] == len(np.unique(words))
     both = [gsw.prepare(image, preset="paper", site_size=60, colours=c) for c in ("lab", "hsv")]
     assert both[0].likelihoods[0].counts.shape != both[1].likelihoods[0].counts.shape
+
+
+def test_how_soft_words_are_belongs_to_the_codebook(tmp_path):
+    """A site between two words counts for both; beyond its softness words do not know of each other."""
+    counts = sparse.csr_array(np.array([[10, 0, 0], [0, 10, 0], [0, 0, 10]]))
+    hard = Codebook(np.array([[0.0], [2.0], [60.0]]), "channels")
+    assert softened(counts, hard) is counts
+    soft = replace(hard, softness=4.0)
+    near = softened(counts, soft).toarray()
+    assert near[0, 1] > 0.8 * near[0, 0] > 0
+    assert near[0, 2] == near[2, 0] == 0
+    assert near.sum(axis=1) == pytest.approx(16 * 10, abs=2)
+    many = sparse.csr_array(np.tile(counts.toarray(), (9000, 1)))  # more than are done at a time
+    assert np.array_equal(softened(many, soft).toarray(), np.tile(near, (9000, 1)))
+    assert soft.thinned(3.0).softness == 4.0
+    assert len(soft.thinned(3.0).centres) == 2
+    for book in (hard, soft):
+        book.save(tmp_path / "book.json")
+        assert gsw.Codebook.load(tmp_path / "book.json").softness == book.softness
+    (tmp_path / "book.json").write_text('{"space": "channels", "softness": "much", "centres": [[1.0]]}')
+    with pytest.raises(gsw.InputError, match=r"book.json' is not a codebook: softness must be a number"):
+        gsw.Codebook.load(tmp_path / "book.json")
+    with pytest.raises(gsw.InputError, match="softness must be a number"):
+        Codebook(np.eye(2), "channels", -1.0)
 
 
 def test_values_beyond_what_words_are_kept_in_are_refused():

@@ -7,12 +7,15 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.image.block_grid import Grid, grid_of, tiles
+from napari_gsw.core.image.block_grid import Grid, crop, grid_of, tiles
 from napari_gsw.core.image.lazy import is_lazy, mapped
 from napari_gsw.core.image.lazy_image import open_lazy
+from napari_gsw.core.image.picture import picture
 from napari_gsw.core.pipeline.provenance import array_hash
 from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
 from napari_gsw.core.sites.superpixels import connected
+from napari_gsw.evaluation.easy_pictures import EasyPicture
+from napari_gsw.evaluation.partition_scores import adjusted_rand
 from napari_gsw.files.images import read_image
 
 da = pytest.importorskip("dask.array")
@@ -139,8 +142,7 @@ def test_a_small_lazy_image_is_taken_whole_whatever_its_chunks():
 def same_problem(blocks, image, **more):
     """Whether a problem made in blocks is the one that its own sites make in memory."""
     sites = np.asarray(blocks.sites)
-    # Blocks keep their noise.
-    whole = gsw.prepare(image, blocks.settings.replace(denoise="no"), sites=sites, **more)
+    whole = gsw.prepare(image, blocks.settings, sites=sites, **more)
     assert whole.n == blocks.n, "a site is not connected"
     place = np.zeros(blocks.n, int)
     place[sites[sites > 0] - 1] = whole.sites[sites > 0] - 1
@@ -167,16 +169,19 @@ def same_problem(blocks, image, **more):
     return sites
 
 
-SMALL = dict(block_pixels=2**12)
+# Noise is measured in parts of an image, and would be a little different from that of all of it.
+SMALL = dict(block_pixels=2**12, denoise="no")
 SIZES = dict(site_size=80, **SMALL)
+# Words of its own, which an image of few colours has, are learnt from parts of it, too.
+PHOTO_WORDS = dict(codebook="shipped")
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        dict(preset="general"),
-        dict(preset="general", neighbourhood=2, coupling="length"),
-        dict(preset="photo"),
+        dict(preset="general", **PHOTO_WORDS),
+        dict(preset="general", neighbourhood=2, coupling="length", **PHOTO_WORDS),
+        dict(preset="photo", **PHOTO_WORDS),
         dict(preset="paper", site_count=300, position=2.0),
         dict(likelihood="luminance", superpixels="watershed"),
         dict(likelihood="gaussian", superpixels="felzenszwalb", position=1.0),
@@ -213,11 +218,13 @@ def test_a_volume_with_its_own_words_in_blocks():
 def test_a_mask_and_sites_of_the_users_own_in_blocks():
     image = scene((200, 210))
     mask = np.hypot(*np.mgrid[-100:100, -100:110]) < 90
-    blocks = gsw.prepare(stored(image, (50, 70, 3)), mask=da.from_array(mask, chunks=50), **SMALL)
+    blocks = gsw.prepare(stored(image, (50, 70, 3)), mask=da.from_array(mask, chunks=50), **SMALL, **PHOTO_WORDS)
     assert np.array_equal(np.asarray(blocks.sites) > 0, mask)
     same_problem(blocks, image, mask=mask)
     own = (np.arange(200)[:, None] // 30 * 7 + np.arange(210) // 37) * mask
-    blocks = gsw.prepare(stored(image, (50, 70, 3)), sites=stored(own.astype(np.int32), (40, 40)), **SMALL)
+    blocks = gsw.prepare(
+        stored(image, (50, 70, 3)), sites=stored(own.astype(np.int32), (40, 40)), **SMALL, **PHOTO_WORDS
+    )
     assert blocks.n == connected(own, None).max()
     same_problem(blocks, image)
     for wrong in (dict(mask=mask[:-1]), dict(sites=own[:, :-2])):
@@ -262,22 +269,61 @@ def test_a_segmentation_in_blocks():
     assert np.array_equal(twin.labels.compute(), labels)
 
 
-def test_objects_in_blocks_are_those_in_memory():
+@pytest.mark.parametrize("noise", [1.5, 20.0])
+def test_objects_in_blocks_are_those_in_memory(noise):
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:260, :250]
-    image = rng.normal(10, 1.5, y.shape)
+    image = rng.normal(60, noise, y.shape)
     for cy, cx in rng.random((60, 2)) * (260, 250):
         image += 60 * (np.hypot(y - cy, x - cx) < 7)
     image = np.clip(image, 0, 255).astype(np.uint8)
     here = gsw.segment(image, preset="microscopy", objects="classical")
-    there = gsw.segment(stored(image, (64, 64)), preset="microscopy", objects="classical", **SMALL)
+    there = gsw.segment(stored(image, (64, 64)), preset="microscopy", objects="classical", block_pixels=2**12)
     assert len(there.problem.sites.grid) > 8
+    assert (there.problem.block_context.levels.noise is None) == (noise < 5)
     labels = there.labels.compute()
     assert ((labels > 0) == (here.labels > 0)).mean() > 0.995
     assert there.n_regions == labels.max()
     assert abs(there.n_regions - here.n_regions) <= 2
     same = {tuple(pair) for pair in np.stack((labels.ravel(), here.labels.ravel()), 1) if 0 not in pair}
     assert len(same) <= here.n_regions + 3
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape", "error"),
+    [("YXS", (260, 250, 3), 1e-3), ("YXC", (260, 250, 2), 1e-3), ("ZYXC", (40, 60, 70, 1), 0.15)],
+)
+def test_noise_is_taken_off_in_blocks_as_in_memory(axes, shape, error):
+    """In a volume a block does not look as far as its noise might depend on; errors are in units of the noise."""
+    rng = np.random.default_rng(0)
+    image = (80 + 90 * (np.indices(shape[:-1]).sum(axis=0) % 90 > 45)[..., np.newaxis] * np.ones(shape[-1])).astype(int)
+    image = np.clip(image + rng.normal(0, 20, shape), 0, 255).astype(np.uint8)
+    if axes == "YXC":  # a channel without noise, which hardly varies here and there
+        image[..., 1] = 255 * (np.arange(250) / 249) ** 4
+    blocks = gsw.prepare(stored(image, (30, 30, 30, 1)[-len(shape) :]), axes=axes, block_pixels=2**12)
+    context = blocks.block_context
+    assert len(blocks.sites.grid) > 8
+    assert context.span.noise[0] == pytest.approx(20, rel=0.15)
+    whole = picture(image, axes, context.span).channels
+    assert np.abs(picture(image, axes, context.span._replace(noise=None)).channels - whole)[..., 0].mean() > 3
+    unit = 100 * 20 / (context.span.high - context.span.low).max()
+    for index in context.grid:
+        around, inside = context.grid.around(index, context.halo), context.grid.inside(index)
+        part = context.picture_of(context.pixels(around)).channels[crop(around, inside)]
+        assert np.abs(part - whole[inside]).max() < error * unit
+
+
+@pytest.mark.parametrize("easy", [
+    EasyPicture("square", size=256),
+    EasyPicture("disks", size=256, colour=True, contrast=20, noise=8),
+    EasyPicture("ramp", size=256, colour=True, contrast=5, noise=0),
+], ids=lambda easy: easy.name)  # fmt: skip
+def test_an_easy_picture_is_easy_in_blocks(easy):
+    scene = easy.read()
+    lazy = stored(scene.image, (64, 64, 3)[: scene.image.ndim])
+    found = gsw.segment(lazy, axes=scene.axes, seed=0, block_pixels=2**12)
+    assert len(found.problem.sites.grid) > 8
+    assert adjusted_rand(found.labels.compute(), scene.humans[0]) >= 0.98
 
 
 class Recorder:
@@ -300,7 +346,7 @@ class Recorder:
 
 
 def test_memory_does_not_grow_with_the_image():
-    settings = dict(block_pixels=2**14, site_size=200, texture_words=0, codebook="shipped")
+    settings = dict(block_pixels=2**14, site_size=200, texture_words=0, codebook="shipped", denoise="no")
     gsw.prepare(Recorder((400, 400, 3)), **settings)  # what is made once is made here
     peaks, reads = [], []
     for side in (500, 1000):

@@ -9,7 +9,6 @@ from skimage.data import astronaut, coffee
 
 import napari_gsw as gsw
 from law_problems import check
-from napari_gsw.core.evidence.codebook import shipped
 from napari_gsw.core.evidence.shared_features import common_books
 from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.evidence.words import colour_codebook
@@ -17,7 +16,7 @@ from napari_gsw.core.graph.couplings import couplings
 from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import picture
-from napari_gsw.core.image.several import are_several
+from napari_gsw.core.image.several import are_several, pictures_of
 from napari_gsw.core.model.steering import Steering
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sites.superpixels import superpixels
@@ -353,16 +352,18 @@ def test_what_cannot_be_shared_is_said_in_a_sentence(images, more, sentence):
 
 
 def test_pale_images_have_the_same_words():
-    """Each alone would have words of its own."""
+    """Each alone would have words of its own, of its own colours."""
     rng = np.random.default_rng(0)
     pale = [100 + rng.integers(0, high, (30, 40, 3)).astype(np.uint8) for high in (12, 30)]
-    pictures = [picture(image, calm=True) for image in pale]
+    settings, inside = gsw.preset("general"), np.ones((30, 40), bool)
+    pictures = pictures_of(pale, calm=True)
     assert all(one.pale for one in pictures)
-    sites = [np.ones((30, 40), np.int32)] * 2
-    book, _ = common_books(pictures, sites, gsw.preset("general"), None)
-    assert np.array_equal(book.centres, shipped("lab").centres)
-    alone = colour_codebook(pictures[:1], [sites[0] > 0], gsw.preset("general"), None)
-    assert not np.array_equal(alone.centres, book.centres)
-    assert np.array_equal(
-        colour_codebook(pictures[:1], [sites[0] > 0], gsw.preset("general"), book).centres, book.centres
-    )
+    book, _ = common_books(pictures, [inside.astype(np.int32)] * 2, settings, None)
+    for one in pictures:
+        alone = colour_codebook([one], [inside], settings, None)
+        assert not np.array_equal(alone.centres, book.centres)
+        shared = colour_codebook([one], [inside], settings, book)
+        assert np.array_equal(shared.centres, book.centres)
+        assert shared.softness == book.softness > 0
+    plain = pictures_of(pale)
+    assert common_books(plain, [inside.astype(np.int32)] * 2, settings, None)[0] is None  # those of photographs

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from os import PathLike
@@ -20,12 +20,14 @@ from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.word_kernels import nearest
 from napari_gsw.core.image.picture import picture
-from napari_gsw.core.inputs import float_array, plain_array, random_seed, whole_number
+from napari_gsw.core.inputs import float_array, plain_array, random_seed, real_number, whole_number
 from napari_gsw.core.sites.face_kernels import sum_over_sites
 
 # Pixels that k-means looks at; more of them move the words by less than the words' own scatter.
 LEARNING_PIXELS = 20_000
 ROUNDS = 15
+# Far beyond any colour; the square of a larger one might not be finite.
+MOST_SOFTNESS = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +38,13 @@ class Codebook:
     ----------
     centres : (words, channels) float32.
     space : what the channels are: ``lab``, ``hsv``, ``channels`` or ``texture``; a codebook only fits its own space.
+    softness : within about what distance words are shades of one, so that a pixel of one counts for the others too;
+        0 where each stands for itself.
     """
 
     centres: Pixels
     space: str
+    softness: float = 0.0
 
     def __post_init__(self) -> None:
         centres = float_array("centres", self.centres)
@@ -48,6 +53,7 @@ class Codebook:
         if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
             raise InputError(f"centres must be rows of finite numbers of one length, not shape {rows.shape}")
         object.__setattr__(self, "centres", rows)
+        object.__setattr__(self, "softness", real_number("softness", self.softness, 0, MOST_SOFTNESS))
 
     @classmethod
     def fit(
@@ -94,11 +100,13 @@ class Codebook:
 
     def thinned(self, gap: float) -> Codebook:
         """The same words without those that are nearer than a gap to one that comes before."""
+        if gap <= 0:
+            return self
         kept: list[int] = []
         for k, centre in enumerate(self.centres):
             if not kept or np.linalg.norm(self.centres[kept] - centre, axis=1).min() >= gap:
                 kept.append(k)
-        return Codebook(np.ascontiguousarray(self.centres[kept]), self.space)
+        return replace(self, centres=self.centres[kept])
 
     def words(self, values: Pixels) -> NDArray[np.int32]:
         """The word of each pixel: (..., channels) -> (...)."""
@@ -117,7 +125,8 @@ class Codebook:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebook as JSON: its space, and the centres as numbers that are read back exactly."""
         rows = ",\n".join(json.dumps([float(f"{x:.9g}") for x in row]) for row in self.centres)
-        text = f'{{"space": {json.dumps(self.space)}, "centres": [\n{rows}\n]}}\n'
+        soft = f'"softness": {json.dumps(self.softness)}, ' if self.softness else ""
+        text = f'{{"space": {json.dumps(self.space)}, {soft}"centres": [\n{rows}\n]}}\n'
         target = Path(path)
         new = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
@@ -137,13 +146,14 @@ class Codebook:
             with np.errstate(over="ignore"):  # what float32 does not hold is refused below, as infinite
                 centres = np.array(content["centres"], dtype=np.float32)
             space = str(content["space"])
+            softness = real_number("softness", content.get("softness", 0.0), 0, MOST_SOFTNESS)
         except OSError as reason:
             raise InputError(f"codebook {str(path)!r} cannot be read: {reason.strerror}") from None
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as reason:
             raise InputError(f"{str(path)!r} is not a codebook: {reason}") from None
         if centres.ndim != 2 or centres.size == 0 or not np.isfinite(centres).all():
             raise InputError(f"{str(path)!r} is not a codebook: centres must be rows of finite numbers of one length")
-        return cls(centres, space)
+        return cls(centres, space, softness)
 
 
 def different_rows(values: Pixels) -> Pixels:

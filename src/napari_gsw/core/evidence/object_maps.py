@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+from skimage.filters import threshold_otsu
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.evidence.network import Network
-from napari_gsw.core.image.focus import WIDTHS, focus_width, sharpened
+from napari_gsw.core.image.focus import WIDTHS, focus_width, plain_width, sharpened
 from napari_gsw.core.image.object_signal import telling_light
 from napari_gsw.core.image.picture import picture
 from napari_gsw.core.image.rounding import BLACK, WHITE, unrounded
@@ -44,6 +45,8 @@ LEAST_BLUR, STEP = 1.5, 15.0
 # Pixels along the longer side at which a picture is looked at for large objects, and how much of them the usual look
 # has to see for them to be as small as what the network has learnt from.
 COARSE, HOLLOW = 256, 0.5
+# Pixels across plain shapes that the network sees as one object; of wider ones it sees borders and hollows.
+WIDEST = 64.0
 # A plane of a volume differs from the Gaussian mean in depth of so many planes (at a distance of one pixel; of so many
 # at least) by so many times more than it did; width of the blur against noise before that; and the finest scale that
 # planes are looked at. Chosen on the one volume of the development data.
@@ -109,17 +112,33 @@ def object_maps(values: NDArray[Any], network: Network) -> Floats32:
 
 
 def are_beyond(values: NDArray[Any], maps: Floats32, network: Network) -> bool:
-    """Whether the objects are larger than the network can know: a coarse look sees them, and the maps are hollow there.
+    """Whether the objects are larger than the network can know.
+
+    Plain shapes say themselves how wide they are. Others are too wide if a coarse look sees them, and the maps are
+    hollow there.
 
     Parameters
     ----------
     values, maps : (h, w) or (h, w, c) of any type, and what :func:`object_maps` says of them.
     """
+    image = _seen(values)
+    if widest_plain(image) > WIDEST:
+        return True
     if max(maps.shape[:2]) <= 2 * COARSE:
         return False
-    image = _seen(values)
     coarse = _look(image, network, COARSE / max(image.shape[:2]))[..., INSIDE] > 0.5
     return bool(np.count_nonzero(coarse & (maps[..., INSIDE] > 0.5)) < HOLLOW * np.count_nonzero(coarse))
+
+
+def widest_plain(image: NDArray[np.uint8]) -> float:
+    """Pixels across the widest object of a picture (h, w, 3) of plain shapes; 0 if there is more in it than these."""
+    channels = picture(image, "YXS", calm=True).channels
+    if plain_width(channels) is None:
+        return 0.0
+    light = channels[..., int(np.argmax(channels.reshape(-1, channels.shape[-1]).var(axis=0)))]
+    bright = light > threshold_otsu(light)
+    objects = bright if bright.mean() <= 0.5 else ~bright
+    return 2 * float(ndimage.distance_transform_edt(np.pad(objects, 1)).max())
 
 
 def usual_width(maps: Floats32) -> float:

@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels, Sites
-from napari_gsw.core.evidence.codebook import Codebook, shipped
+from napari_gsw.core.evidence.codebook import Codebook
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.site_features import ImageFeatures, gaussian_of, positions, telling
-from napari_gsw.core.evidence.words import colour_codebook, texture, texture_codebook
+from napari_gsw.core.evidence.words import colour_codebook, has_own_words, texture, texture_codebook
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 
@@ -116,12 +116,10 @@ def common_books(
     Words that were given or that come with the package are the same for every image anyway.
     """
     inside = [s > 0 for s in sites]
-    learns = settings.codebook == "image" or (settings.codebook == "auto" and not pictures[0].rgb)
+    learns = settings.codebook == "image" or (settings.codebook == "auto" and has_own_words(pictures, settings))
     textures = None
     if codebook is None and learns and settings.likelihood == "words":
         codebook = colour_codebook(pictures, inside, settings, None)
-    elif codebook is None and settings.codebook == "auto" and any(picture.pale for picture in pictures):
-        codebook = shipped(settings.colours)  # a pale one has words of its own otherwise, which mean nothing elsewhere
     if settings.texture_words > 0:
         textures = texture_codebook([texture(p.luminance) for p in pictures], inside, settings.texture_words)
     return codebook, textures

@@ -13,7 +13,14 @@ from napari_gsw.core.arrays import Floats, Ints, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.network import NetworkMaps, network_named
-from napari_gsw.core.evidence.words import colour_histogram, histogram, lab_colours, luminance_words, texture_words
+from napari_gsw.core.evidence.words import (
+    colour_histogram,
+    has_own_words,
+    histogram,
+    lab_colours,
+    luminance_words,
+    texture_words,
+)
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.face_sums import sums_over_faces
@@ -140,7 +147,7 @@ class ImageFeatures:
     def photo_colour(self) -> sparse.csr_array:
         s = self.settings
         ours = (s.likelihood, s.colours, self.codebook) == ("words", "lab", None) and s.codebook in ("auto", "shipped")
-        if ours and self.picture.rgb:
+        if ours and not has_own_words([self.picture], s):
             return self.colour
         book = shipped("lab")
         return histogram(book.words(lab_colours(self.picture)), self.sites, len(book.centres))

@@ -51,6 +51,11 @@ def sharpened(channels: Pixels, width: float, step: float = STEP) -> Pixels:
 
 def focus_width(channels: Pixels) -> float | None:
     """Pixels of the Gaussian that plain shapes (h, w, c) are seen through; None without one, or if there is more."""
+    return plain_width(channels) or None
+
+
+def plain_width(channels: Pixels) -> float | None:
+    """As :func:`focus_width`, and 0 for plain shapes that are in focus; None if there is more than plain shapes."""
     if min(channels.shape[:2]) < SIDE // 4:
         return None
     squares = [channels[rows, columns] for rows in _spans(channels.shape[0]) for columns in _spans(channels.shape[1])]
@@ -73,7 +78,7 @@ def focus_width(channels: Pixels) -> float | None:
                 break
         else:
             best, least = width, left
-    return best or None
+    return best
 
 
 def stepped(light: Floats32, reach: int, step: float = STEP) -> Floats32:

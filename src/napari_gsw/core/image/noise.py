@@ -48,13 +48,28 @@ def noise_of(parts: Sequence[NDArray[Any]]) -> Floats:
     return np.sqrt(np.maximum(2 * near - far, 0))
 
 
-def calmed(values: NDArray[Any], noise: Floats, progress: Progress = unwatched) -> NDArray[np.floating[Any]]:
+def noise_scales(noise: Floats, parts: Sequence[NDArray[Any]]) -> Floats:
+    """(C,) the noise of an image; of a channel without any a hundredth of what it varies by in all parts.
+
+    Channels are calmed together, each in units of its own, which are the same all over the image.
+    """
+    if (noise > 0).all():
+        return noise
+    rows = [part.reshape(-1, part.shape[-1]) for part in parts]
+    spread = (rows[0] if len(rows) == 1 else np.concatenate(rows)).std(axis=0, dtype=np.float64)
+    return np.where(noise > 0, noise, LITTLE * spread)
+
+
+def calmed(
+    values: NDArray[Any], noise: Floats, progress: Progress = unwatched, threads: int | None = None
+) -> NDArray[np.floating[Any]]:
     """(\\*shape, C) float32 values of which noise has been taken off, and edges have not; float64 for wider floats.
 
     Parameters
     ----------
     values : (\\*shape, C) of any numeric type.
     noise : (C,) its standard deviation; one of 0 stands for a hundredth of what the channel varies by.
+    threads : at most so many at a time; None for one a core.
     progress : of a large image called with how much of it is done, in slabs, and with how many there are; what it
         raises ends it.
     """
@@ -76,15 +91,19 @@ def calmed(values: NDArray[Any], noise: Floats, progress: Progress = unwatched) 
         calm[:, first:last] = flat[:, first - above : last - above] * scale + centre
 
     slabs = range(0, space.shape[1], SLAB)
-    if len(slabs) == 1:
-        slab(0)
+    most = min(cores() if threads is None else threads, len(slabs))
+    if most == 1:
+        for done, first in enumerate(slabs):
+            slab(first)
+            if len(slabs) > 1:
+                progress(done + 1, len(slabs))
         return calm.reshape(values.shape)
-    threads = ThreadPoolExecutor(min(cores(), len(slabs)))
+    pool = ThreadPoolExecutor(most)
     try:
-        for done, _ in enumerate(threads.map(slab, slabs)):
+        for done, _ in enumerate(pool.map(slab, slabs)):
             progress(done + 1, len(slabs))
     finally:
-        threads.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
     return calm.reshape(values.shape)
 
 

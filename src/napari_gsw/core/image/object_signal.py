@@ -17,8 +17,9 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from napari_gsw.core.arrays import Floats
-from napari_gsw.core.image.noise import calmed, noise_of
+from napari_gsw.core.image.noise import calmed, noise_of, noise_scales
 from napari_gsw.core.image.picture import Picture, guess_axes, picture, samples
+from napari_gsw.core.image.rounding import unrounded
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
 
 # Widths of Gaussians, in units of the smallest distance between pixels: against noise; of the difference that deepens
@@ -34,6 +35,8 @@ RED: Floats = np.array([1.0, 0.0, 0.0])
 LEAST_SHARE, SOME_SAMPLES = 0.25, 1 << 19
 # Share of the image's own brightness in the gain of each place, so that an empty place is not all noise.
 COMMON_GAIN = 0.5
+# A picture of at most so many levels has steps that look like borders of objects.
+FEW_LEVELS = 11
 # The signal of a typical object, and the range of all.
 OBJECT = 50.0
 LOWEST, HIGHEST = -20.0, 150.0
@@ -63,10 +66,12 @@ class SignalLevels(NamedTuple):
 
 
 def signal_picture(image: ArrayLike, axes: str = "auto", calm: bool = False, spacing: Spacing = None) -> Picture:
-    """The image as one channel: background about 0, objects about 50; `calm` looks for noise, too."""
+    """The image as one channel: background about 0, objects about 50; `calm` looks for noise and roundings, too."""
     picture(image, axes)  # checks it
     array = np.asarray(image)
     values, rgb = samples(array, guess_axes(array) if axes == "auto" else axes.upper())
+    if calm and values.ndim == 3:
+        values = unrounded(values, FEW_LEVELS)
     levels = signal_levels([values], rgb, calm, spacing)
     return as_picture(signal(values.astype(np.float64), levels, spacing), spacing)
 
@@ -90,6 +95,7 @@ def signal_levels(
     noise = noise_of(many)
     if noise.max() < LEAST_NOISE * levels.brightness:
         return levels
+    noise = noise_scales(noise, many)
     quiet = _levels([calmed(part, noise).astype(np.float64) for part in many], rgb, spacing)
     return None if quiet is None else quiet._replace(noise=noise)
 
@@ -117,7 +123,7 @@ def _levels(parts: Sequence[Floats], rgb: bool, spacing: Spacing) -> SignalLevel
     return levels._replace(unit=max(_typical(_all(shine)), 1e-12))
 
 
-def signal(values: Floats, levels: SignalLevels | None, spacing: Spacing = None) -> Floats:
+def signal(values: Floats, levels: SignalLevels | None, spacing: Spacing = None, threads: int | None = None) -> Floats:
     """(\\*shape,) signal of an image, or of a part of one, (\\*shape, C) without alpha.
 
     Bright objects shine, each place with its own gain: their brightness differs by staining and depth. Dark ones
@@ -128,7 +134,7 @@ def signal(values: Floats, levels: SignalLevels | None, spacing: Spacing = None)
     if levels is None:
         return np.zeros(values.shape[:-1])
     if levels.noise is not None:
-        values = calmed(values, levels.noise).astype(np.float64)
+        values = calmed(values, levels.noise, threads=threads).astype(np.float64)
     light = _light(values, levels.weights)
     smooth = _blurred(levels.top - light if levels.dark else light, NOISE, spacing)
     above = _above(smooth, levels, spacing) / levels.unit

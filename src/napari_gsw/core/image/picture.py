@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.arrays import Mask, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.colour_kernels import PLACES, lab_of
-from napari_gsw.core.image.noise import Progress, calmed, noise_of, unwatched
+from napari_gsw.core.image.noise import Progress, calmed, noise_of, noise_scales, unwatched
 from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.image.unseen import bad_pixels, filled_outside, refuse
 from napari_gsw.core.inputs import plain_array
@@ -41,12 +41,14 @@ class Picture:
     rgb : whether the channels are Lab.
     spacing : distance between pixels along each axis of space, the smallest being 1; None for the same along all.
     pale : whether it is RGB of so little contrast that its colours have been stretched.
+    rounding : by how much of L two values differ that are next to each other, if it is pale and has whole ones; else 0.
     """
 
     channels: Pixels
     rgb: bool
     spacing: Spacing = None
     pale: bool = False
+    rounding: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +77,12 @@ class Span(NamedTuple):
 
 
 def picture(
-    image: ArrayLike, axes: str = "auto", span: Span | None = None, calm: bool = False, progress: Progress = unwatched
+    image: ArrayLike,
+    axes: str = "auto",
+    span: Span | None = None,
+    calm: bool = False,
+    progress: Progress = unwatched,
+    threads: int | None = None,
 ) -> Picture:
     """Check an image and convert it.
 
@@ -85,7 +92,7 @@ def picture(
     axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
     span : of the whole image, where `image` is a part of it; None looks for it.
     calm : whether to look for noise and weak contrast too, and to convert the image such that neither matters.
-    progress : as for :func:`napari_gsw.core.image.noise.calmed`.
+    progress, threads : as for :func:`napari_gsw.core.image.noise.calmed`.
 
     Examples
     --------
@@ -98,11 +105,12 @@ def picture(
     letters = check_image(array, axes)
     values, rgb = samples(array, letters)
     if span is None:
-        span, (values,) = _calm_span([values], rgb, progress) if calm else (span_of([values], rgb), [values])
+        span, (values,) = calm_span([values], rgb, progress) if calm else (span_of([values], rgb), [values])
     elif span.noise is not None:
-        values = calmed(values, span.noise, progress)
+        values = calmed(values, span.noise, progress, threads)
     pale = rgb and len(span.low) > 1  # as _contrasting has made it
-    return Picture(_lab(values, span) if rgb else stretched(values, span), rgb, pale=pale)
+    rounding = 100 / float((span.high - span.low).min()) if pale and array.dtype.kind in "iu" else 0.0
+    return Picture(_lab(values, span) if rgb else stretched(values, span), rgb, pale=pale, rounding=rounding)
 
 
 def check_image(array: NDArray[Any], axes: str = "auto") -> str:
@@ -204,10 +212,10 @@ def span_of(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False)
     percentile, so that a few hot pixels do not decide. With `calm`, noise that would be seen in the channels is to be
     taken off, and RGB of little contrast, as it is then, is stretched to `LEAST_CONTRAST`.
     """
-    return _calm_span(parts, rgb)[0] if calm else _plain_span(parts, rgb)
+    return calm_span(parts, rgb)[0] if calm else _plain_span(parts, rgb)
 
 
-def _calm_span(
+def calm_span(
     parts: Sequence[NDArray[Any]], rgb: bool, progress: Progress = unwatched
 ) -> tuple[Span, list[NDArray[Any]]]:
     """The span of an image whose noise is taken off, if that would be seen, and its parts without it."""
@@ -217,6 +225,7 @@ def _calm_span(
     width = np.where(span.high > span.low, span.high - span.low, np.inf)
     if (noise / width).max() < LEAST_NOISE:
         return span, list(parts)
+    noise = noise_scales(noise, parts)
     quiet: list[NDArray[Any]] = [calmed(part, noise, progress) for part in parts]
     span = _contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb)
     return span._replace(noise=noise), quiet

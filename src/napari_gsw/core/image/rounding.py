@@ -20,13 +20,13 @@ BLACK, WHITE = 1.0, 99.8
 TIMES, SHARE = 100, 0.25
 
 
-def unrounded(values: NDArray[Any]) -> NDArray[Any]:
-    """(h, w) or (h, w, c) float32 that rounds to the values and is smooth; the values if they have many levels.
+def unrounded(values: NDArray[Any], most: int = FEW_LEVELS) -> NDArray[Any]:
+    """(h, w) or (h, w, c) float32 that rounds to the values and is smooth; the values if they have more levels.
 
     >>> unrounded(np.array([[0, 0, 1, 1], [0, 0, 5, 5]])).round(2)[0].tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
-    if values.dtype.kind not in "iu" or not np.subtract(*np.percentile(values, (WHITE, BLACK))) <= FEW_LEVELS:
+    if values.dtype.kind not in "iu" or not np.subtract(*np.percentile(values, (WHITE, BLACK))) <= most:
         return values
     smooth = values.astype(np.float32)
     low, high = smooth - np.float32(0.5), smooth + np.float32(0.5)

@@ -20,6 +20,7 @@ from napari_gsw.core.evidence.words import colours, histogram, lab_colours, lumi
 from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
+from napari_gsw.core.image.noise import REACH
 from napari_gsw.core.image.object_signal import SignalLevels, as_picture, signal
 from napari_gsw.core.image.picture import Picture, Span, picture, samples
 from napari_gsw.core.image.spacing import Spacing, settings_spacing
@@ -31,6 +32,8 @@ from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.core.sites.per_site import means_over
 from napari_gsw.core.sites.superpixels import connected
 
+# In a volume as much as in a plane would be several times the block.
+REACH_IN_DEPTH = 16
 # The two ends of a block along an axis.
 HIGH, LOW = 1, 0
 
@@ -86,16 +89,27 @@ class BlockContext:
         return filled_outside(values, seen)
 
     def picture_of(self, values: NDArray[Any]) -> Picture:
-        """Values (\\*part, C) as the model sees them."""
+        """Values (\\*part, C) as the model sees them; in this thread alone, since parts are side by side already."""
         if self.settings.signal == "objects":
-            return as_picture(signal(values.astype(np.float64), self.levels, self.spacing), self.spacing)
-        axes = "ZYX"[-(values.ndim - 1) :] + ("S" if "S" in self.letters else "C")
-        return replace(picture(values, axes, self.span), spacing=self.spacing)
+            light = signal(values.astype(np.float64), self.levels, self.spacing, threads=1)
+            return as_picture(light, self.spacing)
+        return replace(picture(values, self.axes, self.span, threads=1), spacing=self.spacing)
+
+    @property
+    def axes(self) -> str:
+        """Those of what :meth:`pixels` gives."""
+        return "ZYX"[-len(self.grid.shape) :] + ("S" if "S" in self.letters else "C")
 
     @property
     def spacing(self) -> Spacing:
         """Distance between pixels along each axis, the smallest being 1; None for the same along all."""
         return settings_spacing(self.settings, len(self.grid.shape))
+
+    @property
+    def noise_reach(self) -> int:
+        """Pixels beyond a part that are looked at when its noise is taken off: all that count, or most in a volume."""
+        noise = self.levels.noise if self.levels is not None else self.span.noise if self.span is not None else None
+        return 0 if noise is None else REACH if len(self.grid.shape) == 2 else REACH_IN_DEPTH
 
     def reach(self, index: Index, axis: int) -> int:
         """Pixels on either side of the border after a block in which sites are compared."""
@@ -203,8 +217,9 @@ def with_network(context: BlockContext, index: Index, block: Block, pieces: Site
     inside = context.grid.inside(index)
     # From a multiple of the stride on, so that coarse pixels are those of the image in memory.
     around = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
-    shown = context.picture_of(context.pixels(around))
-    maps = network.maps(lab_colours(shown), threads=1)  # blocks are side by side already
+    beyond = context.grid.around(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else around
+    seen = lab_colours(context.picture_of(context.pixels(beyond)))[crop(beyond, around)]
+    maps = network.maps(np.ascontiguousarray(seen), threads=1)  # blocks are side by side already
     drawn, places = (each[crop(around, inside)] for each in (maps.fine[..., 0], maps.places))
     sides = {}
     for (axis, end), side in block.sides.items():

@@ -33,7 +33,7 @@ from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Slices, tiles
 from napari_gsw.core.image.lazy_image import LazyImage
 from napari_gsw.core.image.object_signal import signal_levels
-from napari_gsw.core.image.picture import span_of
+from napari_gsw.core.image.picture import calm_span, check_image, span_of
 from napari_gsw.core.image.spacing import pixel_volume, settings_spacing
 from napari_gsw.core.model.block import Block, BlockContext, block_of, photo_books
 from napari_gsw.core.model.site_maps import SiteMaps, joined_maps
@@ -199,22 +199,26 @@ def with_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockCon
     settings = context.settings
     where = sample_tiles(context)
     parts = [context.pixels(part) for part in where]
+    for part in parts:
+        check_image(part, context.axes)
     rgb = "S" in context.letters and parts[0].shape[-1] == 3
     if settings.signal == "objects":
-        context = replace(context, levels=signal_levels(parts, rgb, spacing=context.spacing))
+        seen = context = replace(context, levels=signal_levels(parts, rgb, settings.calm, context.spacing))
     else:
-        context = replace(context, span=span_of(parts, rgb))
-    pictures = [context.picture_of(part) for part in parts]
-    inside = [
-        np.ones(p.shape, bool) if context.mask is None else lazy.read(context.mask, w) != 0
-        for p, w in zip(pictures, where, strict=True)
-    ]
-    if not any(part.any() for part in inside):
-        inside = [np.ones(p.shape, bool) for p in pictures]
-    books, counts = {}, []
-    if settings.likelihood == "luminance":
-        counts.append("luminance")
-    elif settings.likelihood == "words":
+        span, parts = calm_span(parts, rgb) if settings.calm else (span_of(parts, rgb), parts)
+        context = replace(context, span=span)
+        seen = replace(context, span=span._replace(noise=None))  # which has been taken off these parts
+    context = replace(context, halo=context.halo + context.noise_reach)
+    books, counts = {}, ["luminance"] if settings.likelihood == "luminance" else []
+    if settings.likelihood == "words" or settings.texture_words > 0:
+        pictures = [seen.picture_of(part) for part in parts]
+        inside = [
+            np.ones(p.shape, bool) if context.mask is None else lazy.read(context.mask, w) != 0
+            for p, w in zip(pictures, where, strict=True)
+        ]
+        if not any(part.any() for part in inside):
+            inside = [np.ones(p.shape, bool) for p in pictures]
+    if settings.likelihood == "words":
         books["colour"] = colour_codebook(pictures, inside, settings, codebook)
     if settings.texture_words > 0:
         books["texture"] = texture_codebook([texture(p.luminance) for p in pictures], inside, settings.texture_words)
@@ -239,8 +243,8 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     for name in context.counts:
         words[name] = sparse.csr_array(together @ sparse.vstack([b.words.pop(name) for b in blocks], format="csr"))
         words[name].sort_indices()
-    if "colour" in words and context.books["colour"].space == "channels":
-        words["colour"] = softened(words["colour"], context.books["colour"], context.settings.word_scale)
+    if "colour" in words:
+        words["colour"] = softened(words["colour"], context.books["colour"])
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
     length = np.concatenate([b.length for b in blocks] + [touching.length])
     steps = np.concatenate([b.steps for b in blocks] + [touching.steps])

@@ -134,7 +134,9 @@ def steered_start(problem: Problem, settings: Settings, clamps: Ints | None) -> 
 
 def own_words(codebook: Codebook | None) -> dict[str, Any]:
     """The words of a codebook of the user's own, as something that was given."""
-    return {} if codebook is None else {"codebook": codebook.centres}
+    if codebook is None:
+        return {}
+    return {"codebook": codebook.centres} | ({"softness": np.array(codebook.softness)} if codebook.softness else {})
 
 
 def summarized(

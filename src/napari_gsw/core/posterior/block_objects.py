@@ -119,7 +119,7 @@ def _objects(
 ) -> BlockObjects:
     """The objects in and around a block, as a block that can be stitched."""
     far, around, inside = (
-        context.grid.around(index, REACH + SIGNAL_HALO),
+        context.grid.around(index, REACH + SIGNAL_HALO + context.noise_reach),
         context.grid.around(index, REACH),
         context.grid.inside(index),
     )

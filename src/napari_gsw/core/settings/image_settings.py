@@ -26,7 +26,7 @@ class ImageSettings(Options):
         "no",
         "superpixels",
         "Whether noise is taken off, where there is much, and colours of little contrast are stretched (auto). A "
-        "photograph that is neither noisy nor pale stays as it is, and so does an image that is read in blocks.",
+        "photograph that is neither noisy nor pale stays as it is.",
         choices=("no", "auto"),
         title="Against noise",
     )
