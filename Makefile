@@ -20,7 +20,7 @@ help:
 	@echo 'make timing  how responsive the window is while a chain runs on a large image; part of make bench'
 	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
 	@echo 'make fuzz    every public function with ten thousand arguments of any kind, with bounds checks (hours)'
-	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (ten minutes, 2 GB of disk)'
+	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (half an hour, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
 	@echo 'make mutants seed known bugs and see that the tests catch them (minutes)'
 	@echo 'make torture a monkey at two windows for five minutes (TORTURE_ARGS=--minutes 10 --seed 3)'

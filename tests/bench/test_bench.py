@@ -11,14 +11,14 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import compared, posterior
-from napari_gsw.bench import guard, machine, memory, plan, rivals, sampling, stages, startup
+from napari_gsw.bench import guard, machine, memory, plan, rivals, sampling, slide, stages, startup
 from napari_gsw.bench.clock import fastest
 from napari_gsw.bench.oracle import Oracle
 from napari_gsw.bench.pictures import photograph
 from napari_gsw.bench.problems import blocks, planted, triangulated
 from napari_gsw.bench.report import BenchReport, BenchSection, Ratio
 from napari_gsw.cli import main
-from napari_gsw.cli.benchmark import SECTION_NAMES
+from napari_gsw.cli.benchmark import ASKED_FOR, SECTION_NAMES
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.sampler.bonds import fixed
 
@@ -37,7 +37,7 @@ def tiny(monkeypatch):
 @pytest.fixture(scope="module")
 def report():
     """All sections that need no process of their own."""
-    return plan.measure([n for n in SECTION_NAMES if n not in ("memory", "startup")], TINY)
+    return plan.measure([n for n in SECTION_NAMES if n not in ("memory", "startup", *ASKED_FOR)], TINY)
 
 
 def run(*arguments):
@@ -249,6 +249,27 @@ def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
     assert list(section.ratios) == ["bytes per site, 20,000 sites"]  # too few for the resident ones
 
 
+def test_a_slide_is_measured_stage_by_stage(monkeypatch):
+    pytest.importorskip("zarr")
+    painted = {}
+    paint = slide.paint
+    monkeypatch.setattr(slide, "paint", lambda image, *more: (paint(image, *more), painted.update(at=image)))
+    section = slide.slide(300)
+    assert not painted["at"].exists(), "what was painted stays on the disk"
+    assert [row[0] for row in section.rows] == [slide.STAGES[name] for name in slide.STAGES if name != "assembly"]
+    assert all(seconds > 0 for _, seconds, _, _ in section.rows)
+    assert section.facts["pixels"] == 300**2
+    assert 300 <= section.facts["sites"] <= 1200
+    assert section.facts["sweeps"] == gsw.preset("general").sweeps
+    table = BenchReport({}, {"slide": section}).table()
+    assert f"{section.facts['sites']:,} sites" in table
+
+
+def test_a_slide_that_cannot_be_segmented_says_why(tmp_path):
+    with pytest.raises(RuntimeError, match=r"nothing\.zarr"):
+        slide.measured([tmp_path / "nothing.zarr", tmp_path / "labels.zarr"])
+
+
 @pytest.mark.parametrize("name", ["import napari_gsw", "napari-gsw --help"])
 def test_a_fresh_process_says_how_long_it_took(name):
     assert startup.seconds_of(startup.SCRIPTS[name]) > 0
@@ -433,3 +454,10 @@ def test_wrong_input_is_one_line_and_exit_code_2_before_anything_is_measured(tmp
 
 def test_the_names_on_the_command_line_are_the_sections():
     assert tuple(plan.SECTIONS) == SECTION_NAMES
+
+
+def test_a_slide_is_measured_by_who_names_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(plan, "measure", lambda names, scale: asked.append(list(names)) or BenchReport({}, {}))
+    assert run("-q") == run("-q", "--only", "slide") == 0
+    assert asked == [[name for name in SECTION_NAMES if name != "slide"], ["slide"]]

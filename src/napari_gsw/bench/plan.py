@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from napari_gsw.bench import machine, memory, rivals, sampling, stages, startup
+from napari_gsw.bench import machine, memory, rivals, sampling, slide, stages, startup
 from napari_gsw.bench.report import BenchReport, BenchSection
 from napari_gsw.core.threads import cores
 
@@ -22,6 +22,7 @@ class Scale:
     n : sites of the cases that do not differ in it.
     seconds : how long a section goes round its cases; one that takes longer for a few turns takes longer.
     sweeps : of the sampling after the stages of `pictures`, (height, width) each.
+    slide : side in pixels of the picture of the section of that name.
     cold : whether to compile everything once into an empty cache.
     starts : fresh processes of each kind.
     """
@@ -36,6 +37,7 @@ class Scale:
     memory: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     pictures: tuple[tuple[int, int], ...] = ((321, 481), (1000, 1000), (4000, 4000))
     sweeps: int = 300
+    slide: int = 20_000
     cold: bool = True
     starts: int = 3
     seconds: float = 8.0
@@ -43,7 +45,8 @@ class Scale:
 
 FULL = Scale()
 QUICK = Scale(
-    sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], cold=False, starts=2, seconds=1.5
+    sites=FULL.sites[:3], memory=FULL.memory[:2], pictures=FULL.pictures[:2], slide=5_000, cold=False, starts=2,
+    seconds=1.5,
 )  # fmt: skip
 
 SECTIONS: Mapping[str, Callable[[Scale], BenchSection]] = {
@@ -56,6 +59,7 @@ SECTIONS: Mapping[str, Callable[[Scale], BenchSection]] = {
     "memory": lambda s: memory.memory(s.memory),
     "stages": lambda s: stages.stages(s.pictures, s.seconds, s.sweeps, s.pictures[0]),
     "startup": lambda s: startup.startup(s.cold, s.starts),
+    "slide": lambda s: slide.slide(s.slide),
 }
 
 

@@ -44,6 +44,7 @@ class BenchSection:
     rows : a cell for each column; the first names the case.
     ratios : by what they are and of which case, such as ``growth, 10,000 sites``.
     notes : sentences below the table.
+    facts : numbers beside it by their names, of what is counted and not timed.
     """
 
     title: str
@@ -51,6 +52,7 @@ class BenchSection:
     rows: Sequence[Sequence[Cell]]
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class BenchReport:
         """The content of ``bench.json``."""
         sections = {
             name: {"title": s.title, "columns": list(s.columns), "rows": [list(r) for r in s.rows],
-                   "notes": list(s.notes)}
+                   "notes": list(s.notes), "facts": dict(s.facts)}
             for name, s in self.sections.items()
         }  # fmt: skip
         ratios = {name: ratio.to_dict() for name, ratio in self.ratios.items()}
@@ -88,6 +90,8 @@ class BenchReport:
                     f"  {head:<{first}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
                 )
             lines += [f"  {note}" for note in section.notes]
+            if section.facts:
+                lines.append("  " + ", ".join(f"{value:,} {key}" for key, value in section.facts.items()))
         return "\n".join(lines)
 
 
