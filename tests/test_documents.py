@@ -84,3 +84,23 @@ def test_figures_are_those_of_the_files_they_come_from(monkeypatch):
     assert {page.name for page in pages} >= {"steering.md", "quality.md", "benchmark.md", "reproduction.md"}
     for page in pages:
         assert tool.written(page.read_text()) == page.read_text(), page.name
+
+
+# Numbers of three digits that are settings, not results.
+CHOSEN = {".001", ".002"}
+
+
+def test_no_result_is_typed(monkeypatch):
+    """A score has three digits: it stands where ``tools/docs_figures.py`` puts it, and nowhere else."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = SourceFileLoader("docs_figures", str(ROOT / "tools" / "docs_figures.py")).load_module()
+    other_text = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`|\([^)\n]*\.(?:md|png)[^)\n]*\)", re.DOTALL | re.MULTILINE)
+    score = re.compile(r"(?<![\w.])\d*\.\d{3,}(?!\w|\.\w)")
+    typed = {
+        f"{page.name}: {number}"
+        for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+        if page.name != "settings.md"
+        for number in score.findall(other_text.sub("", tool.BLOCK.sub("", page.read_text(encoding="utf-8"))))
+        if number not in CHOSEN
+    }
+    assert typed == set()
