@@ -203,13 +203,15 @@ def _draw(data: Mapping[str, Any], job_options: JobOptions) -> None:
     drawing = figures.figure(5.2 * len(tables) + 1, 4.2)
     for axes, (data_set, table) in zip(np.atleast_1d(drawing.subplots(1, len(tables))), tables.items(), strict=True):
         names = list(table["methods"])
+        rand = [table["methods"][name]["median"]["rand_one_human"] for name in names]
         for y, name in enumerate(names):
             median = table["methods"][name]["median"]
             ink = figures.INKS[4] if name in OURS else figures.INKS[1]
-            axes.plot(median["rand_one_human"], y, "o", color=ink, markersize=8)
-            text = f"{median['n_regions']:g} clusters"
-            point = (median["rand_one_human"], y)
-            axes.annotate(text, point, (8, -10), textcoords="offset points", fontsize=7, color=ink)
+            axes.plot(rand[y], y, "o", color=ink, markersize=8)
+            words = f"{median['n_regions']:g} clusters"
+            left = rand[y] > (min(rand) + max(rand)) / 2  # towards the middle, where there is room
+            place, side = (-8, "right") if left else (8, "left")
+            axes.annotate(words, (rand[y], y), (place, -10), textcoords="offset points", ha=side, fontsize=7, color=ink)
             printed = TABLE.get(data_set, {}).get(name)
             if printed:
                 axes.plot(printed.rand, y, "o", color=ink, markersize=8, fillstyle="none")
@@ -219,5 +221,5 @@ def _draw(data: Mapping[str, Any], job_options: JobOptions) -> None:
             axes, "median Rand index, one human", "", f"{data_set}, {table['images']} images; hollow: the paper"
         )
         axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
-        axes.margins(x=0.15)
+        axes.margins(x=0.15, y=0.08)
     figures.save(drawing, job_options.folder / "table1.png")

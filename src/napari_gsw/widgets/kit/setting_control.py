@@ -25,7 +25,7 @@ PLAIN = {
     "dirichlet-process": "Any number", "pitman-yor": "Any number, many small", "finite-dirichlet": "At most K",
     "potts": "At most K, any sizes", "lab": "As the eye sees", "hsv": "Hue and saturation",
     "words": "Colour words", "luminance": "Brightness", "gaussian": "Channel values",
-    "none": "Best state", "vi": "Typical, by information", "binder": "Typical, by pairs",
+    "none": "Best state", "vi": "Typical", "binder": "Typical, by pairs",
 }  # fmt: skip
 TERMS = {
     "dirichlet-process": "Dirichlet process", "pitman-yor": "Pitman-Yor process",
