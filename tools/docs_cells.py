@@ -22,6 +22,7 @@ MEMBRANES = {
     "gasp": "GASP with mean linkage, likewise",
     "distance-watershed": "distance watershed of the ridges, best of 33 settings on the same images",
 }
+VOLUME_METHODS = ("microscopy", "Otsu's threshold", "the same, watershed of the distance")
 EASY = ("general", "photo", "microscopy")
 # What an easy picture asks for.
 TRUE = 0.98
@@ -61,6 +62,22 @@ def membranes() -> str:
             figures = [share(mean["adjusted_rand"]), share(mean["variation_of_information"]), share(mean["covering"])]
             rows.append([title, *figures, f"{mean['n_regions']:.0f}"])
     return table((f"{of['pictures']} sections, by folds", "adjusted Rand", "VI (bits)", "covering", "regions"), rows)
+
+
+def volumes() -> str:
+    """Made-up nuclei in volumes: volumes.json of `napari-gsw reproduce volumes`."""
+    content = json.loads((DATA / "quality" / "volumes.json").read_text())["rows"]
+    methods = ("microscopy", "otsu", "otsu-watershed")
+    rows = [
+        [f"{name} ({of['volumes']})", *(mean_and_least(of["methods"][method]) for method in methods)]
+        for name, of in content.items()
+    ]
+    return table(("nuclei (volumes), adjusted Rand: mean, least", *VOLUME_METHODS), rows)
+
+
+def mean_and_least(of: Mapping[str, float]) -> str:
+    """The mean, and the least."""
+    return f"{share(of['mean'])}, {share(of['least'])}"
 
 
 def easy() -> str:

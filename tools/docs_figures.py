@@ -264,7 +264,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "samples": samples,
     "rivals": rivals,
     "ratios": ratios,
-    **{one.__name__: one for one in (docs_cells.nuclei, docs_cells.membranes, docs_cells.easy)},
+    **{one.__name__: one for one in (docs_cells.nuclei, docs_cells.membranes, docs_cells.easy, docs_cells.volumes)},
     **{one.__name__: one for one in (docs_scaling.costs, docs_scaling.slide, docs_scaling.forecast)},
     **{one.__name__: one for one in (docs_paper.fig1, docs_paper.fig2, docs_paper.fig4, docs_paper.strong)},
     **{one.__name__: one for one in (docs_paper.table1, docs_paper.mixing, docs_paper.humans)},

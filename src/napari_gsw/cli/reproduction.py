@@ -21,6 +21,7 @@ EXPERIMENTS = {
     "search": "best log posterior against time for every way to search",
     "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
     "maps": "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",
+    "volumes": "nuclei in volumes made on the spot, beside other methods",
     "cells": "nuclei and membranes by folds, beside other methods",
     "steering": "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
 }
