@@ -14,8 +14,8 @@ from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.network import NetworkMaps, network_named
 from napari_gsw.core.evidence.words import (
+    colour_codebook,
     colour_histogram,
-    has_own_words,
     histogram,
     lab_colours,
     luminance_words,
@@ -136,7 +136,12 @@ class ImageFeatures:
     def colour(self) -> sparse.csr_array:
         if self.settings.likelihood == "luminance":
             return histogram(luminance_words(self.picture, self.settings.bins), self.sites)
-        return colour_histogram(self.picture, self.sites, self.settings, self.codebook)
+        return colour_histogram(self.picture, self.sites, self.book)
+
+    @cached_property
+    def book(self) -> Codebook:
+        """The colour words."""
+        return colour_codebook([self.picture], [self.sites > 0], self.settings, self.codebook)
 
     @cached_property
     def texture(self) -> sparse.csr_array:
@@ -145,11 +150,9 @@ class ImageFeatures:
 
     @cached_property
     def photo_colour(self) -> sparse.csr_array:
-        s = self.settings
-        ours = (s.likelihood, s.colours, self.codebook) == ("words", "lab", None) and s.codebook in ("auto", "shipped")
-        if ours and not has_own_words([self.picture], s):
-            return self.colour
         book = shipped("lab")
+        if self.settings.likelihood == "words" and self.book is book:
+            return self.colour
         return histogram(book.words(lab_colours(self.picture)), self.sites, len(book.centres))
 
     @cached_property

@@ -20,6 +20,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.codebook import Codebook, shipped
 from napari_gsw.core.evidence.texture_kernels import responses
 from napari_gsw.core.evidence.word_kernels import count_words, sparse_rows
+from napari_gsw.core.image.block_grid import tiles
 from napari_gsw.core.image.noise import noise_of
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
@@ -37,7 +38,9 @@ LEAST_SOFTNESS, SOME_SITES = 1e-6, 1 << 14
 PALE, ROUNDED = 0.55, 2.0
 # Colours that an image of few colours has, what may be left of its variance beside them, and about how many of its
 # pixels say so. Of 359 photographs the least has .024, and of 65 easy pictures in colour one has more.
-FEW, FEW_LEFT, SOME_PIXELS = 4, 0.022, 1 << 13
+FEW, FEW_LEFT, SOME_PIXELS = 4, 0.022, 1 << 11
+# Their noise is that of so many tiles of each part, so many pixels wide.
+SOME_TILES, TILE = 4, 40
 # Counts are made in a table of sites and words unless that has more entries than this for each pixel.
 DENSE = 4
 
@@ -63,9 +66,8 @@ def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
     return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
 
 
-def colour_histogram(picture: Picture, sites: Sites, settings: Settings, codebook: Codebook | None) -> sparse.csr_array:
-    """(n, words) int64 colour words of each site; a codebook of the user's own decides in which colours."""
-    book = colour_codebook([picture], [sites > 0], settings, codebook)
+def colour_histogram(picture: Picture, sites: Sites, book: Codebook) -> sparse.csr_array:
+    """(n, words) int64 colour words of each site; the codebook decides in which colours."""
     return softened(histogram(book.words(colours(picture, book.space)), sites), book)
 
 
@@ -139,7 +141,8 @@ def are_few_colours(pictures: Sequence[Picture]) -> bool:
     share = -(-SOME_PIXELS // len(pictures))
     rows = [picture.channels.reshape(-1, 3)[:: 1 + picture.channels.size // (3 * share)] for picture in pictures]
     values = np.concatenate(rows)
-    noise = len(values) * float(np.square(noise_of([picture.channels for picture in pictures])).sum())
+    parts = [picture.channels[part] for picture in pictures for part in tiles(picture.shape, SOME_TILES, TILE)]
+    noise = len(values) * float(np.square(noise_of(parts)).sum())
     total = float(np.square(values - values.mean(axis=0, dtype=np.float64)).sum())
     few = Codebook.learn([values], FEW, "lab")
     left = float(np.square(values - few.centres[few.words(values)], dtype=np.float64).sum())
