@@ -156,3 +156,17 @@ def pg_point(x, y):
 def test_a_filter_that_cannot_be_read_says_why(text, word):
     with pytest.raises(InputError, match=word):
         kept_rows(TABLE, text, 8)
+
+
+def test_a_stack_has_every_column_that_one_of_its_tables_has():
+    """A network may have seen the objects of some time points alone."""
+    plain = {"index": np.array([1, 2]), "area": np.array([4.0, 5.0])}
+    seen = {"index": np.array([1]), "one_with": np.array([7]), "share": np.array([0.5]), "name": np.array(["a"])}
+    for tables, rows in (([plain, seen], slice(0, 2)), ([seen, plain], slice(1, 3))):
+        table = stacked_tables(["t"], [((k,), columns) for k, columns in enumerate(tables)])
+        assert {len(column) for column in table.values()} == {3}
+        assert table["one_with"][rows].tolist() == [0, 0]
+        assert np.isnan(table["share"][rows]).all()
+        assert table["name"][rows].tolist() == ["", ""]
+        assert np.isnan(table["area"]).sum() == 1
+        assert table["one_with"].sum() == 7

@@ -13,6 +13,9 @@ from napari_gsw.widgets.layers.source import Position
 def stacked_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Columns]]) -> Columns:
     """All rows of the tables of some positions, one after the other.
 
+    What the table of one position lacks, as where a network saw the objects of the others alone, is 0 there if it is a
+    whole number, empty if it is a word, and NaN otherwise.
+
     Parameters
     ----------
     letters : of the axes along which positions are counted: each becomes a column before the others.
@@ -28,4 +31,14 @@ def stacked_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Colu
     table: Columns = {
         letter: np.repeat([position[axis] for position, _ in tables], counts) for axis, letter in enumerate(letters)
     }
-    return table | {name: np.concatenate([columns[name] for _, columns in tables]) for name in tables[0][1]}
+    names = dict.fromkeys(name for _, columns in tables for name in columns)
+    for name in names:
+        kind = next(columns[name].dtype for _, columns in tables if name in columns)
+        nothing = 0 if kind.kind in "iub" else "" if kind.kind in "UO" else np.nan
+        table[name] = np.concatenate(
+            [
+                columns[name] if name in columns else np.full(n, nothing, kind)
+                for (_, columns), n in zip(tables, counts, strict=True)
+            ]
+        )
+    return table
