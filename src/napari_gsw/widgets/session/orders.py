@@ -16,7 +16,7 @@ from napari_gsw.widgets.session.plan import Segmentation
 from napari_gsw.widgets.session.run import Order, Run
 
 # How long to wait at the end for the sweeps that are under way, in seconds.
-LAST_SWEEPS = 2.0
+LAST_SWEEPS = 1.0
 # Settings of what is made of the states of a chain, which show at once even when it is at rest.
 AT_ONCE = ("view", "neck", "min_region", "merge", "join")
 
