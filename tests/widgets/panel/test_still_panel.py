@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from qtpy.QtCore import QEvent, QObject
 
 from gui_actions import click, wait_done
 
@@ -49,6 +50,35 @@ def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     assert not panel.trace.isVisible()
+
+
+class Placements(QObject):
+    """Counts how often controls are put somewhere."""
+
+    def __init__(self, controls):
+        super().__init__()
+        self.count = 0
+        for control in controls:
+            control.installEventFilter(self)
+
+    def eventFilter(self, watched, event):
+        self.count += event.type() in (QEvent.Type.Move, QEvent.Type.Resize)
+        return False
+
+
+def test_a_preset_lays_the_panel_out_once_not_for_every_row(panel, qtbot):
+    for section in panel.form.sections.values():
+        section.unfold()
+    qtbot.wait(50)
+    placements = Placements(panel.form.controls.values())
+    for name in ("membranes", "general"):  # many rows come and go
+        panel.form.choose_preset(name)
+        assert placements.count <= 2 * len(panel.form.controls)  # which Qt does once, when it comes to it
+        qtbot.wait(50)
+        shown = [c for c in panel.form.controls.values() if c.isVisible() and c.parentWidget() is not None]
+        tops = [(c.parentWidget(), c.y()) for c in shown]
+        assert len(set(tops)) == len(tops), "rows lie upon one another"
+        placements.count = 0
 
 
 def test_every_control_says_what_it_is(panel):

@@ -31,6 +31,7 @@ class LayerMenu(QPushButton):  # type: ignore[misc]
         super().__init__()
         self._none = none
         self.chosen: list[Layer] = []
+        self._offered: list[tuple[str, Layer, bool]] = []
         self.setToolTip(tip)
         self.setMenu(QMenu(self))
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # names do not widen the panel
@@ -39,12 +40,16 @@ class LayerMenu(QPushButton):  # type: ignore[misc]
         """List these layers; a choice stays if it is still among them."""
         fitting = list(layers)
         self.chosen = [x for x in self.chosen if any(x is y for y in fitting)]
+        offered = [(x.name, x, any(x is y for y in self.chosen)) for x in fitting]
+        if offered == self._offered:  # asked after every change of any layer, and to make a menu takes its time
+            return
+        self._offered = offered
         menu = self.menu()
         menu.clear()
-        for layer in fitting:
-            action = menu.addAction(layer.name)
+        for name, layer, chosen in offered:
+            action = menu.addAction(name)
             action.setCheckable(True)
-            action.setChecked(any(layer is x for x in self.chosen))
+            action.setChecked(chosen)
             action.toggled.connect(lambda on, x=layer: self._toggle(x, on))
         self._say()
 
@@ -54,6 +59,7 @@ class LayerMenu(QPushButton):  # type: ignore[misc]
 
     def _toggle(self, layer: Layer, on: bool) -> None:
         self.chosen = [x for x in self.chosen if x is not layer] + ([layer] if on else [])
+        self._offered = [(name, x, on if x is layer else chosen) for name, x, chosen in self._offered]
         self._say()
         self.changed.emit()
 

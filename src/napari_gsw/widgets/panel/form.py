@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from qtpy.QtCore import QObject, Signal
@@ -209,13 +211,26 @@ class SettingsForm(QObject):  # type: ignore[misc]
             by_network = self._by_network(self.settings())
         except InputError:  # said elsewhere
             by_network = False
-        for line in self._network_lines:
-            line.setVisible(by_network)
-        for name, (layout, control) in self._rows.items():
-            shown = not network_settles(name) and (name in NETWORK_ASKS or self._counts(name))
-            shown = shown if by_network else self._counts(name)
-            if control.isVisibleTo(control.parentWidget()) != shown:
-                layout.setRowVisible(control, shown)
+        with self._laid_out_once():
+            for line in self._network_lines:
+                line.setVisible(by_network)
+            for name, (layout, control) in self._rows.items():
+                shown = not network_settles(name) and (name in NETWORK_ASKS or self._counts(name))
+                shown = shown if by_network else self._counts(name)
+                if control.isVisibleTo(control.parentWidget()) != shown:
+                    layout.setRowVisible(control, shown)
+
+    @contextmanager
+    def _laid_out_once(self) -> Iterator[None]:
+        """Rows that appear or go in here are placed in the end: Qt would lay out the whole window for each of them."""
+        contents = [section.content for section in self.sections.values()]
+        for content in contents:
+            content.setEnabled(False)
+        try:
+            yield
+        finally:
+            for content in contents:
+                content.setEnabled(True)
 
     def _counts(self, name: str) -> bool:
         """Whether a setting has any effect beside the others, which need not go together."""
