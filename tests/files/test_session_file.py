@@ -7,6 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -258,6 +259,28 @@ def test_an_autosave_that_fails_tells_it_once_and_the_run_goes_on(tmp_path):
     assert len(sentences) == 1
     assert "is no session" in sentences[0]
     assert mine.read_text() == "mine"
+
+
+def test_whoever_leaves_an_autosave_does_not_wait_for_what_is_written(tmp_path, monkeypatch):
+    from napari_gsw.files import autosave
+
+    begun, may_end, deeds = threading.Event(), threading.Event(), []
+
+    def slow_save(path, session):
+        begun.set()
+        assert may_end.wait(60)
+        deeds.append("saved")
+
+    monkeypatch.setattr(autosave, "save_session", slow_save)
+    keep = gsw.Autosave(tmp_path / "auto.zarr.zip")
+    keep.save(lambda: "session")
+    assert begun.wait(60)
+    keep.leave(lambda: deeds.append("left"))
+    assert deeds == []
+    keep.save(lambda: "too late")
+    may_end.set()
+    keep.close()
+    assert deeds == ["saved", "left"]
 
 
 VICTIM = """

@@ -109,6 +109,14 @@ class Autosave:
             self._closed = True
         self._thread.shutdown()
 
+    def leave(self, then: Callable[[], object] | None = None) -> None:
+        """Save nothing more, and do not wait for what is being saved; `then` is called after it, in its thread."""
+        with self._guard:
+            self._closed = True
+            if then is not None:
+                self._thread.submit(then)
+        self._thread.shutdown(wait=False)
+
     def __enter__(self) -> Self:
         return self
 

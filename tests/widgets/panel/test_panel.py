@@ -338,6 +338,30 @@ def test_closing_the_dock_ends_the_run(viewer, qtbot):
     assert np.array_equal(viewer.layers["m [GSW]"].data, before)
 
 
+def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, qtbot, monkeypatch):
+    from napari_gsw.core.pipeline import stage
+    from napari_gsw.widgets.session import plan
+
+    begun, may_end, waits = threading.Event(), threading.Event(), []
+
+    def slow_prepare(*args, report, **options):
+        begun.set()
+        assert may_end.wait(60)
+        report(stage.Stage("sites"))
+
+    monkeypatch.setattr(plan, "prepare", slow_prepare)
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(small(), name="m")
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, begun.is_set)
+    run = panel.session.run
+    monkeypatch.setattr(run, "wait", waits.append)
+    dock.destroyOnClose()
+    assert not waits
+    may_end.set()
+    wait_for(qtbot, lambda: not run.worker.is_running)
+
+
 @pytest.mark.slow
 def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)

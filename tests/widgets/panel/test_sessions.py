@@ -142,6 +142,30 @@ def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves, 
     wait_done(qtbot, panel)
 
 
+def test_another_run_does_not_wait_for_an_autosave_that_is_written(panel, qtbot, own_autosaves, monkeypatch):
+    from napari_gsw.files import autosave
+
+    may_end, save = threading.Event(), autosave.save_session
+
+    def slow_save(path, session, **options):
+        assert may_end.wait(60), "the window waits, and nobody says that it may go on"
+        save(path, session, **options)
+
+    monkeypatch.setattr(autosave, "save_session", slow_save)
+    panel.viewer.add_image(IMAGE, name="photo")
+    panel.form.controls["sweeps"].set_value(20)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    panel.viewer.add_image(IMAGE.T.copy(), name="other")
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert not list(own_autosaves.glob("*.zarr.zip"))
+    may_end.set()
+    panel.shut_down()
+    wait_for(qtbot, lambda: not any("autosave" in thread.name for thread in threading.enumerate()))
+    assert len(list(own_autosaves.glob("*.zarr.zip"))) == 2
+
+
 @pytest.mark.slow
 def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
     run_with_a_stroke(panel, qtbot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class Keeper(QObject):  # type: ignore[misc]
         if seg is None or not preference("autosave"):
             return
         if seg is not self._segmentation:
-            self.close()
+            self._leave()
             self._path = autosaves.new_autosave()
             self._autosave = Autosave(self._path, tell=self.refused.emit)
             self._segmentation = seg
@@ -107,19 +108,17 @@ class Keeper(QObject):  # type: ignore[misc]
         images, window = self._images, {**self._window, RUNNING: going}
         autosave.save(lambda: _session({**seg.array_runs, **running}, images, window))
 
-    def forget(self) -> None:
-        """What was worked on is not wanted any more, as after a reset: its autosave goes."""
-        path = self._path
-        self.close()
-        if path is not None:
-            autosaves.discard(path)
-
     def close(self) -> None:
-        """Let go of what is worked on; its autosave stays and can be restored."""
-        if self._autosave is not None:
-            self._autosave.close()
-        if self._path is not None:
-            autosaves.leave(self._path)
+        """Let go of what is worked on, once it is on the disk; its autosave stays and can be restored."""
+        autosave = self._autosave
+        self._leave()
+        if autosave is not None:
+            autosave.close()
+
+    def _leave(self) -> None:
+        """Let go of what is worked on, without waiting: it may be restored once it is on the disk."""
+        if self._autosave is not None and self._path is not None:
+            self._autosave.leave(partial(autosaves.leave, self._path))
         self._autosave = self._path = self._segmentation = None
 
 

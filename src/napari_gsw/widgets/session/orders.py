@@ -148,11 +148,13 @@ class Orders(QObject):  # type: ignore[misc]
     def end(self) -> None:
         """Stop, and wait a moment for it: nobody will be there any more when it ends.
 
-        The worker is not made to quit: it would leave the generator where it is, before how far it came is kept.
+        The worker is not made to quit: it would leave the generator where it is, before how far it came is kept. While
+        an image is prepared nothing has come of it yet, and nobody waits.
         """
         if self.run is not None:
             self.run.abandon()
-            self.run.wait(LAST_SWEEPS)
+            if self.run.array_runs:
+                self.run.wait(LAST_SWEEPS)
             self.run.keep = None
 
     def _finished(self) -> None:
