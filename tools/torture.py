@@ -74,7 +74,7 @@ class Heart:
         self.last = time.perf_counter()
         self.gaps: list[tuple[float, str]] = []
         self.collections: list[float] = []
-        self._collecting = 0.0
+        self._collecting = self._collected = 0.0
         self.action = ""
         self._ours = 0.0
         self._where: Counter[str] = Counter()
@@ -93,6 +93,7 @@ class Heart:
             self._collecting = time.perf_counter()
         else:
             self.collections.append(time.perf_counter() - self._collecting)
+            self._collected += self.collections[-1]
             self._collecting = 0.0
 
     def _beat(self) -> None:
@@ -115,14 +116,15 @@ class Heart:
         """While the window does not answer, count the time in which a function of ours is under way."""
         step = 0.01
         while True:
-            began = time.perf_counter()
+            began, collected = time.perf_counter(), self._collected
             time.sleep(step)
             if began - self.last > 0.05 and not self._collecting:
                 stack = self._stack()
                 depth = next((k for k, (file, _) in enumerate(stack) if "/napari_gsw/" in file), None)
                 # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.
                 if depth is not None and not any("/napari/" in file for file, _ in stack[:depth]):
-                    self._ours += time.perf_counter() - began
+                    # Less what was collected meanwhile: the collector lets no other thread look.
+                    self._ours += time.perf_counter() - began - (self._collected - collected)
                     calls = (f"{name} ({file.rpartition('/')[2]})" for file, name in stack[: depth + 3])
                     self._where[" < ".join(calls)] += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
@@ -15,24 +16,50 @@ from napari_gsw.widgets.session.session import Session
 class TraceSection(Section):
     """The plot, and below it what to do with a sweep of the past that is being looked at.
 
-    Attributes
-    ----------
-    plot : the trace.
+    Signals
+    -------
+    hovered : what is under the mouse in the plot, in words; empty when it leaves.
     """
+
+    hovered = Signal(str)
 
     def __init__(self, session: Session) -> None:
         super().__init__(
             "Trace", "How the chains climb: log posterior and number of clusters, sweep by sweep", "widget.md#the-trace"
         )
         self.session = session
-        self.plot = TracePlot()
-        self.plot.setFixedHeight(self.plot.sizeHint().height())
-        self.plot.sweep_clicked.connect(session.canvas.view_sweep)
+        self._plot: TracePlot | None = None
+        self._theme = ""
         self.content.setContentsMargins(0, 2, 0, 6)
-        self.content.addWidget(self.plot)
         self.content.addWidget(self._viewing_row())
         # Whether it was unfolded for the first run, which is done once: what a person folds away stays folded.
         self._shown = False
+
+    @property
+    def plot(self) -> TracePlot:
+        """The trace; it is made when it is first needed, since it takes a quarter of the time in which a dock opens."""
+        return self._made_plot() if self._plot is None else self._plot
+
+    def _made_plot(self) -> TracePlot:
+        plot = self._plot = TracePlot()
+        plot.setFixedHeight(plot.sizeHint().height())
+        plot.sweep_clicked.connect(self.session.canvas.view_sweep)
+        plot.hovered.connect(self.hovered)
+        if self._theme:
+            plot.follow_theme(self._theme)
+        self.content.insertWidget(0, plot)
+        return plot
+
+    def follow_theme(self, name: str) -> None:
+        """Draw in the colours of one of napari's themes."""
+        self._theme = name
+        if self._plot is not None:
+            self._plot.follow_theme(name)
+
+    def _toggle(self, on: bool) -> None:
+        if on and self._plot is None:
+            self._made_plot()
+        super()._toggle(on)
 
     def _viewing_row(self) -> QWidget:
         self.viewing = QWidget()
@@ -64,7 +91,7 @@ class TraceSection(Section):
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
             self.viewing_text.say(f"Viewing sweep {sweep:,}", "What is shown is this sweep, not the newest one")
-        if not self.plot.isVisible():
+        if not self.body.isVisible():
             return
         if frame is not None:
             self.plot.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
