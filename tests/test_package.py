@@ -48,6 +48,16 @@ def test_the_engine_loads_no_screen_no_cluster_and_no_plots():
     assert loaded_by("import napari_gsw.batch; from napari_gsw import *") & (SCREEN | OUTSIDE) == set()
 
 
+def test_a_photograph_is_segmented_without_what_only_objects_or_a_network_need(tmp_path):
+    script = f"""
+from napari_gsw.cli import main
+assert main(["segment", "sample:astronaut", "-q", "--sweeps", "2", "-o", {str(tmp_path)!r}]) == 0
+unneeded = ("pooch", "scipy.spatial", "scipy.optimize", "skimage.morphology.binary", "skimage.filters.thresholding")
+assert not [name for name in unneeded if name in sys.modules], sorted(sys.modules)
+"""
+    assert loaded_by(script) & (SCREEN | OUTSIDE) == set()
+
+
 def test_the_manifest_at_the_top_is_the_packaged_one():
     top, packaged = ROOT / "napari.yaml", ROOT / "src" / "napari_gsw" / "napari.yaml"
     assert top.read_text() == packaged.read_text()

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
+import skimage
 from numpy.typing import NDArray
 from scipy import ndimage
-from scipy.spatial import KDTree
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.files.images import read_image
 
 Image = NDArray[Any]
 Truth = NDArray[np.uint8] | None
@@ -28,16 +31,12 @@ UNEVEN = (2.0, 0.5, 0.5)
 
 def astronaut() -> tuple[Image, Truth]:
     """A photograph, 512 x 512 RGB (Eileen Collins, NASA, public domain)."""
-    from skimage import data
-
-    return data.astronaut(), None
+    return _shipped("astronaut"), None
 
 
 def tissue() -> tuple[Image, Truth]:
     """Stained colon tissue under the microscope, 512 x 512 RGB (immunohistochemistry)."""
-    from skimage import data
-
-    return data.immunohistochemistry(), None
+    return _shipped("immunohistochemistry", "ihc"), None
 
 
 def mosaic() -> tuple[Image, Truth]:
@@ -59,9 +58,7 @@ def mosaic_3d() -> tuple[Image, Truth]:
 
 def coffee() -> tuple[Image, Truth]:
     """A photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission)."""
-    from skimage import data
-
-    return data.coffee(), None
+    return _shipped("coffee"), None
 
 
 def coffee_strokes() -> NDArray[np.uint8]:
@@ -105,7 +102,7 @@ def membranes() -> tuple[Image, Truth]:
     centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
     warp = [ndimage.gaussian_filter(rng.normal(0, 60, shape), 9) for _ in range(2)]
     places = np.moveaxis(np.indices(shape) + np.stack(warp), 0, -1)
-    near, which = map(np.asarray, KDTree(centres).query(places, k=2))
+    near, which = map(np.asarray, scipy.spatial.KDTree(centres).query(places, k=2))
     wall = np.exp(-(((near[..., 1] - near[..., 0]) / 3.5) ** 2))
     inside = rng.normal(0, 6, len(centres))[which[..., 0]] + ndimage.gaussian_filter(rng.normal(0, 26, shape), 1.5)
     grey = 168 + inside - 105 * wall + rng.normal(0, 9, shape)
@@ -123,9 +120,17 @@ def uneven_volume() -> tuple[Image, Truth]:
 
 def photographs() -> dict[str, Image]:
     """All colour photographs that come with scikit-image, by name."""
-    from skimage import data
+    return {name: _shipped(name) for name in ("astronaut", "chelsea", "coffee", "rocket")}
 
-    return {name: getattr(data, name)() for name in ("astronaut", "chelsea", "coffee", "rocket")}
+
+def _shipped(name: str, file: str = "") -> Image:
+    """A picture of scikit-image's, by its name there and that of its file, if it is another.
+
+    It is read from the file where that came with scikit-image, as it always has: what could also load it from the
+    network takes longer to import than the picture to segment.
+    """
+    path = Path(skimage.__file__).parent / "data" / f"{file or name}.png"
+    return read_image(path)[0] if path.exists() else np.asarray(getattr(skimage.data, name)())
 
 
 def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.color import lab2rgb
+from skimage import color
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.lazy import is_lazy, read
@@ -43,7 +43,7 @@ def as_rgb(image: NDArray[Any], axes: str = "auto") -> Floats:
     """
     checked_picture = picture(image, axes)
     if checked_picture.rgb:
-        rgb: Floats = np.asarray(lab2rgb(checked_picture.channels), dtype=np.float64)
+        rgb: Floats = np.asarray(color.lab2rgb(checked_picture.channels), dtype=np.float64)
     else:
         rgb = np.repeat(checked_picture.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
     return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
@@ -54,7 +54,7 @@ def palette(count: int) -> Floats:
     angle = 2.399963 * np.arange(count) + 0.6
     lightness = 62 + 14 * (np.arange(count) % 3 - 1)
     lab = np.stack((lightness, 55 * np.cos(angle), 55 * np.sin(angle)), axis=-1)
-    return np.asarray(lab2rgb(lab[np.newaxis])[0], dtype=np.float64)
+    return np.asarray(color.lab2rgb(lab[np.newaxis])[0], dtype=np.float64)
 
 
 def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:

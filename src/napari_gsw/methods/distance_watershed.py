@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
-from skimage.feature import peak_local_max
-from skimage.segmentation import watershed
+from skimage import feature, segmentation
 
 from napari_gsw.core.image.ridges import ridge_map
 from napari_gsw.core.setting import POSITIVE, Options, setting
@@ -60,6 +59,6 @@ def distance_watershed(image: ArrayLike, options: DistanceWatershed = DEFAULT, a
     distance = ndimage.distance_transform_edt(ridges <= options.threshold)
     distance = ndimage.gaussian_filter(distance, options.smoothing)
     markers = np.zeros(ridges.shape, np.int32)
-    peaks = peak_local_max(distance, exclude_border=False)
+    peaks = feature.peak_local_max(distance, exclude_border=False)
     markers[tuple(peaks.T)] = np.arange(1, len(peaks) + 1)
-    return np.asarray(watershed(-distance, markers if len(peaks) else None), np.int32)
+    return np.asarray(segmentation.watershed(-distance, markers if len(peaks) else None), np.int32)

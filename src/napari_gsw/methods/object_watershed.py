@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
-from skimage.feature import peak_local_max
-from skimage.filters import threshold_otsu
-from skimage.segmentation import watershed
+from skimage import feature, filters, segmentation
 
 from napari_gsw.core.arrays import Ints
 from napari_gsw.core.errors import InputError
@@ -46,13 +44,15 @@ def otsu_watershed(image: ArrayLike, options: OtsuWatershed, axes: str = "auto")
     light = _flat(image, axes, "otsu-watershed").astype(np.float64).mean(axis=-1)
     if light.max() == light.min():
         return np.zeros(light.shape, np.int32)
-    bright = light > threshold_otsu(light)
+    bright = light > filters.threshold_otsu(light)
     inside = ~bright if bright.mean() > 0.5 else bright
     distance = ndimage.gaussian_filter(ndimage.distance_transform_edt(inside), 1.0)
-    peaks = peak_local_max(distance, min_distance=options.apart, labels=inside.astype(np.int32), exclude_border=False)
+    peaks = feature.peak_local_max(
+        distance, min_distance=options.apart, labels=inside.astype(np.int32), exclude_border=False
+    )
     markers = np.zeros(light.shape, np.int32)
     markers[tuple(peaks.T)] = np.arange(len(peaks)) + 1
-    return _without_small(watershed(-distance, markers, mask=inside), options.smallest)
+    return _without_small(segmentation.watershed(-distance, markers, mask=inside), options.smallest)
 
 
 def network_watershed(image: ArrayLike, options: NetworkWatershed, axes: str = "auto") -> Ints:
@@ -65,7 +65,7 @@ def network_watershed(image: ArrayLike, options: NetworkWatershed, axes: str = "
     inside = maps[..., INSIDE] > 0.5
     begin = inside & (maps[..., MIDDLE] > options.level) & (maps[..., OUTLINE] < 0.5)
     begin &= maps[..., CONTACT] < options.touching
-    flooded = watershed(-maps[..., MIDDLE], ndimage.label(begin)[0], mask=inside)
+    flooded = segmentation.watershed(-maps[..., MIDDLE], ndimage.label(begin)[0], mask=inside)
     return _without_small(flooded, options.smallest)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.transform import resize
+from skimage import transform
 
 from napari_gsw.core.arrays import Floats, Floats32, Ints, Longs
 from napari_gsw.core.errors import InputError
@@ -44,7 +44,10 @@ class Strokes(NamedTuple):
     def most_probable(self, probability: Floats | Floats32) -> Ints:
         """(Y, X) the label of each pixel, from a probability (k, y, x) of every label in an image of any size."""
         shape = self.codes.shape
-        maps = [one if one.shape == shape else resize(one, shape, order=1, anti_aliasing=False) for one in probability]
+        maps = [
+            one if one.shape == shape else transform.resize(one, shape, order=1, anti_aliasing=False)
+            for one in probability
+        ]
         return self.labels(np.argmax(maps, axis=0))
 
 
@@ -70,5 +73,5 @@ def strokes_of(seeds: ArrayLike, shape: tuple[int, ...], method: str) -> Strokes
 def half_size(colours: Floats32) -> Floats32:
     """An image (Y, X, C) with half its sides, (ceil(Y / 2), ceil(X / 2), C)."""
     height, width = colours.shape[:2]
-    halved: Floats32 = resize(colours, (-(-height // 2), -(-width // 2)), order=1, anti_aliasing=True)
+    halved: Floats32 = transform.resize(colours, (-(-height // 2), -(-width // 2)), order=1, anti_aliasing=True)
     return halved.astype(np.float32)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from skimage.filters import threshold_otsu
+from skimage import filters
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.evidence.network import Network
@@ -136,7 +136,7 @@ def widest_plain(image: NDArray[np.uint8]) -> float:
     if plain_width(channels) is None:
         return 0.0
     light = channels[..., int(np.argmax(channels.reshape(-1, channels.shape[-1]).var(axis=0)))]
-    bright = light > threshold_otsu(light)
+    bright = light > filters.threshold_otsu(light)
     objects = bright if bright.mean() <= 0.5 else ~bright
     return 2 * float(ndimage.distance_transform_edt(np.pad(objects, 1)).max())
 

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from skimage.color import lab2rgb, rgb2hsv
+from skimage import color
 
 from napari_gsw.core.arrays import Pixels, Sites
 from napari_gsw.core.errors import InputError
@@ -158,7 +158,7 @@ def colours(picture: Picture, space: str) -> Pixels:
         if picture.rgb and space != "lab":
             raise InputError(f"the codebook has words in {space!r}, but the image is in 'lab'")
         return picture.channels
-    hue, saturation, value = np.moveaxis(rgb2hsv(lab2rgb(picture.channels)), -1, 0)
+    hue, saturation, value = np.moveaxis(color.rgb2hsv(color.lab2rgb(picture.channels)), -1, 0)
     angle = 2 * np.pi * hue
     return np.stack((saturation * np.cos(angle), saturation * np.sin(angle), VALUE_WEIGHT * value), axis=-1).astype(
         np.float32

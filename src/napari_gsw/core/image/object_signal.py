@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
-from skimage.filters import threshold_otsu
+from skimage import filters
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.noise import calmed, noise_of, noise_scales
@@ -107,7 +107,7 @@ def _levels(parts: Sequence[Floats], rgb: bool, spacing: Spacing) -> SignalLevel
     every = _all(lights)
     if every.max() == every.min():
         return None
-    dark = bool((every > threshold_otsu(every.ravel())).mean() > 0.5)
+    dark = bool((every > filters.threshold_otsu(every.ravel())).mean() > 0.5)
     if dark and rgb and weights is None:
         weights = RED
         lights = [_light(part, weights) for part in parts]
@@ -116,7 +116,7 @@ def _levels(parts: Sequence[Floats], rgb: bool, spacing: Spacing) -> SignalLevel
     every = _all(smooth)
     if every.max() == every.min():
         return None
-    background = float(np.median(every[every <= threshold_otsu(every.ravel())]))
+    background = float(np.median(every[every <= filters.threshold_otsu(every.ravel())]))
     brightness = _typical(np.maximum(every - background, 0))
     levels = SignalLevels(dark, weights, top, background, brightness, 1.0)
     shine = [np.maximum(_above(light, levels, spacing), 0) for light in smooth]

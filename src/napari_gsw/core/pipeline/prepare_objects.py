@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.measure import label
+from skimage import measure
 
 from napari_gsw.core.arrays import Sites
 from napari_gsw.core.evidence.network import is_onnxruntime_there, network_named, onnxruntime_version
@@ -96,7 +96,7 @@ def network_light(image: NDArray[Any], settings: Settings, report: Report) -> ND
 
     # Where objects stand out well, their own light says more; and in blurred noise a network sees blobs.
     light = signal_picture(image, settings.axes, settings.calm, spacing).channels[..., 0]
-    bright = label(light > OBJECT / 2, connectivity=1).astype(np.int32)
+    bright = measure.label(light > OBJECT / 2, connectivity=1).astype(np.int32)
     measured = slopes(bright, np.ones(bright.shape, bool), light)
     if are_distinct(measured, settings.distinction, 2) or not are_distinct(measured, settings.distinction, 3):
         return None

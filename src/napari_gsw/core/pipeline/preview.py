@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.measure import block_reduce
+from skimage import measure
 
 from napari_gsw.core.arrays import LabelImage, Mask
 from napari_gsw.core.errors import InputError
@@ -102,7 +102,7 @@ def coarse_copy(array: NDArray[Any], axes: list[int], step: int) -> NDArray[Any]
 def _pooled(array: NDArray[Any], sizes: list[int], pool: Callable[..., Any]) -> NDArray[Any]:
     """One value for each block of an array; what is left over at its ends counts for nothing."""
     kept = tuple(slice(0, n // size * size) for n, size in zip(array.shape, sizes, strict=True))
-    return np.asarray(block_reduce(array[kept], tuple(sizes), pool))
+    return np.asarray(measure.block_reduce(array[kept], tuple(sizes), pool))
 
 
 def _quick(settings: Settings, pixels: int) -> Settings:

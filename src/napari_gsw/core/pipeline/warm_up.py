@@ -11,6 +11,7 @@ from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.side_compiler import SideCompiler, is_cold
 from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.posterior.consensus import consensus
 from napari_gsw.core.sampler.snapshot import Snapshot
 
 # How many kernels a segmentation with the usual settings compiles where nothing is in the cache; a test counts them.
@@ -61,7 +62,7 @@ class _Enough(Exception):
 
 
 def _segment_a_little(background: Background) -> None:
-    """All stages of a segmentation of a small picture; the sampler is compiled beside what comes before it."""
+    """All stages of a segmentation of a small picture; the sampler is compiled beside all the rest."""
 
     def report(stage: Stage, snapshot: Snapshot | None) -> None:
         if background.ending and threading.current_thread() is background._thread:
@@ -74,6 +75,8 @@ def _segment_a_little(background: Background) -> None:
         if is_cold():
             side.begin()
             prepare(picture, site_size=4, report=report)
+            report(Stage("compiling"), None)
+            consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
             side.wait()
         segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=report)
         background.warm = True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.measure import label
+from skimage import measure
 
 from napari_gsw.core.arrays import Ints, Mask
 from napari_gsw.core.image import lazy
@@ -132,7 +132,7 @@ def _objects(
     objects = (
         parted(mask, light, neck, context.spacing)
         if neck > 0 and mask.any()
-        else label(mask, connectivity=1).astype(np.int32)
+        else measure.label(mask, connectivity=1).astype(np.int32)
     )
     clamp_of = np.zeros(int(objects.max()) + 1, np.int32)
     clamps = clamped_pixels(here, seeds)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from skimage.measure import label
-from skimage.segmentation import watershed
+from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask, Sites
 from napari_gsw.core.posterior.object_clamps import free_numbers
@@ -75,7 +74,7 @@ def edited_labels(base: LabelImage, held: HeldPixels, smallest: int, objects: bo
     lost = (base > 0) & (result == 0)
     if not objects and lost.any():
         box = box_around(lost)
-        result[box] = watershed(np.zeros(lost[box].shape, np.uint8), result[box], mask=base[box] > 0)
+        result[box] = segmentation.watershed(np.zeros(lost[box].shape, np.uint8), result[box], mask=base[box] > 0)
     return result
 
 
@@ -100,7 +99,7 @@ def _pieces(base: LabelImage, fixed: Ints, smallest: int) -> Ints:
     if torn.any():
         box = box_around(torn)
         torn = torn[box]
-        pieces = label(np.where(torn, free[box], 0), background=0, connectivity=1)
+        pieces = measure.label(np.where(torn, free[box], 0), background=0, connectivity=1)
         depth = ndimage.distance_transform_edt(pieces > 0)
         index = np.arange(int(pieces.max()) + 1)
         stands = np.bincount(pieces.ravel()) >= smallest

@@ -6,10 +6,10 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.measure import regionprops
-from skimage.morphology import convex_hull_image
+from skimage import measure
 
 from napari_gsw.core.arrays import Floats, Longs
+from napari_gsw.core.lazy_modules import morphology
 from napari_gsw.core.posterior.label_sums import LabelSums
 
 # The convex hull of a volume is asked of every voxel of its box: of larger boxes it would take minutes.
@@ -60,12 +60,12 @@ def outlines(rows: NDArray[np.int32], pixels: Longs, scale: Floats) -> tuple[Flo
     """
     square = rows.ndim == 2 and np.isclose(scale[0], scale[1])
     perimeter, solidity = np.zeros(len(pixels)), np.full(len(pixels), np.nan)
-    for region in regionprops(rows):
+    for region in measure.regionprops(rows):
         row, image = region.label - 1, region.image
         if square:
             perimeter[row] = region.perimeter * scale[0]
         if rows.ndim == 2 or (image.size <= MOST_HULL and _is_solid(image)):
-            solidity[row] = pixels[row] / np.count_nonzero(convex_hull_image(image))
+            solidity[row] = pixels[row] / np.count_nonzero(morphology.convex_hull_image(image))
     return perimeter if square else None, solidity
 
 

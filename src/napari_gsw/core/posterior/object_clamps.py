@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.measure import label
-from skimage.segmentation import watershed
+from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Ints
 
@@ -60,11 +59,11 @@ def clamped_numbers(parts: Ints, clusters: NDArray[np.integer], sites: Ints, cla
     result = np.where(several[parts], 0, number[parts])
     contested = several[parts]
     if contested.any():
-        cores = label(np.where(contested, clusters + 1, 0), background=0, connectivity=1)
+        cores = measure.label(np.where(contested, clusters + 1, 0), background=0, connectivity=1)
         name = np.zeros(int(cores.max()) + 1, np.int32)
         name[cores[held & contested]] = clamps[held & contested]
         begin = np.where(contested, np.where(held, clamps, name[cores]), 0)
-        result[contested] = watershed(np.zeros(parts.shape, np.uint8), begin, mask=contested)[contested]
+        result[contested] = segmentation.watershed(np.zeros(parts.shape, np.uint8), begin, mask=contested)[contested]
     result[held] = clamps[held]
     numbers: Ints = result.astype(np.int32)
     return numbers

@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.measure import label
-from skimage.segmentation import watershed
+from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask, Points
 from napari_gsw.core.errors import InputError
@@ -83,14 +82,14 @@ def cut(shown: LabelImage, line: Mask, objects: bool) -> Edit:
     for number in touched.tolist():
         box = box_around(shown == number)
         inside = shown[box] == number
-        pieces = label(inside & ~line[box], connectivity=1)
+        pieces = measure.label(inside & ~line[box], connectivity=1)
         size = np.bincount(pieces.ravel())
         stands = size >= max(LEAST_PIXELS, LEAST_SHARE * inside.sum())
         stands[0] = False
         if stands.sum() < 2:
             continue
         seeds = np.where(stands[pieces], pieces, 0)
-        pieces = watershed(np.zeros(inside.shape, np.uint8), seeds, mask=inside)
+        pieces = segmentation.watershed(np.zeros(inside.shape, np.uint8), seeds, mask=inside)
         order = np.flatnonzero(stands)[np.argsort(-size[stands], kind="stable")]
         names = np.zeros(len(size), np.int32)
         names[order] = [number, *new_numbers(shown, len(order) - 1 + count)[count:]]
@@ -112,7 +111,7 @@ def deleted(shown: LabelImage, number: int, objects: bool) -> Edit:
         return _edit("delete", shown, np.where(inside, -1, 0).astype(np.int32), objects)
     box, heirs = box_around(inside), np.zeros(shown.shape, np.int32)
     seeds = np.where(inside, 0, shown)[box].astype(np.int32)
-    nearest = watershed(np.zeros(seeds.shape, np.uint8), seeds, mask=shown[box] > 0)
+    nearest = segmentation.watershed(np.zeros(seeds.shape, np.uint8), seeds, mask=shown[box] > 0)
     heirs[box] = np.where(inside[box], nearest, 0)
     if not heirs.any():
         raise InputError(f"region {number} has no neighbour that it could go to")

@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from skimage.measure import label
-from skimage.morphology import local_maxima, reconstruction
-from skimage.segmentation import watershed
+from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.image.object_signal import OBJECT
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
+from napari_gsw.core.lazy_modules import morphology
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.object_borders import slopes, standing_out
 from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers, without_small
@@ -70,7 +69,7 @@ def object_labels(
     image = outlined(problem.site_image, problem.signal, look)
     inside = image >= 0
     common = np.bincount(image[inside]).argmax() if background is None else np.searchsorted(names, background)
-    parts = without_small(label(inside & (image != common), connectivity=1), smallest, clamps)
+    parts = without_small(measure.label(inside & (image != common), connectivity=1), smallest, clamps)
     if neck > 0 and parts.any():
         parts = parted(parts > 0, problem.signal, neck, problem.spacing)
     if distinction > 0 and problem.signal is not None:
@@ -94,7 +93,7 @@ def coloured_objects(
     sites = problem.site_image
     clamps = clamped_pixels(sites, seeds)
     image = np.concatenate(([-1], np.unique(clusters, return_inverse=True)[1]))[sites]
-    parts: Ints = label(image + 1, background=0, connectivity=1).astype(np.int32)
+    parts: Ints = measure.label(image + 1, background=0, connectivity=1).astype(np.int32)
     light = np.bincount(parts.ravel(), problem.signal.ravel()) / np.maximum(np.bincount(parts.ravel()), 1)
     parts = without_small(np.where(light[parts] >= OBJECT / 2, parts, 0), smallest, clamps)
     return _numbered_parts(parts, image, sites, clamps)
@@ -218,5 +217,7 @@ def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: f
     floor = height.min() - 1
     land = np.where(inside, height, floor).astype(np.float32)
     lower = np.maximum(land + np.log(neck), floor).astype(np.float32)
-    peaks = local_maxima(reconstruction(lower, land), connectivity=inside.ndim) & inside
-    return np.asarray(watershed(-land, label(peaks, connectivity=inside.ndim), mask=inside), dtype=np.int32)
+    peaks = morphology.local_maxima(morphology.reconstruction(lower, land), connectivity=inside.ndim) & inside
+    return np.asarray(
+        segmentation.watershed(-land, measure.label(peaks, connectivity=inside.ndim), mask=inside), dtype=np.int32
+    )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import as_index, as_int64, inner, jit
+from napari_gsw.core.jit import as_index, as_int64, inner, jit, merged
 from napari_gsw.core.model.partition_kernels import renumber
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, with_slots
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
@@ -119,7 +119,7 @@ def keep_draw(draws: KeptDraws, labels: Ints, since: int) -> None:
         taken[WRITTEN] += 1
 
 
-@inner
+@merged
 def sweep(
     target: Target, bonds: Bonds, walker: Walker, schedule: Schedule, coldness: float, rng: np.random.Generator
 ) -> Walker:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import ndimage
-from skimage.measure import label
-from skimage.morphology import local_maxima, reconstruction
-from skimage.segmentation import watershed
+from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Floats32, Ints, Mask, Sites
+from napari_gsw.core.lazy_modules import morphology
 from napari_gsw.core.sites.superpixels import connected
 
 # Pixels are of an object where that is more probable than this.
@@ -36,8 +35,8 @@ def fragments(inside: Floats32, middle: Floats32) -> Ints:
         return np.zeros(inside.shape, np.int32)
     land = np.where(covered, ndimage.gaussian_filter(middle, BLUR), -1).astype(np.float32)
     lower = np.maximum(land - np.float32(RISE), np.float32(-1))
-    peaks = local_maxima(reconstruction(lower, land), connectivity=2) & covered
-    return np.asarray(watershed(-land, label(peaks, connectivity=2), mask=covered), dtype=np.int32)
+    peaks = morphology.local_maxima(morphology.reconstruction(lower, land), connectivity=2) & covered
+    return np.asarray(segmentation.watershed(-land, measure.label(peaks, connectivity=2), mask=covered), dtype=np.int32)
 
 
 def object_sites(pieces: Ints, mask: Mask | None) -> Sites:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import ndimage
-from skimage.measure import label
-from skimage.segmentation import watershed
+from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import LabelImage, Longs, Pixels, Sites
 
@@ -71,7 +70,7 @@ def cut(inside: LabelImage, strokes: LabelImage, channels: Pixels) -> LabelImage
     for axis in range(inside.ndim):
         if inside.shape[axis] > 1:
             steps += np.square(np.gradient(channels.astype(np.float64), axis=axis)).sum(axis=-1)
-    markers = label(strokes, background=0, connectivity=1)
-    pieces = watershed(np.sqrt(steps), markers=markers, mask=inside)
+    markers = measure.label(strokes, background=0, connectivity=1)
+    pieces = segmentation.watershed(np.sqrt(steps), markers=markers, mask=inside)
     # What no stroke reaches (a site may have fallen apart) stays with the first piece.
     return np.asarray(np.where(inside & (pieces == 0), 1, pieces))

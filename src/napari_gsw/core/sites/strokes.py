@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.measure import label
+from skimage import measure
 
 from napari_gsw.core.arrays import LabelImage, Longs, Points, Sites
 
@@ -119,7 +119,7 @@ def _touched(
         taken |= np.isin(site, sites[tuple(path_pixels(sites.shape, path).T)])
     paint = np.zeros(sites[box].shape, bool)
     paint[tuple(axis - part.start for axis, part in zip(place, box, strict=True))] = True
-    dabs = label(paint, connectivity=paint.ndim)[paint]
+    dabs = measure.label(paint, connectivity=paint.ndim)[paint]
     named = np.unique(dabs[np.isin(here, site[taken])])
     for dab in np.setdiff1d(dabs, named):
         inside, most = np.unique(here[dabs == dab], return_counts=True)
@@ -176,7 +176,7 @@ def repainted(before: Sites, after: LabelImage, path: Points | None = None) -> S
 
 def _connected(sites: Sites, numbers: NDArray[np.integer]) -> Sites:
     """Number the parts of some sites that have fallen apart; the largest keeps the site's number."""
-    parts = label(np.where(np.isin(sites, numbers), sites, 0), background=0, connectivity=1)
+    parts = measure.label(np.where(np.isin(sites, numbers), sites, 0), background=0, connectivity=1)
     flat = sites.ravel()
     size = np.bincount(parts.ravel())
     first = np.zeros(len(size), np.int64)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
-from skimage.filters import sobel
-from skimage.segmentation import watershed
+from skimage import filters, segmentation
 
 from napari_gsw.core.arrays import Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
@@ -53,7 +52,7 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     if settings.superpixels == "slic":
         return _slic(np.ascontiguousarray(channels), settings, inside, picture.spacing)
     if settings.superpixels == "ridges":
-        groups = np.asarray(watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)))
+        groups = np.asarray(segmentation.watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)))
     else:
         methods = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
         groups = methods[settings.superpixels](channels, settings, inside, picture.spacing)
@@ -185,20 +184,22 @@ def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
 def _watershed(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Spacing) -> NDArray[np.generic]:
     """Watersheds of the gradient from evenly spaced seeds; 0 where none reaches."""
     if spacing is None:
-        height = np.sqrt(sum(sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
+        height = np.sqrt(sum(filters.sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
     else:
         height = _slope(channels, spacing)
     wanted = _wanted(settings, height.shape, inside, spacing)
     markers = wanted if spacing is None else even_seeds(height.shape, wanted, inside, spacing)
     # The distance to a site's seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
-    result = watershed(height, markers=markers, mask=inside, compactness=settings.compactness / 10)
+    result = segmentation.watershed(height, markers=markers, mask=inside, compactness=settings.compactness / 10)
     return np.asarray(result)
 
 
 def _slope(channels: Pixels, spacing: tuple[float, ...]) -> NDArray[np.generic]:
     """(\\*shape,) gradient of channels (\\*shape, C) in units of the spacing; as `sobel` has it where that is 1."""
     axes = range(len(spacing))
-    squares = [(sobel(channels[..., c], axis=a) / spacing[a]) ** 2 for c in range(channels.shape[-1]) for a in axes]
+    squares = [
+        (filters.sobel(channels[..., c], axis=a) / spacing[a]) ** 2 for c in range(channels.shape[-1]) for a in axes
+    ]
     return np.asarray(np.sqrt(sum(squares) / len(spacing)))
 
 
@@ -237,7 +238,7 @@ def basins(height: Pixels, settings: Settings, inside: Mask | None, spacing: Spa
     seeds = np.zeros(flat.size, np.int32)
     seeds[order[first]] = np.arange(1, len(first) + 1)
     # Not compact: a ridge that is two pixels wide is to be shared by its two sides.
-    groups = watershed(height, markers=seeds.reshape(shape), mask=inside)
+    groups = segmentation.watershed(height, markers=seeds.reshape(shape), mask=inside)
     return connected(np.where(groups == 0, groups.max() + 1, groups), inside)
 
 
