@@ -270,31 +270,46 @@ def test_a_slide_that_cannot_be_segmented_says_why(tmp_path):
         slide.measured([tmp_path / "nothing.zarr", tmp_path / "labels.zarr"])
 
 
-@pytest.mark.parametrize("name", ["import napari_gsw", "napari-gsw --help"])
-def test_a_fresh_process_says_how_long_it_took(name):
-    assert startup.seconds_of(startup.SCRIPTS[name]) > 0
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_fresh_process_says_how_long_it_took_with_bytecode_or_without(keeps, tmp_path):
+    spent = startup.seconds_of(startup.SCRIPTS["napari-gsw --help"], tmp_path, keeps)
+    assert spent.processor > 0
+    assert spent.wall > 0
+    assert any(tmp_path.rglob("cli/__init__*.pyc")) == keeps
 
 
 @pytest.mark.parametrize("cold", [True, False])
 def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
     asked = []
-    times = iter([2.0, 1.0, 0.8, 2.5, 1.5, 0.6, 3.0, 1.2, 0.7, 60.0 if cold else 5.0, 6.0, 8.0])
+    kept = iter([2.0, 2.5, 1.0, 1.1, 0.8, 0.6, 5.0, 6.0])
+    without = iter([4.5, 4.0, 3.0, 2.0, 2.5, 1.0, 9.0, 8.0])
 
-    def seconds_of(script, cache=None):
-        asked.append((script, cache))
-        return next(times)
+    def seconds_of(script, folder, keeps_bytecode=True, kernels=None):
+        asked.append((script, keeps_bytecode, kernels is None))
+        if kernels is not None:
+            return startup.Spent(17.0, 50.0)
+        processor = next(kept if keeps_bytecode else without)
+        return startup.Spent(processor, processor + 1)
 
     monkeypatch.setattr(startup, "seconds_of", seconds_of)
-    section = startup.startup(cold, turns=3)
-    assert [row[1] for row in section.rows] == [2.0, 1.0, 0.6, *((6.0, 60.0) if cold else (5.0,))]
-    assert [row[2] for row in section.rows] == [1.0, 0.5, 0.3, *((3.0, 30.0) if cold else (2.5,))]
+    section = startup.startup(cold, turns=2)
+    assert [row[1:] for row in section.rows] == [
+        [2.0, 1.0, 4.0, 1.0],
+        [1.0, 0.5, 2.0, 0.5],
+        [0.6, 0.3, 1.0, 0.25],
+        [5.0, 2.5, 8.0, 2.0],
+        *([[None, None, 50.0, 10.0]] if cold else []),
+    ]
     assert {name: ratio.value for name, ratio in section.ratios.items()} == {
-        name: multiple for name, _, multiple in section.rows if name != "import numba"
+        "import napari_gsw": 0.5,
+        "import napari_gsw, without bytecode": 0.5,
+        "napari-gsw --help": 0.3,
+        "napari-gsw --help, without bytecode": 0.25,
+        "segment": 2.5,
+        "segment, without bytecode": 2.0,
+        **({"segment, cold": 10.0} if cold else {}),
     }
-    assert len(set(asked[0:3])) == 3
-    assert asked[0:3] == asked[3:6] == asked[6:9]  # in turn, with the cache that everyone has
-    (first,) = set(asked[9:])
-    assert (first[1] is not None) == cold  # all in one cache, which is empty at first
+    assert asked[16:] == ([(startup.SCRIPTS["segment"], False, False)] if cold else [])
 
 
 def test_cpp_says_when_there_is_no_compiler(monkeypatch):

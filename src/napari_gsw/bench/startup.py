@@ -1,4 +1,9 @@
-"""How long a fresh process takes to be ready, to help and to segment, as multiples of importing numba."""
+"""How long a fresh process takes to be ready, to help and to segment, as multiples of importing numba.
+
+Python compiles modules to bytecode and keeps it, if it may; numba does the same with kernels. So there are two answers:
+of a process that finds everything compiled, and of one in an environment where nothing has run yet. In each, numba is
+imported under the same conditions.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
 
 from napari_gsw.bench.report import BenchSection, Cell, Ratio
 
@@ -13,38 +21,71 @@ NUMBA = "import numba"
 # Processor time of all of the process, which a busy machine leaves alone.
 CLOCK = "\nimport time; print(time.process_time())"
 COMMAND = "from napari_gsw.cli import main\ntry: main({})\nexcept SystemExit: pass"
-SEGMENT = ["segment", "sample:astronaut", "-q", "--overwrite", "-o"]
+SEGMENT, COLD = "segment", "segment, cold"
 SCRIPTS = {
     NUMBA: NUMBA,
     "import napari_gsw": "import napari_gsw",
     "napari-gsw --help": COMMAND.format(["--help"]),
+    SEGMENT: COMMAND.format(["segment", "sample:astronaut", "-q", "--overwrite", "-o", "labels"]),
 }
 # What a ratio may become, as a share of what was recorded: fresh processes differ more than loops do.
 TOLERANCE = 0.3
+TITLE = "fresh processes, the least of several, in seconds of processor time and as multiples of importing numba"
+COLUMNS = ("", "seconds", "multiple", "without bytecode", "multiple")
+NOTE = (
+    "*cold* compiles all kernels, and goes by the clock on the wall, as does the import of numba that it is a multiple"
+    " of: two processes compile side by side"
+)
+
+
+class Spent(NamedTuple):
+    """Seconds of a process: of the processor, and on the wall."""
+
+    processor: float
+    wall: float
 
 
 def startup(cold: bool, turns: int = 3) -> BenchSection:
-    """Scripts in turn with their baseline; `cold` also compiles everything once, into an empty cache."""
-    best = dict.fromkeys(SCRIPTS, float("inf"))
-    for _ in range(turns):
-        for name, script in SCRIPTS.items():
-            best[name] = min(best[name], seconds_of(script))
-    with tempfile.TemporaryDirectory() as folder:
-        script = COMMAND.format([*SEGMENT, folder])
-        cache = os.path.join(folder, "cache") if cold else None
-        first = seconds_of(script, cache)
-        later = [seconds_of(script, cache) for _ in range(turns - 1)]
-    best |= {"segment, compiled": min(later if cold else [first, *later])} | ({"segment, cold": first} if cold else {})
-    base = best[NUMBA]
-    rows: list[list[Cell]] = [[name, took, took / base] for name, took in best.items()]
-    title = "processor seconds of fresh processes, the least of several, and as multiples of importing numba"
-    ratios = {name: Ratio(took / base, "low", TOLERANCE) for name, took in best.items() if name != NUMBA}
-    return BenchSection(title, ["", "seconds", "multiple"], rows, ratios)
+    """Scripts in turn with their baseline, with bytecode and without; `cold` also compiles all kernels once."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        spent = {
+            (script, kept): [seconds_of(SCRIPTS[script], folder, kept) for _ in range(turns)]
+            for kept in (True, False)
+            for script in SCRIPTS
+        }
+        first = seconds_of(SCRIPTS[SEGMENT], folder, False, folder / "kernels") if cold else None
+    best = {case: min(times).processor for case, times in spent.items()}
+    rows: list[list[Cell]] = []
+    ratios: dict[str, Ratio] = {}
+    for script in SCRIPTS:
+        row: list[Cell] = [script]
+        for kept in (True, False):
+            multiple = best[script, kept] / best[NUMBA, kept]
+            row += [best[script, kept], multiple]
+            if script != NUMBA:
+                ratios[f"{script}{'' if kept else ', without bytecode'}"] = Ratio(multiple, "low", TOLERANCE)
+        rows.append(row)
+    if first is not None:
+        multiple = first.wall / min(one.wall for one in spent[NUMBA, False])
+        rows.append([COLD, None, None, first.wall, multiple])
+        ratios[COLD] = Ratio(multiple, "low", TOLERANCE)
+    return BenchSection(TITLE, COLUMNS, rows, ratios, [NOTE] if cold else [])
 
 
-def seconds_of(script: str, cache: str | None = None) -> float:
-    """Processor time of a fresh process that runs a script; compiled code is in the folder `cache`, if one is named."""
-    env = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
+def seconds_of(script: str, folder: Path, keeps_bytecode: bool = True, kernels: Path | None = None) -> Spent:
+    """What a fresh process takes that runs a script in a folder.
+
+    Parameters
+    ----------
+    keeps_bytecode : whether bytecode is in that folder, or is put there; otherwise there is none.
+    kernels : folder of compiled kernels; None for the one that everybody has.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env |= {"PYTHONPYCACHEPREFIX": str(folder / ("bytecode" if keeps_bytecode else "none"))}
+    env |= {} if keeps_bytecode else {"PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {} if kernels is None else {"NUMBA_CACHE_DIR": str(kernels)}
+    began = time.perf_counter()
     command = [sys.executable, "-c", script + CLOCK]
-    process = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
-    return float(process.stdout.splitlines()[-1])
+    process = subprocess.run(command, capture_output=True, text=True, check=True, env=env, cwd=folder)
+    return Spent(float(process.stdout.splitlines()[-1]), time.perf_counter() - began)
