@@ -8,9 +8,9 @@ A page has them between two lines,
     <!-- figures: NAME -->
     <!-- end of figures -->
 
-NAME being one of `FIGURES`, functions here, in docs_paper.py, docs_cells.py and docs_scaling.py, each of which reads
-files of ``docs/data`` or ``benchmarks`` and gives lines of Markdown. Which command has written a file stands beside the
-figures on the page.
+NAME being one of `FIGURES`, functions here and in the other modules ``docs_*.py``, each of which reads files of
+``docs/data`` or ``benchmarks`` and gives lines of Markdown. Which command has written a file stands beside the figures
+on the page.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 import docs_cells
+import docs_model
 import docs_paper
 import docs_scaling
 import numpy as np
@@ -265,6 +266,9 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "rivals": rivals,
     "ratios": ratios,
     **{one.__name__: one for one in (docs_cells.nuclei, docs_cells.membranes, docs_cells.easy, docs_cells.volumes)},
+    "limits law": docs_model.limits_law,
+    "limits photograph": docs_model.limits_photograph,
+    "shown": docs_model.shown,
     **{one.__name__: one for one in (docs_scaling.costs, docs_scaling.slide, docs_scaling.forecast)},
     **{one.__name__: one for one in (docs_paper.fig1, docs_paper.fig2, docs_paper.fig4, docs_paper.strong)},
     **{one.__name__: one for one in (docs_paper.table1, docs_paper.mixing, docs_paper.humans)},

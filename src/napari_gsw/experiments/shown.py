@@ -1,0 +1,60 @@
+"""What is shown is not the state whose log posterior is traced: the states of one run and what is made of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_gsw.core.model.problem import Problem, log_posterior
+from napari_gsw.core.pipeline.segment import segment
+from napari_gsw.core.posterior.consensus import distance
+from napari_gsw.core.posterior.uncertainty import site_pixels
+from napari_gsw.core.presets import preset
+from napari_gsw.experiments.pictures import ExperimentPlan
+from napari_gsw.files.tables import write_json
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
+from napari_gsw.sample_data import astronaut
+
+PRESETS, QUICK_SWEEPS = ("general", "photo"), 20
+
+
+class RunTask(NamedTuple):
+    """A run on the sample `astronaut`."""
+
+    preset: str
+    sweeps: int
+    seed: int
+
+
+def states(task: RunTask) -> Row:
+    """Log posterior and clusters of the best state, the last, those after the burn-in, consensus and regions."""
+    result = segment(astronaut()[0], preset=task.preset, seed=task.seed, sweeps=task.sweeps)
+    snapshot, (trace,) = result.snapshot, result.traces
+    burn_in = int(snapshot.state["burn_in"])
+    late, k = trace.log_posterior[burn_in:], trace.n_clusters[burn_in:]
+    return {
+        "sites": result.problem.n,
+        "best": _of_partition(result.problem, snapshot.best.labels),
+        "best_sweep": snapshot.best.sweep,
+        "burn_in": burn_in,
+        "last": _of_partition(result.problem, snapshot.labels),
+        "late": {"mean": float(late.mean()), "deviation": float(late.std()), "clusters": [int(k.min()), int(k.max())]},
+        "consensus": _of_partition(result.problem, result.clusters),
+        "regions": _of_partition(result.problem, result.regions),
+        "bits": distance(snapshot.best.labels, result.clusters, "vi", site_pixels(result.problem)),
+    }
+
+
+def _of_partition(problem: Problem, labels: NDArray[np.integer]) -> Row:
+    return {"log_posterior": log_posterior(problem, labels), "clusters": len(np.unique(labels))}
+
+
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Run each preset and write ``shown.json``; returns the rows."""
+    jobs = {name: RunTask(name, QUICK_SWEEPS if plan.quick else preset(name).sweeps, plan.seed) for name in PRESETS}
+    rows = run_jobs("shown", states, jobs, {"seed": plan.seed}, job_options)
+    write_json(job_options.folder / "shown.json", {"seed": plan.seed, "presets": rows.done})
+    return rows
