@@ -10,7 +10,7 @@ RUN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: tutorial readme tour lock torture help demo test lint kernels unit slow fuzz large timing bench pyside6 mutants docs clean
+.PHONY: tutorial package readme tour lock torture help demo test lint kernels unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make tour    the first quarter of an hour in the window, by mouse and keys, with a picture of every step'
 	@echo 'make tutorial do what docs/first_steps.md says of the window, by mouse and keys (TUTORIAL_ARGS=--pictures: and make its pictures)'
 	@echo 'make readme  follow the README word for word in a fresh environment'
+	@echo 'make package build what is released, check it, and see its widgets in a fresh environment'
 	@echo 'make lock    write constraints.txt anew, from the newest versions that fit together'
 	@echo 'make docs    write the pages that come from the code again, and the site to build/site (every warning is an error)'
 	@echo 'make clean   remove the virtual environment and what was built'
@@ -119,6 +120,11 @@ tutorial: $(VENV)/.ready
 readme: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	$(RUN)/python tools/follow_readme.py
+
+# What a release goes through before it is published.
+package: $(VENV)/.ready
+	@VENV=$(VENV) sh tools/setup.sh screen
+	@VENV=$(VENV) sh tools/check_package.sh
 
 clean:
 	rm -rf .venv .venv-pyside6 demo-output dist build .mypy_cache .ruff_cache .pytest_cache

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,16 @@ unneeded = ("pooch", "scipy.spatial", "scipy.optimize", "skimage.morphology.bina
 assert not [name for name in unneeded if name in sys.modules], sorted(sys.modules)
 """
     assert loaded_by(script) & (SCREEN | OUTSIDE) == set()
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "recipe" / "meta.yaml").read_text()
+    run = text.partition("  run:\n")[2].partition("\ntest:")[0]
+    asked = {line.removeprefix("    - ").replace(" ", "") for line in run.splitlines() if line.startswith("    - ")}
+    asked = {line.replace("matplotlib-base", "matplotlib") for line in asked if not line.startswith("python>")}
+    assert asked == set(project["dependencies"])
+    assert f'set version = "{project["version"]}"' in text
 
 
 def test_the_manifest_at_the_top_is_the_packaged_one():

@@ -40,6 +40,16 @@ def test_the_preset_that_suits_a_sample_finds_its_truth(name, preset, least, set
     assert adjusted_rand_score(np.ravel(truth), np.ravel(labels)) > least
 
 
+@pytest.mark.parametrize("shipped", [True, False])
+def test_pictures_are_those_of_scikit_image_with_their_files_or_without(shipped, monkeypatch):
+    from skimage import data
+
+    if not shipped:
+        monkeypatch.setattr(sample_data.Path, "exists", lambda path: False)
+    np.testing.assert_array_equal(sample_data.astronaut()[0], data.astronaut())
+    np.testing.assert_array_equal(sample_data.tissue()[0], data.immunohistochemistry())
+
+
 def test_the_strokes_on_the_coffee_part_it():
     image, strokes = sample("coffee")[0][::2, ::2], sample_data.coffee_strokes()[::2, ::2]
     labels = gsw.segment(image, preset="photo", seeds=strokes, sweeps=60).labels

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import imageio.v3 as iio
 import numpy as np
 import scipy
 import skimage
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.images import read_image
 
 Image = NDArray[Any]
 Truth = NDArray[np.uint8] | None
@@ -130,7 +130,7 @@ def _shipped(name: str, file: str = "") -> Image:
     network takes longer to import than the picture to segment.
     """
     path = Path(skimage.__file__).parent / "data" / f"{file or name}.png"
-    return read_image(path)[0] if path.exists() else np.asarray(getattr(skimage.data, name)())
+    return iio.imread(path) if path.exists() else np.asarray(getattr(skimage.data, name)())
 
 
 def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:

@@ -76,7 +76,7 @@ def calmed(
     rows = values.reshape(-1, values.shape[-1])
     centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
     # Noise that is nothing beside what varies (one pixel of 1e9 among 1e-30) is none, or units would not be finite.
-    scale = np.maximum(np.where(noise > 0, noise, LITTLE * spread), NOTHING * spread)
+    scale = np.maximum(noise_scales(noise, [values]), NOTHING * spread)
     scale = np.where(scale > 0, scale, 1.0)
     space = values.reshape((1,) * (4 - values.ndim) + values.shape)
     # What float64 holds may be too large or too small for float32.
