@@ -121,7 +121,7 @@ readme: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	$(RUN)/python tools/follow_readme.py
 
-# What a release goes through before it is published.
+# What a release goes through before it is published, and its widgets in a window.
 package: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/check_package.sh

@@ -5,10 +5,10 @@ set -eu
 venv=${VENV:-.venv}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM HUP
 "$venv/bin/uv" build --quiet --out-dir "$scratch/dist"
-"$venv/bin/uv" pip install --quiet --python "$venv/bin/python" twine check-wheel-contents
-"$venv/bin/python" -m twine check --strict "$scratch"/dist/*.whl "$scratch"/dist/*.tar.gz
-"$venv/bin/check-wheel-contents" "$scratch"/dist/*.whl
+"$venv/bin/uv" tool run --quiet twine check --strict "$scratch"/dist/*.whl "$scratch"/dist/*.tar.gz
+"$venv/bin/uv" tool run --quiet check-wheel-contents "$scratch"/dist/*.whl
 "$venv/bin/uv" venv --quiet --python "$venv/bin/python" "$scratch/fresh"
 wheel=$(ls "$scratch"/dist/*.whl)
 "$venv/bin/uv" pip install --quiet --python "$scratch/fresh/bin/python" "napari-gsw[pyqt6] @ file://$wheel" npe2

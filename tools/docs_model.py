@@ -78,8 +78,8 @@ def shown() -> str:
             else:
                 cells += [f"{one['log_posterior']:,.1f}", str(one["clusters"])]
         rows.append([words, *cells])
-    said = ["sweep of the best state", *(cell for of in content.values() for cell in (str(of["best_sweep"]), ""))]
-    apart = ["from it to the consensus", *(cell for of in content.values() for cell in (f"{of['bits']:.2f} bits", ""))]
+    sweep = ["sweep of the best state", *(cell for of in content.values() for cell in (str(of["best_sweep"]), ""))]
+    way = ["from it to the consensus", *(cell for of in content.values() for cell in (f"{of['bits']:.2f} bits", ""))]
     head = (" ", *(cell for name in content for cell in (f"`{name}`: log posterior", "clusters")))
     sites = sorted({of["sites"] for of in content.values()})
-    return f"{_from_to(sites)} sites:\n\n" + table(head, [*rows, said, apart])
+    return f"{_from_to(sites)} sites:\n\n" + table(head, [*rows, sweep, way])

@@ -51,6 +51,8 @@ from napari_gsw.widgets.panel.panel import SegmentationPanel
 from napari_gsw.widgets.session import autosaves
 
 FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
+# Functions in which a thread does nothing; the last one is that of the thread that looks.
+WAITING = ("wait", "_worker", "get", "select", "sleep", "_watch")
 LONGEST = 0.25  # seconds without an answer that are our doing
 MOST_GROWTH = 200  # megabytes from the middle to the end
 DOCKS = ("GSW segmentation", "Superpixels", "Compare segmentations", "Table of regions")
@@ -71,13 +73,14 @@ class Heart:
     """
 
     def __init__(self) -> None:
-        self.last = time.perf_counter()
+        self.last, self._busy = time.perf_counter(), time.thread_time()
         self.gaps: list[tuple[float, str]] = []
         self.collections: list[float] = []
         self._collecting = self._collected = 0.0
         self.action = ""
         self._ours = 0.0
         self._where: Counter[str] = Counter()
+        self._beside: set[str] = set()
         self._main = f"0x{threading.main_thread().ident:016x}"
         self._written = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the heart beats)
         self._timer = QTimer()
@@ -97,19 +100,31 @@ class Heart:
             self._collecting = 0.0
 
     def _beat(self) -> None:
-        now = time.perf_counter()
+        now, busy = time.perf_counter(), time.thread_time()
         if self._ours > LONGEST:
             places = "; ".join(f"{100 * n // self._where.total()} % {place}" for place, n in self._where.most_common(3))
-            self.gaps.append((self._ours, f"{self.action}: {places}"))
-        self.last, self._ours, self._where = now, 0.0, Counter()
+            self.gaps.append(
+                (self._ours, f"{self.action}, {busy - self._busy:.2f} s at work: {places}{self._others()}")
+            )
+        self.last, self._busy, self._ours, self._where, self._beside = now, busy, 0.0, Counter(), set()
+
+    def _others(self) -> str:
+        return f"; beside it {'; '.join(sorted(self._beside))}" if self._beside else ""
 
     def _stack(self) -> list[tuple[str, str]]:
-        """File and line, and function, of every call of the GUI thread, the innermost first."""
+        """File and line, and function, of every call of the GUI thread, the innermost first.
+
+        What other threads do is noted: one of them may let nobody else run, which Python calls holding its lock.
+        """
         self._written.seek(0)
         self._written.truncate()
         faulthandler.dump_traceback(self._written, all_threads=True)
         self._written.seek(0)
         threads = self._written.read().split("\n\n")
+        for thread in threads:
+            calls = FRAME.findall(thread)
+            if calls and self._main not in thread and not any(name in WAITING for _, name in calls[:2]):
+                self._beside.add(" < ".join(f"{name} ({file.rpartition('/')[2]})" for file, name in calls[:3]))
         return [call for thread in threads if self._main in thread for call in FRAME.findall(thread)]
 
     def _watch(self) -> None:
@@ -124,7 +139,7 @@ class Heart:
                 # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.
                 if depth is not None and not any("/napari/" in file for file, _ in stack[:depth]):
                     # Less what was collected meanwhile: the collector lets no other thread look.
-                    self._ours += time.perf_counter() - began - (self._collected - collected)
+                    self._ours += max(0.0, time.perf_counter() - began - (self._collected - collected))
                     calls = (f"{name} ({file.rpartition('/')[2]})" for file, name in stack[: depth + 3])
                     self._where[" < ".join(calls)] += 1
 

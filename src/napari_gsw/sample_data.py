@@ -31,12 +31,12 @@ UNEVEN = (2.0, 0.5, 0.5)
 
 def astronaut() -> tuple[Image, Truth]:
     """A photograph, 512 x 512 RGB (Eileen Collins, NASA, public domain)."""
-    return _shipped("astronaut"), None
+    return _shipped("astronaut", "astronaut.png"), None
 
 
 def tissue() -> tuple[Image, Truth]:
     """Stained colon tissue under the microscope, 512 x 512 RGB (immunohistochemistry)."""
-    return _shipped("immunohistochemistry", "ihc"), None
+    return _shipped("immunohistochemistry", "ihc.png"), None
 
 
 def mosaic() -> tuple[Image, Truth]:
@@ -58,7 +58,7 @@ def mosaic_3d() -> tuple[Image, Truth]:
 
 def coffee() -> tuple[Image, Truth]:
     """A photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission)."""
-    return _shipped("coffee"), None
+    return _shipped("coffee", "coffee.png"), None
 
 
 def coffee_strokes() -> NDArray[np.uint8]:
@@ -120,16 +120,17 @@ def uneven_volume() -> tuple[Image, Truth]:
 
 def photographs() -> dict[str, Image]:
     """All colour photographs that come with scikit-image, by name."""
-    return {name: _shipped(name) for name in ("astronaut", "chelsea", "coffee", "rocket")}
+    files = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")
+    return {file[:-4]: _shipped(file[:-4], file) for file in files}
 
 
-def _shipped(name: str, file: str = "") -> Image:
-    """A picture of scikit-image's, by its name there and that of its file, if it is another.
+def _shipped(name: str, file: str) -> Image:
+    """A picture of scikit-image's, by its name there and that of its file.
 
     It is read from the file where that came with scikit-image, as it always has: what could also load it from the
     network takes longer to import than the picture to segment.
     """
-    path = Path(skimage.__file__).parent / "data" / f"{file or name}.png"
+    path = Path(skimage.__file__).parent / "data" / file
     return iio.imread(path) if path.exists() else np.asarray(getattr(skimage.data, name)())
 
 

@@ -53,6 +53,21 @@ def test_the_states_are_those_of_the_run_and_the_best_is_above_all(monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_quick_run_is_not_taken_for_a_full_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "CASES", ((2, 1, 2),))
+    monkeypatch.setattr(limits, "WAYS", {})
+    monkeypatch.setattr(limits, "SWEEPS", 300)
+    changes = []
+    for quick in (["--quick"], []):
+        assert main(["reproduce", "limits", *quick, "-o", str(tmp_path), "-q", "--jobs", "1"]) == 0
+        content = json.loads((tmp_path / "limits.json").read_text())
+        changes.append(max(content["law"][0]["changes"]))
+    assert content["sweeps"] == 300
+    assert changes[0] < 200 < 300
+    assert changes[1] != changes[0]
+
+
+@pytest.mark.slow
 def test_both_are_written_by_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "CASES", limits.CASES[:2])
     monkeypatch.setattr(limits, "WAYS", dict(list(limits.WAYS.items())[:1]))

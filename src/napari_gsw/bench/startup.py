@@ -21,7 +21,7 @@ NUMBA = "import numba"
 # Processor time of all of the process, which a busy machine leaves alone.
 CLOCK = "\nimport time; print(time.process_time())"
 COMMAND = "from napari_gsw.cli import main\ntry: main({})\nexcept SystemExit: pass"
-SEGMENT, COLD = "segment", "segment, cold"
+SEGMENT, COLD = "segment", "segment, cold, on the wall"
 SCRIPTS = {
     NUMBA: NUMBA,
     "import napari_gsw": "import napari_gsw",
@@ -49,11 +49,12 @@ def startup(cold: bool, turns: int = 3) -> BenchSection:
     """Scripts in turn with their baseline, with bytecode and without; `cold` also compiles all kernels once."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spent = {
-            (script, kept): [seconds_of(SCRIPTS[script], folder, kept) for _ in range(turns)]
-            for kept in (True, False)
-            for script in SCRIPTS
+        spent: dict[tuple[str, bool], list[Spent]] = {
+            (script, kept): [] for kept in (True, False) for script in SCRIPTS
         }
+        for _ in range(turns):
+            for (script, kept), times in spent.items():
+                times.append(seconds_of(SCRIPTS[script], folder, kept))
         first = seconds_of(SCRIPTS[SEGMENT], folder, False, folder / "kernels") if cold else None
     best = {case: min(times).processor for case, times in spent.items()}
     rows: list[list[Cell]] = []

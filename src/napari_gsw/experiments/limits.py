@@ -100,9 +100,10 @@ def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
     tasks: dict[str, Any] = {
         f"{n} sites, {low} to {high}": LawTask(n, low, high, sweeps, plan.seed) for n, low, high in CASES
     }
-    of_law = run_jobs("limits-law", against_the_law, tasks, {"seed": plan.seed}, job_options)
+    of_law = run_jobs("limits-law", against_the_law, tasks, {"seed": plan.seed, "sweeps": sweeps}, job_options)
     ways = {name: PhotographTask(more, length, plan.seed) for name, more in WAYS.items()}
-    of_photograph = run_jobs("limits-photograph", on_the_photograph, ways, {"seed": plan.seed}, job_options)
+    depends_on = {"seed": plan.seed, "sweeps": length}
+    of_photograph = run_jobs("limits-photograph", on_the_photograph, ways, depends_on, job_options)
     law = [
         {"n": task.n, "low": task.low, "high": task.high, **of_law.done[name]}
         for name, task in tasks.items()

@@ -54,7 +54,8 @@ def _of_partition(problem: Problem, labels: NDArray[np.integer]) -> Row:
 
 def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
     """Run each preset and write ``shown.json``; returns the rows."""
-    jobs = {name: RunTask(name, QUICK_SWEEPS if plan.quick else preset(name).sweeps, plan.seed) for name in PRESETS}
-    rows = run_jobs("shown", states, jobs, {"seed": plan.seed}, job_options)
+    sweeps = {name: QUICK_SWEEPS if plan.quick else preset(name).sweeps for name in PRESETS}
+    jobs = {name: RunTask(name, count, plan.seed) for name, count in sweeps.items()}
+    rows = run_jobs("shown", states, jobs, {"seed": plan.seed, "sweeps": sweeps}, job_options)
     write_json(job_options.folder / "shown.json", {"seed": plan.seed, "presets": rows.done})
     return rows

@@ -109,12 +109,19 @@ class Autosave:
             self._closed = True
         self._thread.shutdown()
 
-    def leave(self, then: Callable[[], object] | None = None) -> None:
-        """Save nothing more, and do not wait for what is being saved; `then` is called after it, in its thread."""
+    def leave(self, then: Callable[[], object]) -> None:
+        """Take nothing more to save, and call `then` when what is being saved is on the disk; nobody waits for that.
+
+        Unlike :meth:`close` it does not save how far the run has come since.
+        """
         with self._guard:
             self._closed = True
-            if then is not None:
-                self._thread.submit(then)
+            saving = self._saving
+        self._newest = None
+        if saving is None:
+            then()
+        else:
+            saving.add_done_callback(lambda _: then())
         self._thread.shutdown(wait=False)
 
     def __enter__(self) -> Self:

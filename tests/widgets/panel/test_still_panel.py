@@ -27,6 +27,8 @@ def image(panel, side=40):
 def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
     image(panel)
     qtbot.wait(50)
+    assert not panel.trace_section.body.isVisible()
+    assert panel.trace_section._plot is None, "a dock opens sooner without it"
     before = places(panel)
     panel._noticed(LONG)
     panel.region.tell(LONG)

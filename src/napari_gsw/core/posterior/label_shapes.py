@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from skimage import measure
 
 from napari_gsw.core.arrays import Floats, Longs
-from napari_gsw.core.lazy_modules import morphology
 from napari_gsw.core.posterior.label_sums import LabelSums
 
 # The convex hull of a volume is asked of every voxel of its box: of larger boxes it would take minutes.
@@ -58,6 +57,8 @@ def outlines(rows: NDArray[np.int32], pixels: Longs, scale: Floats) -> tuple[Flo
     perimeter : (k,) in units; None of volumes, and where pixels are not square.
     solidity : (k,) share of the convex hull that is filled; NaN where a volume is flat or too large for that.
     """
+    from skimage.morphology import convex_hull_image  # which takes long to import, and few need
+
     square = rows.ndim == 2 and np.isclose(scale[0], scale[1])
     perimeter, solidity = np.zeros(len(pixels)), np.full(len(pixels), np.nan)
     for region in measure.regionprops(rows):
@@ -65,7 +66,7 @@ def outlines(rows: NDArray[np.int32], pixels: Longs, scale: Floats) -> tuple[Flo
         if square:
             perimeter[row] = region.perimeter * scale[0]
         if rows.ndim == 2 or (image.size <= MOST_HULL and _is_solid(image)):
-            solidity[row] = pixels[row] / np.count_nonzero(morphology.convex_hull_image(image))
+            solidity[row] = pixels[row] / np.count_nonzero(convex_hull_image(image))
     return perimeter if square else None, solidity
 
 

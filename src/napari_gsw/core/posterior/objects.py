@@ -17,7 +17,6 @@ from skimage import measure, segmentation
 from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.image.object_signal import OBJECT
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
-from napari_gsw.core.lazy_modules import morphology
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.object_borders import slopes, standing_out
 from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers, without_small
@@ -207,6 +206,8 @@ def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: f
     A landscape whose height is the logarithm of the depth inside the mask plus that of the brightness: a ridge between
     two peaks that is lower than the smaller one by the factor `neck` divides them, whatever their size.
     """
+    from skimage.morphology import local_maxima, reconstruction  # which take long to import; regions need neither
+
     middle = (slice(1, -1),) * inside.ndim
     depth = ndimage.distance_transform_edt(np.pad(inside, 1, mode="edge"), sampling=spacing)[middle]
     widths = pixel_widths(DEPTH_BLUR, inside.ndim, spacing)
@@ -217,7 +218,7 @@ def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: f
     floor = height.min() - 1
     land = np.where(inside, height, floor).astype(np.float32)
     lower = np.maximum(land + np.log(neck), floor).astype(np.float32)
-    peaks = morphology.local_maxima(morphology.reconstruction(lower, land), connectivity=inside.ndim) & inside
+    peaks = local_maxima(reconstruction(lower, land), connectivity=inside.ndim) & inside
     return np.asarray(
         segmentation.watershed(-land, measure.label(peaks, connectivity=inside.ndim), mask=inside), dtype=np.int32
     )

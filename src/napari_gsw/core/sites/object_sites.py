@@ -11,7 +11,6 @@ from scipy import ndimage
 from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Floats32, Ints, Mask, Sites
-from napari_gsw.core.lazy_modules import morphology
 from napari_gsw.core.sites.superpixels import connected
 
 # Pixels are of an object where that is more probable than this.
@@ -30,12 +29,14 @@ def fragments(inside: Floats32, middle: Floats32) -> Ints:
     ----------
     inside, middle : (h, w) probability of an object, and how near a pixel is to the middle of its own.
     """
+    from skimage.morphology import local_maxima, reconstruction  # which take long to import; photographs need neither
+
     covered = inside > LEAST_INSIDE
     if not covered.any():
         return np.zeros(inside.shape, np.int32)
     land = np.where(covered, ndimage.gaussian_filter(middle, BLUR), -1).astype(np.float32)
     lower = np.maximum(land - np.float32(RISE), np.float32(-1))
-    peaks = morphology.local_maxima(morphology.reconstruction(lower, land), connectivity=2) & covered
+    peaks = local_maxima(reconstruction(lower, land), connectivity=2) & covered
     return np.asarray(segmentation.watershed(-land, measure.label(peaks, connectivity=2), mask=covered), dtype=np.int32)
 
 

@@ -41,17 +41,19 @@ class LayerMenu(QPushButton):  # type: ignore[misc]
         fitting = list(layers)
         self.chosen = [x for x in self.chosen if any(x is y for y in fitting)]
         offered = [(x.name, x, any(x is y for y in self.chosen)) for x in fitting]
-        if offered == self._offered:  # asked after every change of any layer, and to make a menu takes its time
-            return
-        self._offered = offered
+        if offered != self._offered:  # asked after every change of any layer, and to make a menu takes its time
+            self._offered = offered
+            self._fill()
+        self._say()
+
+    def _fill(self) -> None:
         menu = self.menu()
         menu.clear()
-        for name, layer, chosen in offered:
+        for name, layer, chosen in self._offered:
             action = menu.addAction(name)
             action.setCheckable(True)
             action.setChecked(chosen)
             action.toggled.connect(lambda on, x=layer: self._toggle(x, on))
-        self._say()
 
     def clear(self) -> None:
         """Nothing is chosen."""

@@ -38,9 +38,9 @@ class TraceSection(Section):
     @property
     def plot(self) -> TracePlot:
         """The trace; it is made when it is first needed, since it takes a quarter of the time in which a dock opens."""
-        return self._made_plot() if self._plot is None else self._plot
+        return self._make_plot() if self._plot is None else self._plot
 
-    def _made_plot(self) -> TracePlot:
+    def _make_plot(self) -> TracePlot:
         plot = self._plot = TracePlot()
         plot.setFixedHeight(plot.sizeHint().height())
         plot.sweep_clicked.connect(self.session.canvas.view_sweep)
@@ -48,6 +48,7 @@ class TraceSection(Section):
         if self._theme:
             plot.follow_theme(self._theme)
         self.content.insertWidget(0, plot)
+        QWidget.setTabOrder(self.help, plot)  # where it is, not behind what was made earlier
         return plot
 
     def follow_theme(self, name: str) -> None:
@@ -58,7 +59,7 @@ class TraceSection(Section):
 
     def _toggle(self, on: bool) -> None:
         if on and self._plot is None:
-            self._made_plot()
+            self._make_plot()
         super()._toggle(on)
 
     def _viewing_row(self) -> QWidget:

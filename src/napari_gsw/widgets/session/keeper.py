@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ class Keeper(QObject):  # type: ignore[misc]
         if seg is not self._segmentation:
             self._leave()
             self._path = autosaves.new_autosave()
-            self._autosave = Autosave(self._path, tell=self.refused.emit)
+            self._autosave = Autosave(self._path, tell=self._refuse)
             self._segmentation = seg
         self._images, self._window = self._description(seg)
         run = self.orders.run
@@ -107,6 +108,11 @@ class Keeper(QObject):  # type: ignore[misc]
             return
         images, window = self._images, {**self._window, RUNNING: going}
         autosave.save(lambda: _session({**seg.array_runs, **running}, images, window))
+
+    def _refuse(self, reason: str) -> None:
+        """Pass on why an autosave failed, if the window is still there to hear of it."""
+        with suppress(RuntimeError):
+            self.refused.emit(reason)
 
     def close(self) -> None:
         """Let go of what is worked on, once it is on the disk; its autosave stays and can be restored."""

@@ -153,7 +153,7 @@ class Orders(QObject):  # type: ignore[misc]
         """
         if self.run is not None:
             self.run.abandon()
-            if self.run.array_runs:
+            if self.run.has_chain:
                 self.run.wait(LAST_SWEEPS)
             self.run.keep = None
 

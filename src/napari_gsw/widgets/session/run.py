@@ -108,6 +108,11 @@ class Run:
             return self._framed.wait_for(answered, seconds)
 
     @property
+    def has_chain(self) -> bool:
+        """Whether the array that it is at has a chain; before that, nothing has come of it that could be kept."""
+        return self.jobs[self.place][0] in self.array_runs
+
+    @property
     def held(self) -> bool:
         return not self._go.is_set()
 
