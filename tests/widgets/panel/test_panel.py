@@ -362,6 +362,29 @@ def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, q
     wait_for(qtbot, lambda: not run.worker.is_running)
 
 
+def test_closing_the_dock_while_a_kernel_is_compiled_waits_for_nothing(viewer, qtbot, monkeypatch):
+    from napari_gsw.core.pipeline.live_chain import LiveChain
+
+    begun, may_end, waits, advance = threading.Event(), threading.Event(), [], LiveChain.advance
+
+    def slow_advance(live, most=None):
+        begun.set()
+        assert may_end.wait(60)
+        advance(live, most)
+
+    monkeypatch.setattr(LiveChain, "advance", slow_advance)
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(small(), name="m")
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, begun.is_set)
+    run = panel.session.run
+    monkeypatch.setattr(run, "wait", waits.append)
+    dock.destroyOnClose()
+    assert not waits
+    may_end.set()
+    wait_for(qtbot, lambda: not run.worker.is_running)
+
+
 @pytest.mark.slow
 def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)

@@ -123,6 +123,7 @@ class SegmentationPanel(Docked):
         column.addWidget(self.region)
         self.trace_section = TraceSection(self.session)
         self.trace_section.hovered.connect(self.region.tell)
+        self.link.stop_at_end(self.trace_section.soon)
         column.addWidget(self.trace_section)
         self.agreement = Agreement()
         self.agreement.several_wanted.connect(self.run_several)

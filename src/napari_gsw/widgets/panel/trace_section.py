@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
@@ -11,6 +11,9 @@ from napari_gsw.widgets.kit.still_line import StillLine
 from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
+
+# When the plot is made, in milliseconds after the dock has opened: it has a turn of its own.
+SOON = 100
 
 
 class TraceSection(Section):
@@ -30,6 +33,10 @@ class TraceSection(Section):
         self.session = session
         self._plot: TracePlot | None = None
         self._theme = ""
+        self.soon = QTimer(self)
+        self.soon.setSingleShot(True)
+        self.soon.timeout.connect(lambda: self.plot)
+        self.soon.start(SOON)
         self.content.setContentsMargins(0, 2, 0, 6)
         self.content.addWidget(self._viewing_row())
         # Whether it was unfolded for the first run, which is done once: what a person folds away stays folded.
@@ -37,7 +44,7 @@ class TraceSection(Section):
 
     @property
     def plot(self) -> TracePlot:
-        """The trace; it is made when it is first needed, since it takes a quarter of the time in which a dock opens."""
+        """The trace; it is made soon after the dock has opened, since it takes as long as a quarter of all the rest."""
         return self._make_plot() if self._plot is None else self._plot
 
     def _make_plot(self) -> TracePlot:

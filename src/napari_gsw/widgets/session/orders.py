@@ -149,11 +149,11 @@ class Orders(QObject):  # type: ignore[misc]
         """Stop, and wait a moment for it: nobody will be there any more when it ends.
 
         The worker is not made to quit: it would leave the generator where it is, before how far it came is kept. While
-        an image is prepared nothing has come of it yet, and nobody waits.
+        an image is prepared, or a kernel compiled, nothing has come of it that is not kept, and nobody waits.
         """
         if self.run is not None:
             self.run.abandon()
-            if self.run.has_chain:
+            if self.run.unsaved:
                 self.run.wait(LAST_SWEEPS)
             self.run.keep = None
 

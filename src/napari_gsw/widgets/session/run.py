@@ -63,6 +63,7 @@ class Run:
     frame_wanted : whether somebody waits for a frame: making one that nobody looks at would only cost time.
     view : what its frames show.
     keep : called between two sweeps, with whether a correction or the end of a run wants to be saved at once; or None.
+    unsaved : whether it has made sweeps since it was last kept at once.
     abandoned : whether it was ended in the middle, by closing what shows it: it may go on another time.
     worker : napari's worker, with its signals.
     """
@@ -81,7 +82,7 @@ class Run:
         self.notices: deque[str] = deque()
         self.failure: Exception | None = None
         self.keep: Callable[[bool], None] | None = None
-        self.stopping = self.abandoned = False
+        self.stopping = self.abandoned = self.unsaved = False
         self._orders: deque[tuple[Position, Order]] = deque()
         self._go = threading.Event()
         self._go.set()
@@ -106,11 +107,6 @@ class Run:
 
         with self._framed:
             return self._framed.wait_for(answered, seconds)
-
-    @property
-    def has_chain(self) -> bool:
-        """Whether the array that it is at has a chain; before that, nothing has come of it that could be kept."""
-        return self.jobs[self.place][0] in self.array_runs
 
     @property
     def held(self) -> bool:
@@ -245,6 +241,7 @@ class Run:
                 most = 1
             first, began = live.sweep, time.perf_counter()
             live.advance(most)
+            self.unsaved = True
             if self.stage.name == "sampling":  # the first step may have compiled
                 self._spent += time.perf_counter() - began
                 self._timed += live.sweep - first
@@ -297,6 +294,7 @@ class Run:
         """Have it kept, if somebody does: who closes the window takes that back at any time."""
         if (keep := self.keep) is not None:
             keep(at_once)
+        self.unsaved &= not at_once
 
     def _is_left(self) -> bool:
         """Whether nobody will look any more at what it comes to."""
