@@ -70,6 +70,15 @@ def test_every_command_is_one(words):
     parser().parse_args(shlex.split(words)[1:])
 
 
+def test_functions_are_in_the_files_that_the_pages_name():
+    named = re.compile(r"`(\w+)` of `((?:core|files|widgets|methods|batch)/[\w/]+\.py)`")
+    there = [(page.name, *match) for page in PAGES for match in named.findall(page.read_text(encoding="utf-8"))]
+    assert there
+    for page, name, file in there:
+        text = (ROOT / "src" / "napari_gsw" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(?:def|class) {name}\b|^{name}\b", text, re.MULTILINE), f"{page}: {name} is not in {file}"
+
+
 def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -83,3 +83,17 @@ def shown() -> str:
     head = (" ", *(cell for name in content for cell in (f"`{name}`: log posterior", "clusters")))
     sites = sorted({of["sites"] for of in content.values()})
     return f"{_from_to(sites)} sites:\n\n" + table(head, [*rows, sweep, way])
+
+
+def couplings() -> str:
+    """How strong the couplings of each preset are on one photograph, and how many of them repel."""
+    rows = [
+        [
+            f"`{name}`",
+            f"{of['couplings']['least']:.1f}",
+            f"{of['couplings']['most']:.1f}",
+            f"{of['couplings']['repel']:.0%}",
+        ]
+        for name, of in _content("shown")["presets"].items()
+    ]
+    return table(("sample `astronaut`", "weakest beta_ij", "strongest", "edges that repel"), rows)

@@ -42,6 +42,8 @@ def test_the_states_are_those_of_the_run_and_the_best_is_above_all(monkeypatch):
     row = shown.states(shown.RunTask("general", 40, 1))
     result = gsw.segment(SMALL, preset="general", seed=1, sweeps=40)
     assert row["sites"] == result.problem.n
+    beta = result.problem.beta
+    assert row["couplings"] == {"least": beta.min(), "most": beta.max(), "repel": (beta < 0).mean()}
     (trace,) = result.traces
     assert row["best"]["log_posterior"] == pytest.approx(max(trace.log_posterior.max(), row["last"]["log_posterior"]))
     assert row["last"]["log_posterior"] == pytest.approx(trace.log_posterior[-1])

@@ -1,4 +1,7 @@
-"""What is shown is not the state whose log posterior is traced: the states of one run and what is made of them."""
+"""What is shown is not the state whose log posterior is traced: the states of one run and what is made of them.
+
+And what the couplings of the run are.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,11 @@ def states(task: RunTask) -> Row:
     result = segment(astronaut()[0], preset=task.preset, seed=task.seed, sweeps=task.sweeps)
     snapshot, (trace,) = result.snapshot, result.traces
     burn_in = int(snapshot.state["burn_in"])
+    beta = result.problem.beta
     late, k = trace.log_posterior[burn_in:], trace.n_clusters[burn_in:]
     return {
         "sites": result.problem.n,
+        "couplings": {"least": float(beta.min()), "most": float(beta.max()), "repel": float(np.mean(beta < 0))},
         "best": _of_partition(result.problem, snapshot.best.labels),
         "best_sweep": snapshot.best.sweep,
         "burn_in": burn_in,
