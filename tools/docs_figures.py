@@ -270,6 +270,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "limits photograph": docs_model.limits_photograph,
     "shown": docs_model.shown,
     "couplings": docs_model.couplings,
+    "shared": docs_model.shared,
     **{one.__name__: one for one in (docs_scaling.costs, docs_scaling.slide, docs_scaling.forecast)},
     **{one.__name__: one for one in (docs_paper.fig1, docs_paper.fig2, docs_paper.fig4, docs_paper.strong)},
     **{one.__name__: one for one in (docs_paper.table1, docs_paper.mixing, docs_paper.humans)},

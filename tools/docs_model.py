@@ -1,4 +1,4 @@
-"""Figures of the page on the model: limits.json and shown.json of `napari-gsw reproduce limits shown`."""
+"""Figures of the pages on the model and on shared labels, of `napari-gsw reproduce limits shown shared`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docs_tables import DATA, table
+from docs_tables import DATA, share, table
 
 
 def _content(name: str) -> Mapping[str, Any]:
@@ -97,3 +97,13 @@ def couplings() -> str:
         for name, of in _content("shown")["presets"].items()
     ]
     return table(("sample `astronaut`", "weakest beta_ij", "strongest", "edges that repel"), rows)
+
+
+def shared() -> str:
+    """How often paint in some images is understood in all of them."""
+    content = _content("shared")
+    rows = [
+        [name, *(f"{of['right']} of {of['runs']}, {share(of['pixels'])} of the pixels" for of in scenes.values())]
+        for name, scenes in content["moves"].items()
+    ]
+    return table(("moves", *next(iter(content["moves"].values()))), rows)

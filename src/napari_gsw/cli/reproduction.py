@@ -20,6 +20,7 @@ EXPERIMENTS = {
     "table1": "mean shift, rdd-CRP and Potts-DP on both data sets",
     "limits": "size limits: whether chains find the law of the number of clusters, and come to the same",
     "shown": "the states of a chain beside what is made of them and shown",
+    "shared": "several images that share their clusters: how often paint in some is understood in all",
     "search": "best log posterior against time for every way to search",
     "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
     "maps": "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",

@@ -1,0 +1,120 @@
+"""Several images that share their clusters: how often paint in some of them is understood in all, by the chain's moves.
+
+Scenes are made on the spot: a few images of two colours, and slices of a volume, linked and not. Each label is painted
+once, where most of it is. A run is right if nearly all pixels of all images get the label that was painted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from napari_gsw.core.arrays import Ints
+from napari_gsw.core.pipeline.segment import segment
+from napari_gsw.core.presets import preset, shared_moves
+from napari_gsw.experiments.pictures import ExperimentPlan
+from napari_gsw.files.tables import write_json
+from napari_gsw.jobs.records import JobOptions, Row, Rows
+from napari_gsw.jobs.run import run_jobs
+from napari_gsw.sample_data import mosaic_3d
+
+# Pixels that must be right, as a share, and pixels around the middle of a dab of paint.
+RIGHT, DAB = 0.97, 2
+SEEDS, QUICK_SEEDS = 6, 1
+SHAPE, NOISE = (60, 80), 12.0
+# Slices in the middle of a volume, next to one another: links are between neighbours.
+SLICES = np.s_[6:18]
+SHARED = shared_moves(preset("general"))
+# Moves of the chain by what they are called; None for those of the preset.
+MOVES: Mapping[str, dict[str, Any]] = {
+    "as the preset has them": {},
+    "`regroups=1`, `hot=4`, as for several images": SHARED,
+    "`splits=2`": {"splits": 2},
+    "all three": {**SHARED, "splits": 2},
+}
+
+
+class Scene(NamedTuple):
+    """Images, the labels of their pixels from 1, and whether slices are linked."""
+
+    images: list[NDArray[Any]]
+    truth: list[Ints]
+    linked: bool = False
+
+
+def two_colours(rng: np.random.Generator, colours: NDArray[np.integer]) -> Scene:
+    """Three images: one of the first colour, one of the second, one with both side by side."""
+    rows = [np.ones(SHAPE, np.int32), np.full(SHAPE, 2, np.int32), np.where(np.arange(SHAPE[1]) < SHAPE[1] // 2, 1, 2)]
+    truth = [np.broadcast_to(row, SHAPE).astype(np.int32) for row in rows]
+    noisy = [colours[labels - 1] + rng.normal(0, NOISE, (*SHAPE, colours.shape[1])) for labels in truth]
+    return Scene([np.clip(image.squeeze(), 0, 255).astype(np.uint8) for image in noisy], truth)
+
+
+def slices(linked: bool) -> Scene:
+    """Slices of the sample volume."""
+    volume, truth = mosaic_3d()
+    assert truth is not None
+    return Scene(list(volume[SLICES]), [labels.astype(np.int32) for labels in truth[SLICES]], linked)
+
+
+SCENES: Mapping[str, Callable[[np.random.Generator], Scene]] = {
+    "two greys": lambda rng: two_colours(rng, np.array([[90], [160]])),
+    "two colours": lambda rng: two_colours(rng, np.array([[170, 90, 80], [80, 120, 170]])),
+    "slices": lambda rng: slices(False),
+    "slices, linked": lambda rng: slices(True),
+}
+
+
+class SharedTask(NamedTuple):
+    """One run: a scene, moves, and a seed."""
+
+    scene: str
+    moves: dict[str, Any]
+    seed: int
+
+
+def painted(truth: list[Ints]) -> list[Ints]:
+    """Of each label a dab in the image that has most of it, as deep inside as can be; 0 elsewhere."""
+    paint = [np.zeros_like(labels) for labels in truth]
+    for label in np.unique(np.concatenate([labels.ravel() for labels in truth])):
+        image = int(np.argmax([np.count_nonzero(labels == label) for labels in truth]))
+        inside = truth[image] == label
+        depth = ndimage.distance_transform_edt(np.pad(inside, 1))[1:-1, 1:-1]
+        y, x = np.unravel_index(int(depth.argmax()), inside.shape)
+        dab = np.s_[max(0, y - DAB) : y + DAB + 1, max(0, x - DAB) : x + DAB + 1]
+        paint[image][dab] = np.where(inside[dab], label, 0)
+    return paint
+
+
+def understood(task: SharedTask) -> Row:
+    """The share of pixels that are right in one run."""
+    scene = SCENES[task.scene](np.random.default_rng(task.seed))
+    settings = preset("general", view="clusters", **task.moves)
+    result = segment(scene.images, settings, seeds=painted(scene.truth), linked=scene.linked, seed=task.seed)
+    right = [np.count_nonzero(labels == truth) for labels, truth in zip(result.labels, scene.truth, strict=True)]
+    return {"right": sum(right) / sum(truth.size for truth in scene.truth)}
+
+
+def reproduce(plan: ExperimentPlan, job_options: JobOptions) -> Rows:
+    """Run all and write ``shared.json``: by moves and scene how many runs were right, of how many; returns the rows."""
+    seeds = range(plan.seed, plan.seed + (QUICK_SEEDS if plan.quick else SEEDS))
+    jobs = {
+        f"{name}: {scene} {seed}": SharedTask(scene, moves, seed)
+        for name, moves in MOVES.items()
+        for scene in SCENES
+        for seed in seeds
+    }
+    rows = run_jobs("shared", understood, jobs, {"seed": plan.seed}, job_options)
+    content: dict[str, dict[str, Any]] = {name: {} for name in MOVES}
+    for name in MOVES:
+        for scene in SCENES:
+            done = [rows.done.get(f"{name}: {scene} {seed}") for seed in seeds]
+            shares = [row["right"] for row in done if row is not None]
+            right = sum(share >= RIGHT for share in shares)
+            content[name][scene] = {"runs": len(shares), "right": right, "pixels": float(np.mean(shares or [np.nan]))}
+    write_json(job_options.folder / "shared.json", {"seed": plan.seed, "share": RIGHT, "moves": content})
+    return rows
