@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import QEvent, QObject
 
-from gui_actions import click, wait_done, wait_for
+from gui_actions import click, wait_done
 
 pytest.importorskip("napari")
 pytestmark = pytest.mark.gui
@@ -50,13 +50,6 @@ def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
     panel.trace_section.unfold(False)  # and what a person has folded away stays folded
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert not panel.trace.isVisible()
-
-
-def test_the_plot_of_the_trace_has_a_turn_of_its_own_after_the_dock_has_opened(viewer, qtbot):
-    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
-    assert panel.trace_section._plot is None
-    wait_for(qtbot, lambda: panel.trace_section._plot is not None)
     assert not panel.trace.isVisible()
 
 

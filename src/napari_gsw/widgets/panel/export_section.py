@@ -26,7 +26,7 @@ from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.layers.stacked_tables import stacked_tables
-from napari_gsw.widgets.panel.trace_section import TraceSection
+from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.measuring import Measuring
 from napari_gsw.widgets.session.plan import Segmentation
@@ -51,7 +51,7 @@ class ExportSection(Section):
 
     written = Signal(str)
 
-    def __init__(self, session: Session, trace: TraceSection) -> None:
+    def __init__(self, session: Session, trace: TracePlot) -> None:
         super().__init__("Save and export", "Write labels, pictures and tables into a folder", "widget.md#saving")
         self.session, self.trace = session, trace
         self.format = QComboBox()
@@ -143,7 +143,7 @@ class ExportSection(Section):
             return
         try:
             if path.suffix.lower() == ".png":
-                if not self.trace.plot.picture().save(str(path)):
+                if not self.trace.picture().save(str(path)):
                     raise OSError("the picture cannot be written")
             else:
                 table = path.with_suffix(".csv")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
@@ -12,62 +11,28 @@ from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
-# When the plot is made, in milliseconds after the dock has opened: it has a turn of its own.
-SOON = 100
-
 
 class TraceSection(Section):
     """The plot, and below it what to do with a sweep of the past that is being looked at.
 
-    Signals
-    -------
-    hovered : what is under the mouse in the plot, in words; empty when it leaves.
+    Attributes
+    ----------
+    plot : the trace.
     """
-
-    hovered = Signal(str)
 
     def __init__(self, session: Session) -> None:
         super().__init__(
             "Trace", "How the chains climb: log posterior and number of clusters, sweep by sweep", "widget.md#the-trace"
         )
         self.session = session
-        self._plot: TracePlot | None = None
-        self._theme = ""
-        self.soon = QTimer(self)
-        self.soon.setSingleShot(True)
-        self.soon.timeout.connect(lambda: self.plot)
-        self.soon.start(SOON)
+        self.plot = TracePlot()
+        self.plot.setFixedHeight(self.plot.sizeHint().height())
+        self.plot.sweep_clicked.connect(session.canvas.view_sweep)
         self.content.setContentsMargins(0, 2, 0, 6)
+        self.content.addWidget(self.plot)
         self.content.addWidget(self._viewing_row())
         # Whether it was unfolded for the first run, which is done once: what a person folds away stays folded.
         self._shown = False
-
-    @property
-    def plot(self) -> TracePlot:
-        """The trace; it is made soon after the dock has opened, since it takes as long as a quarter of all the rest."""
-        return self._make_plot() if self._plot is None else self._plot
-
-    def _make_plot(self) -> TracePlot:
-        plot = self._plot = TracePlot()
-        plot.setFixedHeight(plot.sizeHint().height())
-        plot.sweep_clicked.connect(self.session.canvas.view_sweep)
-        plot.hovered.connect(self.hovered)
-        if self._theme:
-            plot.follow_theme(self._theme)
-        self.content.insertWidget(0, plot)
-        QWidget.setTabOrder(self.help, plot)  # where it is, not behind what was made earlier
-        return plot
-
-    def follow_theme(self, name: str) -> None:
-        """Draw in the colours of one of napari's themes."""
-        self._theme = name
-        if self._plot is not None:
-            self._plot.follow_theme(name)
-
-    def _toggle(self, on: bool) -> None:
-        if on and self._plot is None:
-            self._make_plot()
-        super()._toggle(on)
 
     def _viewing_row(self) -> QWidget:
         self.viewing = QWidget()
@@ -99,7 +64,7 @@ class TraceSection(Section):
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
             self.viewing_text.say(f"Viewing sweep {sweep:,}", "What is shown is this sweep, not the newest one")
-        if not self.body.isVisible():
+        if not self.plot.isVisible():
             return
         if frame is not None:
             self.plot.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
