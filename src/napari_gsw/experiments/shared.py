@@ -29,7 +29,7 @@ SHAPE, NOISE = (60, 80), 12.0
 # Slices in the middle of a volume, next to one another: links are between neighbours.
 SLICES = np.s_[6:18]
 SHARED = shared_moves(preset("general"))
-# Moves of the chain by what they are called; None for those of the preset.
+# Moves of the chain by what they are called, where they are others than those of the preset.
 MOVES: Mapping[str, dict[str, Any]] = {
     "as the preset has them": {},
     "`regroups=1`, `hot=4`, as for several images": SHARED,

@@ -338,11 +338,25 @@ def test_closing_the_dock_ends_the_run(viewer, qtbot):
     assert np.array_equal(viewer.layers["m [GSW]"].data, before)
 
 
+def close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end):
+    """Close the dock when a run has begun something that takes long; nobody may wait for it."""
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(small(), name="m")
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, begun.is_set)
+    run, waits = panel.session.run, []
+    monkeypatch.setattr(run, "wait", waits.append)
+    dock.destroyOnClose()
+    assert not waits
+    may_end.set()
+    wait_for(qtbot, lambda: not run.worker.is_running)
+
+
 def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, qtbot, monkeypatch):
     from napari_gsw.core.pipeline import stage
     from napari_gsw.widgets.session import plan
 
-    begun, may_end, waits = threading.Event(), threading.Event(), []
+    begun, may_end = threading.Event(), threading.Event()
 
     def slow_prepare(*args, report, **options):
         begun.set()
@@ -350,22 +364,13 @@ def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, q
         report(stage.Stage("sites"))
 
     monkeypatch.setattr(plan, "prepare", slow_prepare)
-    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
-    viewer.add_image(small(), name="m")
-    click(qtbot, panel.run_button)
-    wait_for(qtbot, begun.is_set)
-    run = panel.session.run
-    monkeypatch.setattr(run, "wait", waits.append)
-    dock.destroyOnClose()
-    assert not waits
-    may_end.set()
-    wait_for(qtbot, lambda: not run.worker.is_running)
+    close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
 
 
 def test_closing_the_dock_while_a_kernel_is_compiled_waits_for_nothing(viewer, qtbot, monkeypatch):
     from napari_gsw.core.pipeline.live_chain import LiveChain
 
-    begun, may_end, waits, advance = threading.Event(), threading.Event(), [], LiveChain.advance
+    begun, may_end, advance = threading.Event(), threading.Event(), LiveChain.advance
 
     def slow_advance(live, most=None):
         begun.set()
@@ -373,16 +378,7 @@ def test_closing_the_dock_while_a_kernel_is_compiled_waits_for_nothing(viewer, q
         advance(live, most)
 
     monkeypatch.setattr(LiveChain, "advance", slow_advance)
-    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
-    viewer.add_image(small(), name="m")
-    click(qtbot, panel.run_button)
-    wait_for(qtbot, begun.is_set)
-    run = panel.session.run
-    monkeypatch.setattr(run, "wait", waits.append)
-    dock.destroyOnClose()
-    assert not waits
-    may_end.set()
-    wait_for(qtbot, lambda: not run.worker.is_running)
+    close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
 
 
 @pytest.mark.slow
