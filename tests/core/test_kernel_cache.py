@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import numba
 import pytest
@@ -171,55 +170,73 @@ def test_the_background_warms_up_once_and_ends_where_it_is_told(monkeypatch):
 
 
 def test_the_end_does_not_wait_for_the_process_beside(monkeypatch):
+    """And what the process was at is not compiled in this one instead."""
+    begun, over, compiled_here = threading.Event(), threading.Event(), []
+
     class Endless:
-        def __init__(self):
-            self.begun, self.over = threading.Event(), threading.Event()
-
-        def begin(self):
-            self.begun.set()
-
-        def wait(self):
-            assert self.over.wait(60)
+        def compile(self, kernel, types):
+            begun.set()
+            assert over.wait(60)
 
         def end(self):
-            self.over.set()
+            over.set()
+
+    def sampler(problem, sweeps):
+        background._compile_beside(None, ())
+        compiled_here.append(problem)
 
     monkeypatch.setattr(module, "is_cold", lambda: True)
     monkeypatch.setattr(module, "prepare", lambda *args, **more: None)
+    monkeypatch.setattr(module, "run", sampler)
     monkeypatch.setattr(module, "segment", lambda *args, report, **more: report(Stage("superpixels"), None))
-    monkeypatch.setattr(module, "SideCompiler", Endless)
     background = Background()
+    background.side = Endless()
     background.begin()
-    while not background.side.begun.is_set():
-        time.sleep(0.001)
+    assert begun.wait(60)
     background.end()
     background._thread.join(60)
     assert not background.going
     assert not background.warm
+    assert not compiled_here
 
 
-def test_the_sampler_is_compiled_beside_and_counted_here(monkeypatch):
-    """With a script in place of half a minute of compiling."""
-    from napari_gsw.core.pipeline import side_compiler
+def test_other_processes_compile_as_long_as_there_is_a_window(monkeypatch):
+    """Another window is no reason to stop for the one that is left."""
+    monkeypatch.setattr(module, "is_cold", lambda: False)
+    monkeypatch.setattr(module, "segment", lambda *args, **more: None)
+    background, ordered, ended = Background(), [], []
+    monkeypatch.setattr(background.side, "compile", lambda kernel, types: ordered.append(kernel))
+    monkeypatch.setattr(background.side, "end", lambda: ended.append(None))
+    background.begin()
+    background.begin()
+    background.end()
+    COMPILATION.beside("one", ())
+    assert not ended
+    background.end()
+    COMPILATION.beside("two", ())
+    assert ordered == ["one"]
+    assert len(ended) == 1
 
-    monkeypatch.setattr(side_compiler, "SCRIPT", "for count in range(1, 8): print(count, flush=True)")
-    monkeypatch.setattr(side_compiler, "cores", lambda: 2)
-    before, side = COMPILATION.count, side_compiler.SideCompiler()
-    side.begin()
-    side.wait()
-    assert COMPILATION.count == before + 7
-    assert COMPILATION.depth == 0
-    broken = side_compiler.SideCompiler()
-    monkeypatch.setattr(side_compiler, "SCRIPT", "raise SystemExit(3)")
-    broken.begin()
-    broken.wait()  # and this process compiles for itself
-    for name, value in (("cores", lambda: 1), ("cache_folder", lambda: CacheFolder(None))):
-        with monkeypatch.context() as patch:
-            patch.setattr(side_compiler, name, value)
-            alone = side_compiler.SideCompiler()
-            alone.begin()
-            alone.wait()
-            assert alone._process is None
+
+def test_after_a_window_was_closed_the_sampler_is_compiled_beside_as_before(monkeypatch):
+    background, ordered, compiled = Background(), [], []
+
+    def sampler(problem, sweeps):
+        COMPILATION.beside("sampler", ())
+        compiled.append(threading.current_thread())
+
+    monkeypatch.setattr(module, "is_cold", lambda: True)
+    monkeypatch.setattr(module, "prepare", lambda *args, **more: None)
+    monkeypatch.setattr(module, "consensus", lambda *args: None)
+    monkeypatch.setattr(module, "segment", lambda *args, **more: None)
+    monkeypatch.setattr(module, "run", sampler)
+    monkeypatch.setattr(background.side, "compile", lambda kernel, types: ordered.append(kernel))
+    background.ending = True  # as the last window has left it
+    background.warm_up()
+    assert background.warm
+    assert ordered == ["sampler"]
+    assert len(compiled) == 1
+    assert compiled[0] is not threading.current_thread()
 
 
 def test_what_is_kept_is_known_without_loading_it(tmp_path):

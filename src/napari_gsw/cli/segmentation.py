@@ -106,8 +106,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     from napari_gsw.core.evidence.given_maps import MAPS
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.kernel_cache import cache_folder
-    from napari_gsw.core.pipeline.side_compiler import is_cold
-    from napari_gsw.core.pipeline.warm_up import warm_up
+    from napari_gsw.core.pipeline.warm_up import is_cold, warm_up
     from napari_gsw.files.folders import writable_folder
     from napari_gsw.files.images import open_labels, read_labels
     from napari_gsw.files.maps import open_map_file

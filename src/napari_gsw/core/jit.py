@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.core import event as events
 from numba.core.cpu import CPUTargetOptions
+from numba.core.errors import NumbaError
 
 from napari_gsw.core.kernel_cache import KernelCache, cache_folder
 
@@ -63,7 +66,16 @@ def _compiled(function: F, **options: bool) -> F:
     folder = cache_folder().path
     if folder is not None and hasattr(kernel, "_cache"):  # which a function has not that numba was told to leave alone
         kernel._cache = KernelCache(function, folder)
+        kernel._compile_for_args = partial(_compile_beside_first, kernel, kernel._compile_for_args)
     return cast(F, kernel)
+
+
+def _compile_beside_first(kernel: Any, compile_here: Callable[..., Any], *args: Any) -> Any:
+    """What numba does for arguments of types that are new to this process; another process may compile for it first."""
+    if COMPILATION.beside is not None:
+        with suppress(NumbaError, ValueError):  # what has no type is for numba to tell
+            COMPILATION.beside(kernel, tuple(kernel.typeof_pyval(value) for value in args))
+    return compile_here(*args)
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:
@@ -79,11 +91,14 @@ class Compilation(events.Listener):  # type: ignore[misc]
     count : kernels that are compiled, each as often as it was for other types.
     depth : kernels that are being compiled now: one, and those that wait for it.
     watchers : called, in whatever thread compiles, when a kernel is begun and when it is compiled.
+    beside : called with a kernel and the types of its arguments before this process compiles it or reads it from the
+        cache, so that somebody else can compile it; None if nobody does.
     """
 
     def __init__(self) -> None:
         self.count = self.depth = 0
         self.watchers: list[Callable[[], None]] = []
+        self.beside: Callable[[Any, tuple[Any, ...]], None] | None = None
         self._lock = threading.Lock()
 
     def on_start(self, event: events.Event) -> None:

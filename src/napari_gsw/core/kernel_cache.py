@@ -161,6 +161,12 @@ def is_kept(kernel: Any) -> bool:
     return isinstance(files, KernelFiles) and any(files.folder.glob(f"{files.name}.{source_stamp()}-*{ENDING}"))
 
 
+def kept_path(kernel: Any, types: tuple[Any, ...]) -> Path | None:
+    """The file in which a kernel is kept, or would be, for some types of its arguments; None if it is not kept."""
+    kept = getattr(kernel, "_cache", None)
+    return kept.path(types, kernel.targetctx) if isinstance(kept, KernelCache) else None
+
+
 class _Origin:
     """What numba asks of the place that a function comes from."""
 
@@ -186,3 +192,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._cache_path = str(folder)
         self._cache_file = KernelFiles(folder, f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}")
         self.enable()
+
+    def path(self, types: tuple[Any, ...], context: Any) -> Path:
+        """The file for some types of arguments, compiled in a context of numba's."""
+        return self._cache_file.path(self._index_key(types, context.codegen()))

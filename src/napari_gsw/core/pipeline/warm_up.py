@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from napari_gsw.core.jit import COMPILATION
+from napari_gsw.core.kernel_cache import is_kept
+from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment
-from napari_gsw.core.pipeline.side_compiler import SideCompiler, is_cold
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.posterior.consensus import consensus
+from napari_gsw.core.sampler import chain_kernels
+from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.side_compiler import SideCompiler
 
 # How many kernels a segmentation with the usual settings compiles where nothing is in the cache; a test counts them.
 KERNELS = 87
@@ -20,8 +26,12 @@ KERNELS = 87
 
 def warm_up() -> None:
     """Compile every kernel (or load it from the cache), so that the first segmentation does not have to."""
-    BACKGROUND.end()
-    _segment_a_little(BACKGROUND)
+    BACKGROUND.warm_up()
+
+
+def is_cold() -> bool:
+    """Whether the sampler would have to be compiled."""
+    return not chain_kernels.advance.signatures and not is_kept(chain_kernels.advance)  # type: ignore[attr-defined]
 
 
 def compiling_stage() -> Stage | None:
@@ -31,13 +41,22 @@ def compiling_stage() -> Stage | None:
     return Stage("compiling", COMPILATION.count, max(KERNELS, COMPILATION.count + 1))
 
 
+class _Enough(Exception):
+    """Nobody needs what is being compiled."""
+
+
 class Background:
-    """The warming up of this process, in a thread, once."""
+    """The warming up of this process, in a thread, once; and who compiles as long as there is a window.
+
+    A window wants to stay lively: from the first `begin` to the last `end` other processes compile for this one.
+    """
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
         self.warm = self.ending = False
         self.side = SideCompiler()
+        self._thread: threading.Thread | None = None
+        self._sampler: threading.Thread | None = None
+        self._users = 0
 
     @property
     def going(self) -> bool:
@@ -45,43 +64,64 @@ class Background:
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self) -> None:
-        """Warm up, unless that is done or under way."""
+        """There is a window more: warm up, unless that is done or under way."""
+        self._leave_compiling_to_others()
         if not self.warm and not self.going:
             self.ending = False
-            self._thread = threading.Thread(target=_segment_a_little, args=(self,), name="napari-gsw compiles")
+            self._thread = threading.Thread(target=self._work, name="napari-gsw compiles")
             self._thread.start()
 
     def end(self) -> None:
-        """Let it come to an end after the kernel that it is at, or a few, without waiting for that."""
-        self.ending = True
-        self.side.end()
+        """There is a window less. After the last one come to an end, without waiting for that."""
+        self._users -= 1
+        if not self._users:
+            self.ending = True
+            self.side.end()
 
+    def warm_up(self) -> None:
+        """Warm up, and wait for it."""
+        if self._thread is not None:
+            self._thread.join()
+        if not self.warm:
+            self.ending = False
+            self._leave_compiling_to_others()
+            try:
+                self._work()
+            finally:
+                self.end()
 
-class _Enough(Exception):
-    """Nobody needs what is being compiled."""
+    def _leave_compiling_to_others(self) -> None:
+        self._users += 1
+        COMPILATION.beside = self._compile_beside
 
+    def _work(self) -> None:
+        """All stages of a segmentation of a small picture; the sampler is compiled beside all the rest."""
+        rows, columns = np.indices((12, 12), np.uint8)
+        picture = np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
+        with suppress(_Enough):
+            if is_cold():
+                self._sampler = threading.Thread(target=_sample_a_little, name="napari-gsw compiles the sampler")
+                self._sampler.start()
+                prepare(picture, site_size=4, report=self._report)
+                self._report(Stage("compiling"), None)
+                consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
+                self._sampler.join()
+            segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=self._report)
+            self.warm = True
 
-def _segment_a_little(background: Background) -> None:
-    """All stages of a segmentation of a small picture; the sampler is compiled beside all the rest."""
-
-    def report(stage: Stage, snapshot: Snapshot | None) -> None:
-        if background.ending and threading.current_thread() is background._thread:
+    def _report(self, stage: Stage, snapshot: Snapshot | None) -> None:
+        if self.ending and threading.current_thread() in (self._thread, self._sampler):
             raise _Enough
 
-    rows, columns = np.indices((12, 12), np.uint8)
-    picture = np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
-    side = background.side = SideCompiler()
-    try:
-        if is_cold():
-            side.begin()
-            prepare(picture, site_size=4, report=report)
-            report(Stage("compiling"), None)
-            consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
-            side.wait()
-        segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=report)
-        background.warm = True
-    except _Enough:
-        side.end()
+    def _compile_beside(self, kernel: Any, types: tuple[Any, ...]) -> None:
+        if self._users:
+            self.side.compile(kernel, types)
+        self._report(Stage("compiling"), None)
+
+
+def _sample_a_little() -> None:
+    with suppress(Exception):  # the segmentation that follows meets the same, and tells it
+        run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
 
 
 BACKGROUND = Background()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 from qtpy.QtCore import QObject, QTimer, Signal
 
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.warm_up import BACKGROUND, compiling_stage
+from napari_gsw.files.zarr_files import zarr_package
 from napari_gsw.widgets.kit.link import Link
 
 # How often to look how far it is, in milliseconds.
@@ -39,3 +44,10 @@ class Warming(QObject):  # type: ignore[misc]
             self.changed.emit()
         if not BACKGROUND.going:
             self._timer.stop()
+            threading.Thread(target=_import_for_autosaves, name="napari-gsw imports").start()
+
+
+def _import_for_autosaves() -> None:
+    """The first one is written when the first picture comes, which has enough to do without a second of imports."""
+    with suppress(ImportError, InputError):
+        zarr_package()

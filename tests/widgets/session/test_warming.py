@@ -1,0 +1,61 @@
+"""What is made ready while a dock is open and nobody has pressed Run."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+
+@pytest.fixture
+def background(monkeypatch):
+    """A warming up that is over when it is told to."""
+    from napari_gsw.widgets.session import warming
+
+    class Slow:
+        going, calls = True, []
+
+        def begin(self):
+            self.calls.append("begin")
+
+        def end(self):
+            self.calls.append("end")
+
+    monkeypatch.setattr(warming, "BACKGROUND", Slow())
+    return warming.BACKGROUND
+
+
+def test_what_the_first_autosave_needs_is_imported_after_compiling_and_beside_the_window(
+    background, monkeypatch, qtbot
+):
+    from napari_gsw.widgets.kit.link import Link
+    from napari_gsw.widgets.session import warming
+
+    imported, link = [], Link()
+    monkeypatch.setattr(warming, "zarr_package", lambda: imported.append(threading.current_thread()))
+    warmth = warming.Warming(link)
+    qtbot.wait(2 * warming.LOOK_EVERY)
+    assert imported == []
+    background.going = False
+    qtbot.waitUntil(lambda: bool(imported), timeout=5000)
+    assert imported[0] is not threading.main_thread()
+    qtbot.wait(2 * warming.LOOK_EVERY)
+    assert len(imported) == 1
+    link.cut()
+    assert background.calls == ["begin", "end"]
+    assert not warmth._timer.isActive()
+
+
+def test_a_place_without_zarr_stays_silent(monkeypatch):
+    from napari_gsw.core.errors import InputError
+    from napari_gsw.widgets.session import warming
+
+    def missing():
+        raise InputError("zarr files need a package that is missing")
+
+    monkeypatch.setattr(warming, "zarr_package", missing)
+    warming._import_for_autosaves()
