@@ -23,6 +23,19 @@ def test_each_label_is_painted_once_and_where_it_is():
         assert 9 <= np.count_nonzero(dabs) <= 25
 
 
+def test_each_part_that_hangs_together_through_the_images_is_painted(monkeypatch):
+    monkeypatch.setattr(shared, "SMALLEST_PART", 20)
+    truth = [np.ones((9, 30), np.int32) for _ in range(2)]
+    for labels in truth:
+        labels[:, 8:20] = 2
+    truth[0][0, 0] = 3  # too small for a dab
+    paint = np.stack(shared.painted_parts(truth))
+    dabs, count = shared.ndimage.label(paint)
+    assert count == 3  # the first label is in two places
+    assert sorted(int(paint[dabs == k].max()) for k in range(1, 4)) == [1, 1, 2]
+    assert np.array_equal(paint[paint > 0], np.stack(truth)[paint > 0])
+
+
 def test_paint_is_understood_in_the_other_images():
     assert shared.understood(SharedTask("two colours", shared.SHARED, 0))["right"] >= shared.RIGHT
     image = shared.two_colours(np.random.default_rng(0), np.array([[90], [160]]))
