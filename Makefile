@@ -74,6 +74,7 @@ large: $(VENV)/.ready
 timing: $(VENV)/.ready
 	@VENV=$(VENV) sh tools/setup.sh screen
 	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python -m pytest -m timing -s tests/widgets/session/test_responsiveness.py tests/widgets/session/test_stroke_timing.py
+	@VENV=$(VENV) sh tools/screen.sh $(RUN)/python tools/live_view.py
 
 # Exit code 4 (make says so too) when a ratio is worse than in benchmarks/recorded.json by more than its tolerance.
 bench: $(VENV)/.ready timing

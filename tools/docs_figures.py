@@ -252,6 +252,24 @@ def measured(section: str) -> str:
     return f"{title}:\n\n" + table((head or " " for head in one["columns"]), rows)
 
 
+# ---- a live view: docs/data/performance/live.json of tools/live_view.py
+
+
+def live() -> str:
+    content: Mapping[str, Any] = json.loads((DATA / "performance" / "live.json").read_text())
+    rows = [
+        [
+            f"{one['side']:,} x {one['side']:,}",
+            f"{one['sites']:,}",
+            f"{one['shown']['alone']:,.0f}",
+            *(text for of in (one["shown"], one["hidden"]) for text in (f"{of['cost']:.0%}", f"{of['pictures']:.1f}")),
+        ]
+        for one in content["images"]
+    ]
+    heads = ("pixels", "sites", "sweeps/s alone", "the view costs", "pictures/s", "hidden", "pictures/s")
+    return f"{content['cores']} cores, no graphics card:\n\n" + table(heads, rows)
+
+
 MEASURED = ("sites", "memory", "cpp", "threads", "stages", "startup")
 FIGURES: Mapping[str, Callable[[], str]] = {
     **{f"measured {section}": partial(measured, section) for section in MEASURED},
@@ -265,6 +283,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "samples": samples,
     "rivals": rivals,
     "ratios": ratios,
+    "live": live,
     **{one.__name__: one for one in (docs_cells.nuclei, docs_cells.membranes, docs_cells.easy, docs_cells.volumes)},
     "limits law": docs_model.limits_law,
     "limits photograph": docs_model.limits_photograph,

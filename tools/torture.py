@@ -5,7 +5,8 @@ closes and opens docks, in two viewers at once, for some minutes; everything by 
 
 Exit code 0 when there was no exception, no thread, panel or connection that stayed, memory that held, and no moment
 longer than a quarter of a second in which the window did not answer because of us. Python's own collector of cycles is
-counted apart; so is the first opening of a dock, in which Python imports what it needs.
+counted apart; so are the first opening of a dock, in which Python imports what it needs, and moments in which the
+machine stood still: not even the thread that looks ran, and nobody of this process was at work.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from napari_gsw.widgets.session import autosaves
 FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
 # Functions in which a thread does nothing; the last one is that of the thread that looks.
 WAITING = ("wait", "_worker", "get", "select", "sleep", "_watch")
+STANDSTILL = 0.1  # seconds by which the thread that looks is late
 LONGEST = 0.25  # seconds without an answer that are our doing
 MOST_GROWTH = 200  # megabytes from the middle to the end
 DOCKS = ("GSW segmentation", "Superpixels", "Compare segmentations", "Table of regions")
@@ -76,6 +78,7 @@ class Heart:
         self.last, self._busy = time.perf_counter(), time.thread_time()
         self.gaps: list[tuple[float, str]] = []
         self.collections: list[float] = []
+        self.standstills: list[float] = []
         self._collecting = self._collected = 0.0
         self.action = ""
         self._ours = 0.0
@@ -131,8 +134,12 @@ class Heart:
         """While the window does not answer, count the time in which a function of ours is under way."""
         step = 0.01
         while True:
-            began, collected = time.perf_counter(), self._collected
+            began, collected, worked = time.perf_counter(), self._collected, time.process_time()
             time.sleep(step)
+            slept = time.perf_counter() - began
+            if slept > STANDSTILL and time.process_time() - worked < slept / 4:
+                self.standstills.append(slept)
+                continue
             if began - self.last > 0.05 and not self._collecting:
                 stack = self._stack()
                 depth = next((k for k, (file, _) in enumerate(stack) if "/napari_gsw/" in file), None)
@@ -422,6 +429,8 @@ def finish(viewers, heart: Heart, threads: set[str], sizes: list[float], monkey:
         wrong.append("the monkey did not find a button of ours")
     slow = [seconds for seconds in heart.collections if seconds > 0.1]
     print(f"Python collected cycles {len(slow)} times for more than .1 s, at most {max(slow, default=0):.2f} s")
+    still = heart.standstills
+    print(f"the machine stood still {len(still)} times, at most for {max(still, default=0):.2f} s")
     print(f"memory {sizes[0]:.0f} MB at first, {middle:.0f} after half the time, {late:.0f} at the end")
     if late - middle > MOST_GROWTH:
         wrong.append(f"memory grew from {middle:.0f} to {late:.0f} MB in the second half")

@@ -8,6 +8,7 @@ what runs for long does so in a thread of its own, and the main one waits where 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,10 +21,19 @@ if TYPE_CHECKING:  # the command line asks for the number of cores before it nee
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# How far a thread steps back; see nice(2).
+NICE = 10
+
 
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def step_back() -> None:
+    """Give the calling thread less of the processor than the one that draws, where the system lets us."""
+    if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def off_main_thread(stop: Mask, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,7 +9,8 @@ import napari_gsw as gsw
 from napari_gsw.core.pipeline.history import History
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.live_record import restored_live, saved_live
-from napari_gsw.core.pipeline.sampling import chains
+from napari_gsw.core.pipeline.sampling import CHECK_EVERY, chains
+from napari_gsw.core.pipeline.watched_chain import sweeps_to_anchor
 from napari_gsw.core.posterior.region_table import region_table
 from napari_gsw.core.posterior.uncertainty import boundary_probability
 from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
@@ -73,6 +74,44 @@ def test_numbers_do_not_depend_on_how_often_somebody_looks(problem, seed):
     assert len(np.unique(looks[0])) > 2
     for numbers in looks[1:]:
         assert np.array_equal(numbers, looks[0])
+
+
+def test_numbers_of_a_long_run_do_not_depend_on_how_often_somebody_looks(problem):
+    """Where they are anchored less often than every fifty sweeps."""
+    looks = []
+    for chunk in (1000, 61):
+        chain = live(problem, sweeps=1830)
+        chain.ensemble._size = chunk
+        while chain.sweep < chain.target:
+            chain.advance(min(chunk, chain.target - chain.sweep))
+        looks.append(chain.numbers)
+    assert np.array_equal(*looks)
+
+
+@pytest.mark.parametrize("n", [1, 300, 3000, 24_999, 25_000, 1_000_000])
+def test_numbers_are_anchored_at_the_same_sweeps_from_wherever_one_looks(n):
+    """Every fifty sweeps at first and where there are many sites, and so seldom that a quick chain need not stop."""
+    anchor, anchors = 0, [0]
+    while anchor < 60_000:
+        following = anchor + sweeps_to_anchor(anchor, n)
+        assert all(sweep + sweeps_to_anchor(sweep, n) == following for sweep in range(anchor, following))
+        anchor = following
+        anchors.append(anchor)
+    gaps = np.diff(anchors)
+    assert (gaps[:10] == 50).all()
+    assert (np.diff(gaps) >= 0).all()
+    assert gaps[-1] == 50 * max(1, min(2 ** int(np.log2(25_000 / n)) if n < 25_000 else 1, 64))
+
+
+def test_a_run_that_ends_by_agreement_is_looked_at_as_often_as_without_a_window(problem):
+    chain = live(problem, sweeps=5000, stop="agreement", chains=2)
+    looks = []
+    advance = chain.ensemble.advance
+    chain.ensemble.advance = lambda most: looks.append(most) or advance(most)
+    chain.ensemble._size = 10**6
+    while chain.sweep < min(1500, chain.target):
+        chain.advance()
+    assert max(looks) <= CHECK_EVERY
 
 
 def consistent(chain):

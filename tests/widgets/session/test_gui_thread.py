@@ -216,3 +216,73 @@ def test_a_large_picture_is_drawn_in_parts_and_all_of_it(panel, qtbot, monkeypat
     assert np.array_equal(layer.data, frame.labels)
     assert np.array_equal(session.segmentation.layers.regions.data, frame.regions)
     assert np.array_equal(session.segmentation.layers.locks.data, frame.held.labels)
+
+
+def test_sweeps_go_on_until_somebody_wants_something(running):
+    """No other Python runs while a window is painted: a chain that came to rest meanwhile would have to wait."""
+    from napari_gsw.widgets.session.run import SWEEP_FOR
+
+    run, live = running.session.run, running.session.array_run.live
+    stop = live.ensemble.chains[0].stop
+    assert live.ensemble.interval == SWEEP_FOR
+    run.pause()
+    without_events(lambda: not run._stale)
+    stop[0] = run.frame_wanted = False
+    run._frame_due = time.monotonic() + 600  # the last one took long to paint
+    run.want_frame()
+    assert not run.frame_wanted
+    run._frame_due = 0.0
+    run.want_frame()
+    assert run.frame_wanted
+    assert stop[0]
+    stop[0] = False
+    run.want_frame()  # which it knows
+    assert not stop[0]
+    run.submit((), lambda live: None)
+    assert stop[0]
+    run.resume()
+
+
+def test_a_frame_is_asked_for_after_a_picture_was_painted_and_not_before(running, monkeypatch):
+    session, run, asked = running.session, running.session.run, []
+    session._timer.stop()
+    monkeypatch.setattr(run, "want_frame", lambda: asked.append(session._pace.painted))
+    session._pace._next = session._pace._lines_due = 0.0
+    session._pace._began = None
+    session._tick()  # the words have their turn
+    assert asked == []
+    assert session._pace.painted
+    session._tick()
+    assert asked[0] is True
+    session._timer.start()
+
+
+@pytest.mark.parametrize(("chains", "steps"), [(1, 0), (3, 1)])
+def test_threads_step_back_where_they_take_all_cores(running, monkeypatch, chains, steps):
+    from napari_gsw.widgets.session import run as module
+
+    stepped = []
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    monkeypatch.setattr(module, "step_back", lambda: stepped.append(None))
+    run, live = running.session.run, running.session.array_run.live
+    monkeypatch.setattr(live.ensemble, "chains", live.ensemble.chains * chains)
+    run._begin_thread()
+    monkeypatch.undo()
+    assert len(stepped) == steps
+
+
+def test_a_live_picture_leaves_the_list_of_layers_alone(running, qtbot):
+    """napari paints a row of its list for whatever a layer tells, and Qt the whole window with it."""
+    viewer, layers = running.viewer, running.session.segmentation.layers
+    model = viewer.window._qt_viewer.layers.model().sourceModel()
+    changed, shown = [], []
+    model.dataChanged.connect(lambda *_: changed.append(None))
+    layers.labels.events.set_data.connect(lambda event: shown.append(None))
+    picture = np.roll(np.array(layers.labels.data), 3)
+    running.pause()
+    layers.show_labels((), picture)
+    assert shown
+    assert np.array_equal(np.asarray(layers.labels._slice.image.raw), picture)
+    assert changed == []
+    layers.labels.name = "renamed"
+    assert changed

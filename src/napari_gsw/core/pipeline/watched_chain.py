@@ -38,6 +38,11 @@ from napari_gsw.core.settings import Settings
 # farthest partition of its 95 % ball.
 Show = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
 
+# Numbers are anchored anew at certain sweeps, which depend on nothing but their own number and that of the sites: every
+# fifty sweeps up to twice as many as EARLY, and then after as many as take a moment, this number over that of the sites
+# times fifty. Between two such sweeps a chain need not come to rest.
+EARLY, MOMENT = 500, 25_000
+
 # A locked site outweighs every free one when numbers are matched, so that a lock keeps its number for ever.
 LOCK_WEIGHT = 1e9
 
@@ -209,7 +214,10 @@ class WatchedChain:
     def advance(self, most: int | None = None) -> None:
         """Go on for a moment: by `most` sweeps at most, or to the target."""
         most = max(self.target - self.sweep, 1) if most is None else most
-        self.ensemble.advance(min(most, CHECK_EVERY - self.sweep % CHECK_EVERY))
+        to_anchor = sweeps_to_anchor(self.sweep, self.problem.n)
+        to_check = CHECK_EVERY - self.sweep % CHECK_EVERY if self.settings.stop == "agreement" else to_anchor
+        anchored_at = self.sweep + to_anchor
+        self.ensemble.advance(min(most, to_anchor, to_check))
         for c, snapshot in enumerate(self.ensemble.snapshots):
             if snapshot.sweep > len(self.rows[c]):  # twice as many, so that growing costs little in the long run
                 longer = np.full((2 * snapshot.sweep, TRACE), np.nan)
@@ -217,7 +225,7 @@ class WatchedChain:
                 self.rows[c] = longer
             self.rows[c][snapshot.sweep - len(snapshot.trace) : snapshot.sweep] = snapshot.trace
         self._numbers = self._numbers_now()
-        if self.sweep % CHECK_EVERY == 0:
+        if self.sweep == anchored_at:
             self.anchor = self._numbers
         self.history.keep(self.sweep, self.numbers)
         if to_be_judged(self.settings, self.sweep) and self.summary.diagnosis.agree:
@@ -315,6 +323,23 @@ class WatchedChain:
     def forget_summary(self) -> None:
         """What was said of earlier states does not hold any more."""
         self._summary = None
+
+
+def sweeps_to_anchor(sweep: int, n: int) -> int:
+    """Sweeps from one to the next at which numbers are anchored, for n sites.
+
+    From wherever between two of them somebody asks, the next is the same.
+
+    Examples
+    --------
+    >>> [sweep + sweeps_to_anchor(sweep, n=2000) for sweep in (0, 49, 50, 990, 1000, 1090, 9000)]
+    [50, 50, 100, 1000, 1100, 1100, 9200]
+    >>> 9000 + sweeps_to_anchor(9000, n=50_000)
+    9050
+    """
+    doublings = min(max(sweep // EARLY, 1).bit_length(), max(MOMENT // n, 1).bit_length()) - 1
+    stride = CHECK_EVERY << doublings
+    return stride - sweep % stride
 
 
 def screen_weight(locks: Mask, pixels: Floats) -> Floats:

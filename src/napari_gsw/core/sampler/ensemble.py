@@ -37,11 +37,13 @@ class Ensemble:
     chains : the running chains.
     snapshots : the newest snapshot of each.
     executor : threads to make the sweeps in; None takes the ensemble's own, one for each chain of several.
+    interval : how long an advance takes, in seconds, unless somebody interrupts it.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self.chains = list(chains)
         self.executor: Executor | None = None
+        self.interval = INTERVAL
         self._size = 1
         self._pool: tuple[int, Executor] | None = None
         self.refresh()
@@ -57,7 +59,7 @@ class Ensemble:
         if any(chain.stop[0] for chain in self.chains):
             snapshots = self._evened(snapshots)
         else:
-            self._size = next_size(size, time.perf_counter() - began, INTERVAL)
+            self._size = next_size(size, time.perf_counter() - began, self.interval)
         self.snapshots = tuple(snapshots)
         return self.snapshots
 

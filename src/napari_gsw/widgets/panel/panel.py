@@ -142,6 +142,7 @@ class SegmentationPanel(Docked):
         self.form.forecast.answered.connect(self._plan_changed)
         self.session.state_changed.connect(self._state_changed)
         self.session.framed.connect(self._framed)
+        self.session.drawable.connect(self.trace.draw_waiting)
         self.session.noticed.connect(self._noticed)
         explain(self.inner)
 

@@ -134,6 +134,11 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         if not (same and self._wanted[1:] == before[1:]) and not self._turn.isActive():
             self._turn.start(OWN_TURN)
 
+    def draw_waiting(self) -> None:
+        """Draw what waits for its turn, if there is something: this is one."""
+        if self._turn.isActive():
+            self.draw_now()
+
     def draw_now(self) -> None:
         """Draw what was asked for, without waiting for a turn."""
         self._turn.stop()
@@ -149,6 +154,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self._show_marks(marks)
         if self.follows:
             self._fit()
+        self.scene().prepareForPaint()  # which else moves the axes while they are painted, so that they are again
 
     def _match_lines(self, count: int) -> None:
         while len(self._values) < count:

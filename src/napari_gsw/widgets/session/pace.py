@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 
 # After a picture the painter rests so many times longer than it took to paint, at least and at most. Where there is no
-# graphics card, painting takes as much of the processor as the chain does. A chain that makes a hundred sweeps a second
-# can spare that, and is nice to look at; one that takes a tenth of a second for a sweep comes first.
-LEAST_REST, MOST_REST = 0.8, 12.0
+# graphics card, painting takes as much of the processor as the chain does. At first, when most of the picture changes,
+# a chain that makes a hundred sweeps a second can spare that, and is nice to look at; one that takes a tenth of a
+# second for a sweep comes first. Later any chain does.
+EAGER_REST, LEAST_REST, MOST_REST = 0.8, 5.0, 12.0
+# For how long after a beginning or a correction pictures come first, in seconds.
+EAGER_FOR = 4.0
 # A sweep of so many seconds is worth a rest as long as the picture took.
 QUICK_SWEEP = 0.01
 
@@ -30,13 +33,27 @@ class Pace:
         self._lines_due = 0.0
         self._next = 0.0
         self._began: float | None = None
+        self._eager_until = 0.0
+
+    def be_eager(self) -> None:
+        """Much is going to change."""
+        self._eager_until = time.perf_counter() + EAGER_FOR
+
+    @property
+    def painted(self) -> bool:
+        """Whether this is the first look after a picture: a frame is asked for now, and not before.
+
+        A chain that comes to a frame while the window is painted would have to wait until that is over.
+        """
+        return self._began is not None
 
     def due(self, sweep: float = 0.0) -> bool:
         """Whether to draw now; to be asked at every look. `sweep` is the time that a sweep takes, in seconds."""
         now = time.perf_counter()
         if self._began is not None:
             cost = max(0.0, now - self._began - self.usual)
-            rest = min(max(sweep / QUICK_SWEEP, LEAST_REST), MOST_REST)
+            least = EAGER_REST if now < self._eager_until else LEAST_REST
+            rest = min(max(sweep / QUICK_SWEEP, least), MOST_REST)
             self._next = max(self._began + self.every, now + rest * cost)
             self._began = None
         return now >= self._next
@@ -49,8 +66,13 @@ class Pace:
         return turn
 
     def postpone_lines(self) -> None:
-        """What is written has its turn later: after a correction it is drawn first what follows from it."""
+        """What is written has its turn later."""
         self._lines_due = time.perf_counter() + self.lines
+
+    def correct(self) -> None:
+        """Somebody has stepped in: what follows from it is drawn first, and often."""
+        self.postpone_lines()
+        self.be_eager()
 
     def drawn(self) -> None:
         """A picture has just been handed to Qt."""

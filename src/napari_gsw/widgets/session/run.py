@@ -7,8 +7,6 @@ person does meanwhile goes into a queue; the worker obeys it, in order, before t
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections import deque
@@ -23,7 +21,7 @@ from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.preview import Preview
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.sampler import chain_kernels as kernels
-from napari_gsw.core.threads import cores
+from napari_gsw.core.threads import cores, step_back
 from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.large_labels import outlined
 from napari_gsw.widgets.layers.source import Position
@@ -36,9 +34,12 @@ NAP = 0.05
 # How often the slower pictures are made anew while the chain runs, in seconds, and how many times longer than they
 # take the chain is left alone afterwards.
 UNCERTAINTY_EVERY, TABLE_EVERY, REST = 0.5, 1.0, 40.0
+# And how many times longer than a frame of a large image took to paint, before somebody may have the next.
+FRAME_REST = 20.0
 
-# How far the threads that sweep step back; see nice(2).
-NICE = 10
+# How long sweeps go on, in seconds, unless somebody wants something. While the window is painted nothing else of Python
+# runs, for as long as that takes: sweeps that are under way go on, but the next ones cannot begin.
+SWEEP_FOR = 0.5
 
 Order = Callable[[LiveChain], object]
 
@@ -89,7 +90,7 @@ class Run:
         self._wake = threading.Event()
         self._framed = threading.Condition()
         self._steps = 0
-        self._spent, self._timed = 0.0, 0
+        self._spent, self._timed, self._frame_due = 0.0, 0, 0.0
         self._stale = False
         # When the slower pictures of an array are due again.
         self._tables_due: dict[Position, float] = {}
@@ -138,6 +139,12 @@ class Run:
         self.abandoned |= not self.stopping
         self.stop()
 
+    def want_frame(self) -> None:
+        """Somebody waits for a frame: the sweep that is under way is the last before it."""
+        if not self.frame_wanted and time.monotonic() >= self._frame_due:
+            self.frame_wanted = True
+            self._interrupt()
+
     def _interrupt(self) -> None:
         for array_run in list(self.array_runs.values()):
             array_run.live.ensemble.interrupt()
@@ -146,6 +153,7 @@ class Run:
         """Do something to the chain of an array before its next sweep."""
         self._orders.append((position, order))
         self._wake.set()
+        self._interrupt()
 
     def wait(self, seconds: float) -> None:
         """Wait for the worker to end, though not for ever: the preparation of a large image takes its time."""
@@ -170,8 +178,7 @@ class Run:
 
     def _guarded(self) -> Iterator[None]:
         """Nothing may leave the worker by itself: napari swallows a RuntimeError and prints the others."""
-        # Sweeps in threads of their own, which step back when the screen needs the processor.
-        with ThreadPoolExecutor(cores(), "gsw", step_back) as self._threads:
+        with ThreadPoolExecutor(cores(), "gsw", self._begin_thread) as self._threads:
             try:
                 yield from self._work()
             except PreparationStopped:
@@ -181,6 +188,12 @@ class Run:
             finally:
                 self.preview = None
 
+    def _begin_thread(self) -> None:
+        """Sweeps in threads of their own. Where they take all cores they step back when the screen needs one."""
+        chains = [len(one.live.ensemble.chains) for one in list(self.array_runs.values())]
+        if max(chains, default=1) >= cores():
+            step_back()
+
     def _work(self) -> Iterator[None]:
         for place, (position, job) in enumerate(self.jobs):
             self.place = place
@@ -189,7 +202,7 @@ class Run:
             if self._is_left():
                 return
             live = array_run.live
-            live.ensemble.executor = self._threads
+            live.ensemble.executor, live.ensemble.interval = self._threads, SWEEP_FOR
             live.go_on_for(self.sweeps)
             self.stage = Stage("sampling" if is_compiled(kernels.advance) else "start")
             if not self.errand:  # which shows what its orders have changed, and nothing before
@@ -342,6 +355,7 @@ class Run:
             if regions is None and "regions" in view.wanted:
                 regions, region_outlines = before.regions, before.region_outlines
             table = before.table if table is None else table
+        painting = time.monotonic()
         held = array_run.held_picture(numbers)
         frame = Frame(
             array_run=array_run,
@@ -373,18 +387,13 @@ class Run:
             table=table,
             provenance=array_run.provenance() if last else None,
         )
+        self._frame_due = _next(painting, 0.0, FRAME_REST)
         with self._framed:
             self.newest[position], self.preview = frame, None
             self._framed.notify_all()
 
 
-def step_back() -> None:
-    """Give the calling thread less of the processor than the one that draws, where the system lets us."""
-    if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-
-
-def _next(began: float, every: float) -> float:
+def _next(began: float, every: float, rest: float = REST) -> float:
     """When to do again what has just been done, so that it never takes more than a small share of the time."""
     now = time.monotonic()
-    return now + max(every, REST * (now - began))
+    return now + max(every, rest * (now - began))

@@ -59,6 +59,7 @@ class Session(QObject):  # type: ignore[misc]
     -------
     state_changed : the state has changed.
     framed : there is something new to read: counters, trace, region table.
+    drawable : what was put off may be drawn now: napari is not in the midst of anything.
     noticed : a sentence for the user.
 
     Attributes
@@ -69,6 +70,7 @@ class Session(QObject):  # type: ignore[misc]
 
     state_changed = Signal()
     framed = Signal()
+    drawable = Signal()
     noticed = Signal(str)
 
     def __init__(self, viewer: napari.Viewer, link: Link, parent: QObject | None = None) -> None:
@@ -91,13 +93,13 @@ class Session(QObject):  # type: ignore[misc]
         # Whether it was the end of a run that has chosen what is shown, so that the next one shows its progress again.
         self._show_chosen_by_end = False
         self._pace = Pace(DRAW_EVERY, TICK / 1000, LINES_EVERY)
-        self._timer = QTimer(self, interval=TICK)
-        self._timer.timeout.connect(self._tick)
+        self._timer = QTimer(self, interval=TICK, timeout=self._tick)
         self.orders.launched.connect(self._timer.start)
+        self.orders.launched.connect(self._pace.be_eager)
         self.orders.ending.connect(self._ending)
         self.orders.ended.connect(self._ended)
         self.canvas.changed.connect(self.framed)
-        self.corrections.changed.connect(self._pace.postpone_lines)
+        self.corrections.changed.connect(self._pace.correct)
         self.framed.connect(self.asking.look)
         self.corrections.detached.connect(self._detached)
         self.editor.refused.connect(self.say)
@@ -260,16 +262,18 @@ class Session(QObject):  # type: ignore[misc]
         self.canvas.collect()
         rate = max((one.rate for one in list(run.array_runs.values())), default=0.0)
         answered = self.canvas.answered
+        if self._pace.painted:
+            run.want_frame()
         if not self._pace.due(1 / rate if rate else 0.0) and not answered:
             return
         # One thing at a time, so that the window is never busy for long; first what the user waits for.
         if not answered and self._pace.turn_of_lines():
             self.framed.emit()
+            self.drawable.emit()  # with the words, so that the window is painted once for both
         elif not self.canvas.draw() and not self.canvas.show_table():
-            run.frame_wanted = True
+            run.want_frame()
             return
         self._pace.drawn()
-        run.frame_wanted = True
 
     def _ending(self) -> None:
         """Draw what the run has left behind."""
@@ -300,7 +304,7 @@ class Session(QObject):  # type: ignore[misc]
         seg = self.segmentation
         self._rest()
         if seg is not None and self.continues and self.orders.view.show == "current":
-            drawn = all(len(array_run.live.summary.draws) for array_run in seg.array_runs.values())
+            drawn = all(len(one.live.summary.draws) for one in seg.array_runs.values())
             agreed = drawn and seg.plan.settings.consensus != "none"
             self.orders.view = replace(self.orders.view, show="consensus" if agreed else "best")
             self._show_chosen_by_end = True
@@ -361,10 +365,9 @@ class Session(QObject):  # type: ignore[misc]
     # ---- the viewer
 
     def _layer_removed(self, event: Any) -> None:
-        layer = event.value
         if (seg := self.segmentation) is None:
             return
-        plan = seg.plan
+        layer, plan = event.value, seg.plan
         essential: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
         if self.orders.sampling:
             essential += [plan.sites, plan.seeds, plan.source.mask]
