@@ -102,10 +102,12 @@ class Background:
             if is_cold():
                 self._sampler = threading.Thread(target=_sample_a_little, name="napari-gsw compiles the sampler")
                 self._sampler.start()
-                prepare(picture, site_size=4, report=self._report)
-                self._report(Stage("compiling"), None)
-                consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
-                self._sampler.join()
+                try:
+                    prepare(picture, site_size=4, report=self._report)
+                    self._report(Stage("compiling"), None)
+                    consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
+                finally:
+                    self._sampler.join()  # as long as it compiles this is not over, whoever has ended it
             segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=self._report)
             self.warm = True
 
