@@ -7,19 +7,28 @@ import gc
 import pytest
 
 
+def needs_window(request):
+    return bool({"viewer", "panel", "make_napari_viewer"} & set(request.fixturenames))
+
+
 @pytest.fixture(scope="session")
 def compiled():
-    """Every kernel is compiled before the first window opens, however long that takes.
-
-    napari collects all garbage whenever a layer goes. What stays for good it need not look at each time.
-    """
+    """Every kernel is compiled before the first window opens, however long that takes."""
 
     import napari_gsw
-    import napari_gsw.widgets.panel.panel
 
     napari_gsw.warm_up()
-    gc.collect()
-    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_before_to_collect(request):
+    """napari collects all garbage whenever a layer goes, and leaves some thousand things behind with every viewer.
+
+    What is there before a test is there for good: it need not be looked at each time.
+    """
+    if needs_window(request):
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture
@@ -44,7 +53,7 @@ def panel(viewer):
 @pytest.fixture(autouse=True)
 def own_autosaves(request, tmp_path_factory, monkeypatch):
     """No test of the window writes into the user's folders, or finds what another one has left there."""
-    if not {"viewer", "panel", "make_napari_viewer"} & set(request.fixturenames):
+    if not needs_window(request):
         return None
     from napari_gsw.widgets.panel import session_section
     from napari_gsw.widgets.session import autosaves

@@ -25,6 +25,7 @@ import types
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import napari
 import numpy as np
@@ -55,6 +56,7 @@ FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
 # Functions in which a thread does nothing; the last one is that of the thread that looks.
 WAITING = ("wait", "_worker", "get", "select", "sleep", "_watch")
 STANDSTILL = 0.1  # seconds by which the thread that looks is late
+STARVED = 0.4  # seconds without a look after which Python itself writes down who is where
 LONGEST = 0.25  # seconds without an answer that are our doing
 MOST_GROWTH = 200  # megabytes from the middle to the end
 DOCKS = ("GSW segmentation", "Superpixels", "Compare segmentations", "Table of regions")
@@ -65,6 +67,15 @@ LEFT_ALONE = ("Run 4 chains", "Compute")
 def _plain(name: str) -> str:
     """The name of a dock without the plugin's, which napari puts after it."""
     return name.removesuffix(" (napari-gsw)")
+
+
+def _read_anew(file: IO[str]) -> str:
+    """What a file has, which is empty after that."""
+    file.seek(0)
+    text = file.read()
+    file.seek(0)
+    file.truncate()
+    return text
 
 
 class Heart:
@@ -86,6 +97,7 @@ class Heart:
         self._beside: set[str] = set()
         self._main = f"0x{threading.main_thread().ident:016x}"
         self._written = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the heart beats)
+        self._starved = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._timer = QTimer()
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)
@@ -115,28 +127,30 @@ class Heart:
         return f"; beside it {'; '.join(sorted(self._beside))}" if self._beside else ""
 
     def _stack(self) -> list[tuple[str, str]]:
-        """File and line, and function, of every call of the GUI thread, the innermost first.
-
-        What other threads do is noted: one of them may let nobody else run, which Python calls holding its lock.
-        """
-        self._written.seek(0)
-        self._written.truncate()
+        """File and line, and function, of every call of the GUI thread, the innermost first; others are noted."""
         faulthandler.dump_traceback(self._written, all_threads=True)
-        self._written.seek(0)
-        threads = self._written.read().split("\n\n")
+        threads = _read_anew(self._written).split("\n\n")
+        self._note_others(threads)
+        return [call for thread in threads if self._main in thread for call in FRAME.findall(thread)]
+
+    def _note_others(self, threads: list[str]) -> None:
+        """One of the other threads may let nobody else run, which Python calls holding its lock."""
         for thread in threads:
             calls = FRAME.findall(thread)
             if calls and self._main not in thread and not any(name in WAITING for _, name in calls[:2]):
-                self._beside.add(" < ".join(f"{name} ({file.rpartition('/')[2]})" for file, name in calls[:3]))
-        return [call for thread in threads if self._main in thread for call in FRAME.findall(thread)]
+                self._beside.add(" < ".join(f"{name} ({file.rpartition('/')[2]})" for file, name in calls[:6]))
 
     def _watch(self) -> None:
         """While the window does not answer, count the time in which a function of ours is under way."""
         step = 0.01
         while True:
             began, collected, worked = time.perf_counter(), self._collected, time.process_time()
+            faulthandler.dump_traceback_later(STARVED, file=self._starved)  # which needs no lock of Python's
             time.sleep(step)
             slept = time.perf_counter() - began
+            if slept > STARVED:
+                faulthandler.cancel_dump_traceback_later()
+                self._note_others(_read_anew(self._starved).split("\n\n"))
             if slept > STANDSTILL and time.process_time() - worked < slept / 4:
                 self.standstills.append(slept)
                 continue

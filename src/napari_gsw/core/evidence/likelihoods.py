@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,13 +82,13 @@ class DirichletMultinomial(Likelihood):
     def n(self) -> int:
         return int(self.counts.shape[0])
 
-    @property
+    @cached_property
     def weight(self) -> float:
         """s, the draws that one pixel is worth."""
         total = int(self.counts.sum())
         return 1.0 if self.evidence is None or total == 0 else self.evidence * self.n / total
 
-    @property
+    @cached_property
     def concentration(self) -> Floats:
         """(words,) pi, one entry for each word that occurs; its sum is phi."""
         totals = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
