@@ -53,6 +53,17 @@ def turn_wheel(plot, *modifiers):
     return event.isAccepted()
 
 
+def test_a_new_range_lays_no_label_out_again(plot, monkeypatch):
+    """Not even those of the axes at the top and on the right, which nobody sees."""
+    import pyqtgraph as pg
+
+    laid_out = []
+    monkeypatch.setattr(pg.AxisItem, "_updateLabel", laid_out.append)
+    for one in plot.plots:
+        one.getViewBox().setRange(xRange=(0, 300), yRange=(-90, 0))
+    assert not laid_out
+
+
 def test_the_mouse_reads_a_sweep(plot):
     texts = []
     plot.hovered.connect(texts.append)

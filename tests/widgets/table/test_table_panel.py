@@ -109,6 +109,18 @@ def test_axes_have_the_figures_of_the_table(table):
 
 
 @gui
+def test_rows_side_by_side_are_chosen_at_once(table):
+    """As ranges of one row each a thousand of them would take a second."""
+    rows = np.array([0, 1, 2, 5, 7])
+    table.choose(table.model.order[rows])
+    ranges = table.table.selectionModel().selection()
+    assert [(one.top(), one.bottom()) for one in ranges] == [(0, 2), (5, 5), (7, 7)]
+    assert sorted(table.chosen) == sorted(table.model.order[rows])
+    table.choose(np.zeros(0, np.int64))
+    assert not len(table.chosen)
+
+
+@gui
 @pytest.mark.slow
 def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     from qtpy.QtCore import QPoint, Qt

@@ -10,10 +10,13 @@ from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_gsw.widgets.kit.canvas_guard import guard
 from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.turns import SHORT_TURNS
 
 
 class Docked(QWidget):  # type: ignore[misc]
-    """Cuts its link however the dock goes away; in a window it sees to it that layers are removed safely there.
+    """Cuts its link however the dock goes away; until then threads that compute in Python take short turns.
+
+    In a window it sees to it that layers are removed safely there.
 
     Attributes
     ----------
@@ -23,6 +26,8 @@ class Docked(QWidget):  # type: ignore[misc]
     def __init__(self, viewer: Any) -> None:
         super().__init__()
         self.link = Link()
+        SHORT_TURNS.begin()
+        self.link.at_end(SHORT_TURNS.end)
         self._viewer = viewer
         self.destroyed.connect(self.link.cut)
         self._settling = QTimer(self)

@@ -72,7 +72,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         for plot, name in zip(self.plots, ("log posterior", "clusters"), strict=True):
             plot.setLabel("left", name)
             plot.hideButtons()
-            for side in ("bottom", "left"):  # figures as they are; and labels are laid out once, not at every frame
+            for side in plot.axes:  # figures as they are; and labels, of hidden axes too, are laid out once
                 plot.getAxis(side).enableAutoSIPrefix(False)
             plot.setDownsampling(auto=True, mode="peak")
             plot.setClipToView(True)

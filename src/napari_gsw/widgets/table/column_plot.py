@@ -66,7 +66,7 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         super().__init__(viewBox=self.box)
         self.setMinimumHeight(120)
         self.hideButtons()
-        for side in ("bottom", "left"):  # a share of .4 is .4 and not 400 (x0.001); and labels are laid out once
+        for side in self.getPlotItem().axes:  # a share of .4 is .4 and not 400 (x0.001); and labels are laid out once
             self.getAxis(side).enableAutoSIPrefix(False)
         self.dots = pg.ScatterPlotItem(size=6, pen=None)
         self.addItem(self.dots)

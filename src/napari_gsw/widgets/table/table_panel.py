@@ -262,8 +262,8 @@ class TablePanel(Docked):
         shown = np.flatnonzero(np.isin(self.model.order, rows))
         selection = QItemSelection()
         last = max(self.model.columnCount() - 1, 0)
-        for row in shown.tolist():
-            selection.select(self.model.index(row, 0), self.model.index(row, last))
+        for run in np.split(shown, np.flatnonzero(np.diff(shown) > 1) + 1) if len(shown) else ():
+            selection.select(self.model.index(int(run[0]), 0), self.model.index(int(run[-1]), last))
         self.table.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.ClearAndSelect)
         if len(shown):
             self.table.scrollTo(self.model.index(int(shown[0]), 0))
