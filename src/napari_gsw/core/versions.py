@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 # A result can change with any of these.
 DEPENDENCIES = ("numpy", "scipy", "numba", "scikit-image")
 
 
+@cache
 def own_version() -> str:
     """The installed version, or a word that says that the package runs from a folder."""
     try:
@@ -19,7 +21,13 @@ def own_version() -> str:
 
 def all_versions() -> dict[str, str]:
     """Versions by name, for the provenance of a result."""
-    return {"napari-gsw": own_version(), "python": platform.python_version()} | {d: version(d) for d in DEPENDENCIES}
+    return {"napari-gsw": own_version(), "python": platform.python_version(), **_of_dependencies()}
+
+
+@cache
+def _of_dependencies() -> dict[str, str]:
+    """Looked up once: that reads a file of each on every path, and every autosave asks."""
+    return {name: version(name) for name in DEPENDENCIES}
 
 
 __version__ = own_version()
