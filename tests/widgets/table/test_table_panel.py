@@ -109,6 +109,19 @@ def test_axes_have_the_figures_of_the_table(table):
 
 
 @gui
+def test_columns_are_wide_enough_for_their_names_and_first_rows(table):
+    """And not wider than Qt would have them, which asks for every cell a dozen times."""
+    texts = np.array(["short", "as long as the neighbours of a large region 1 2 3 5 8 13 21"], object)
+    columns = {"index": np.array([1, 2]), "a name that is long": np.array([0.5, np.nan]), "neighbours": texts}
+    table.model.set_columns(columns, np.ones(2, bool))
+    table._fit_columns()
+    header = table.table.horizontalHeader()
+    for place in range(3):
+        wanted = max(table.table.sizeHintForColumn(place), header.sectionSizeHint(place))
+        assert wanted <= header.sectionSize(place) <= wanted + 12
+
+
+@gui
 def test_rows_side_by_side_are_chosen_at_once(table):
     """As ranges of one row each a thousand of them would take a second."""
     rows = np.array([0, 1, 2, 5, 7])

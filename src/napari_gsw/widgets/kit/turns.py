@@ -2,15 +2,15 @@
 
 Every call into Qt lets go of Python's lock and takes it again afterwards. A thread that computes in Python meanwhile
 hands it back after Python's *switch interval*, 5 ms unless somebody says otherwise: a panel of 800 such calls, which is
-built in a fortieth of a second, takes four seconds beside one thread that writes a session. With the interval here it
-takes a sixth of a second, and three threads that do nothing but compute in Python are slower by a fourteenth.
+built in a fortieth of a second, takes four seconds beside one thread that does nothing else. With the interval here it
+takes an eighth of a second, and three threads that do nothing but compute in Python are slower by a tenth.
 """
 
 from __future__ import annotations
 
 import sys
 
-INTERVAL = 1e-4  # seconds
+INTERVAL = 5e-5  # seconds
 
 
 class ShortTurns:

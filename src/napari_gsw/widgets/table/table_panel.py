@@ -41,7 +41,7 @@ from napari_gsw.widgets.layers.kinds import bare, kind_of
 from napari_gsw.widgets.table.chosen_outlines import ChosenOutlines, go_to_row, has_table, row_at
 from napari_gsw.widgets.table.column_plot import ColumnPlot
 from napari_gsw.widgets.table.row_filter import kept_rows
-from napari_gsw.widgets.table.table_model import TableModel
+from napari_gsw.widgets.table.table_model import TableModel, cell_text
 
 # How long a selection waits for the rest of it before it is drawn, in milliseconds.
 PAUSE = 40
@@ -49,6 +49,8 @@ PAUSE = 40
 STILL = 4
 # Rows that columns are made wide enough for.
 SEEN_ROWS = 30
+# Pixels around the text of a cell.
+CELL_MARGIN = 8
 # What the plot shows first, by the beginning of the names.
 FIRST_PLOT = ("pixels", "stability")
 NO_TABLE = "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
@@ -100,8 +102,6 @@ class TablePanel(Docked):
         self.table.setModel(self.model)
         self.table.setSortingEnabled(True)
         self.table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
-        # Columns are as wide as the first rows need: Qt else asks for a thousand of them, which takes seconds.
-        self.table.horizontalHeader().setResizeContentsPrecision(SEEN_ROWS)
         self.table.verticalHeader().setVisible(False)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -206,12 +206,20 @@ class TablePanel(Docked):
         names = list(self.model.columns)
         self.model.set_columns(columns, self._kept(columns))
         if names != list(columns):
-            self.table.resizeColumnsToContents()
+            self._fit_columns()
             self._offer_axes(columns)
         keys = self._keys(np.arange(self.model.rows))
         known = set(chosen)
         self._draw()
         self.choose(np.array([row for row, key in enumerate(keys) if key in known], np.int64))
+
+    def _fit_columns(self) -> None:
+        """Columns as wide as their names and first rows need; Qt itself would ask for every cell a dozen times."""
+        header, metrics = self.table.horizontalHeader(), self.table.fontMetrics()
+        for place, column in enumerate(self.model.columns.values()):
+            texts = (cell_text(column[row]) for row in self.model.order[:SEEN_ROWS])
+            width = max((metrics.horizontalAdvance(text) for text in texts), default=0) + CELL_MARGIN
+            header.resizeSection(place, max(width, header.sectionSizeHint(place)))
 
     def _keys(self, rows: NDArray[np.int64]) -> list[tuple[Any, ...]]:
         """What rows are known by: their label and their place along a stack."""
