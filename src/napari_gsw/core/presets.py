@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from napari_gsw.core.errors import InputError
@@ -108,7 +109,14 @@ def preset(name: str, **changes: Any) -> Settings:
     """
     if name not in PRESETS:
         raise InputError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
-    return Settings().replace(**PRESETS[name]).replace(**changes)
+    plain = _plain(name)
+    return plain.replace(**changes) if changes else plain
+
+
+@cache
+def _plain(name: str) -> Settings:
+    """Checked once: a form asks for its preset at every change."""
+    return Settings().replace(**PRESETS[name])
 
 
 def shared_changes(name: str) -> dict[str, Any]:

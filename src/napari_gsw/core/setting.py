@@ -162,7 +162,7 @@ class Options:
 
     @classmethod
     def _known(cls, name: str) -> None:
-        names = list(cls.declarations())
+        names = cls.declarations()
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"
