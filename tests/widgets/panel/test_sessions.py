@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gui_actions
 from gui_actions import click, drag, wait_done, wait_for, wait_sweeps
 
 pytest.importorskip("napari")
@@ -164,6 +169,86 @@ def test_another_run_does_not_wait_for_an_autosave_that_is_written(panel, qtbot,
     panel.shut_down()
     wait_for(qtbot, lambda: not any("autosave" in thread.name for thread in threading.enumerate()))
     assert len(list(own_autosaves.glob("*.zarr.zip"))) == 2
+
+
+def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_when_it_is_there(
+    make_napari_viewer, qtbot, own_autosaves, monkeypatch
+):
+    from qtpy.QtCore import QTimer
+
+    from napari_gsw.files import autosave
+    from napari_gsw.widgets.session import autosaves
+
+    may_end, save = threading.Event(), autosave.save_session
+
+    def slow_save(path, session, **options):
+        assert may_end.wait(60), "the window waits, and nobody says that it may go on"
+        save(path, session, **options)
+
+    viewer = make_napari_viewer(show=True)
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    viewer.add_image(IMAGE, name="photo")
+    panel.form.controls["sweeps"].set_value(20)
+    monkeypatch.setattr(autosave, "save_session", slow_save)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    closed = []
+    QTimer.singleShot(0, lambda: (dock.destroyOnClose(), closed.append(may_end.is_set())))  # as a click: among events
+    wait_for(qtbot, lambda: bool(closed))
+    assert closed == [False], "closed before it was on the disk"
+    other = open_panel(viewer)
+    qtbot.wait(300)
+    assert not other.restore_row.isVisible()
+    QTimer.singleShot(0, may_end.set)
+    wait_for(qtbot, other.restore_row.isVisible)
+    assert "photo" in other.restore_row.restore_button.text()
+    assert autosaves.are_written()
+    other.shut_down()
+
+
+# A window that is closed while its autosave is being written, and with it Python.
+CLOSED_WINDOW = """
+import sys, time
+import napari
+from qtpy.QtCore import QTimer
+from napari_gsw.files import autosave
+from test_sessions import IMAGE, open_panel
+save, writing = autosave.save_session, []
+
+def slow_save(*args, **options):
+    writing.append(args)
+    time.sleep(1)
+    save(*args, **options)
+
+def close_when_it_writes():
+    if writing:
+        timer.stop()
+        viewer.close()
+
+autosave.save_session = slow_save
+viewer = napari.Viewer()
+viewer.add_image(IMAGE, name="photo")
+panel = open_panel(viewer)
+panel.form.controls["sweeps"].set_value(20)
+timer = QTimer(interval=20)
+timer.timeout.connect(close_when_it_writes)
+timer.start()
+panel.run_button.click()
+napari.run()
+"""
+
+
+def test_what_is_on_its_way_to_the_disk_when_the_last_window_closes_gets_there(tmp_path):
+    """Once Python ends nothing can be written any more."""
+    from napari_gsw.files import session_file
+
+    folders = [str(Path(__file__).parent), str(Path(gui_actions.__file__).parent), *sys.path]
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(folders)}
+    words = [sys.executable, "-c", CLOSED_WINDOW]
+    end = subprocess.run(words, env=environment, timeout=600, capture_output=True, text=True, check=False)
+    assert end.returncode == 0, end.stdout + end.stderr
+    (file,) = tmp_path.rglob("*.zarr.zip")
+    assert session_file.open_session(file).run.sweep == 20
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import napari
 import numpy as np
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtWidgets import QSpinBox
 
 from napari_gsw.core.errors import InputError
@@ -33,7 +33,7 @@ from napari_gsw.widgets.panel.map_rows import MapRows
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.session_section import RestoreRow
-from napari_gsw.widgets.session.autosaves import discard, restorable
+from napari_gsw.widgets.session.autosaves import are_written, discard, restorable
 from napari_gsw.widgets.session.keeper import RUNNING
 from napari_gsw.widgets.session.plan import Plan
 from napari_gsw.widgets.session.restoring import check_source, given_parts, restored_runs
@@ -41,6 +41,8 @@ from napari_gsw.widgets.session.session import Session
 
 # What may have been given beside the image, as Labels layers; maps are image layers.
 GIVEN = ("mask", "sites", "seeds")
+# Milliseconds after which to look again whether what was left is on the disk.
+LOOK_AGAIN = 100
 Given = Mapping[str, Any]
 
 
@@ -92,6 +94,9 @@ class Opening(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self.viewer, self.session, self.desk = viewer, session, desk
         self.busy = False
+        self._look_again = QTimer(self)
+        self._look_again.setSingleShot(True)
+        self._look_again.setInterval(LOOK_AGAIN)
 
     def open(self, path: str) -> None:
         """Open a session; what cannot be done is said."""
@@ -105,8 +110,16 @@ class Opening(QObject):  # type: ignore[misc]
         """Offer what was saved by itself, if nobody works on it any more."""
         row.wanted.connect(self.open)
         row.unwanted.connect(lambda path: discard(Path(path)))
-        for path, title in islice(restorable(), 1):
-            row.offer(str(path), title)
+        self._look_again.timeout.connect(lambda: self._offer_newest(row))
+        self._offer_newest(row)
+
+    def _offer_newest(self, row: RestoreRow) -> None:
+        """The newest may still be on its way to the disk: a dock was closed a moment ago."""
+        if not are_written():
+            self._look_again.start()
+        elif self.session.segmentation is None:
+            for path, title in islice(restorable(), 1):
+                row.offer(str(path), title)
 
     def _place(self, path: Path, session: SavedSession) -> None:
         """The image and the form, and then the chains."""

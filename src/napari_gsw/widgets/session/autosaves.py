@@ -11,6 +11,7 @@ from typing import NamedTuple
 import platformdirs
 import psutil
 
+from napari_gsw.files.autosave import Autosave
 from napari_gsw.files.session_file import SUFFIX, session_title
 
 # So many of them are kept; older ones go when a new one is begun.
@@ -18,6 +19,8 @@ MOST_KEPT = 8
 _counter = itertools.count()
 # Those that this process writes to.
 _mine: set[Path] = set()
+# Of these, those that nobody works on any more and that are still being written.
+_left_behind: set[Autosave] = set()
 
 
 class Restorable(NamedTuple):
@@ -42,14 +45,31 @@ def new_autosave() -> Path:
     return path
 
 
-def leave(path: Path) -> None:
-    """Nobody writes to it any more: it may be restored."""
-    _mine.discard(path)
+def leave(path: Path, autosave: Autosave) -> None:
+    """Nobody works on it any more: it may be restored once it is on the disk, which nobody waits for."""
+
+    def over() -> None:
+        _mine.discard(path)
+        _left_behind.discard(autosave)
+
+    _left_behind.add(autosave)
+    autosave.leave(over)
+
+
+def are_written() -> bool:
+    """Whether all that was left is on the disk."""
+    return not _left_behind
+
+
+def wait_for_left() -> None:
+    """Until all that was left is on the disk."""
+    for autosave in list(_left_behind):
+        autosave.close()
 
 
 def discard(path: Path) -> None:
     """It is not wanted any more."""
-    leave(path)
+    _mine.discard(path)
     path.unlink(missing_ok=True)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QCoreApplication, QObject, QThread, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.live_record import saved_live
@@ -115,16 +114,27 @@ class Keeper(QObject):  # type: ignore[misc]
             self.refused.emit(reason)
 
     def close(self) -> None:
-        """Let go of what is worked on, once it is on the disk; its autosave stays and can be restored."""
+        """Let go of what is worked on; its autosave stays and can be restored.
+
+        Events go on while the rest of it is written, if there are any; whoever ends them waits for it, because nothing
+        can be written any more once Python ends.
+        """
         autosave = self._autosave
         self._leave()
-        if autosave is not None:
-            autosave.close()
+        app = QCoreApplication.instance()
+        if app is None or not QThread.currentThread().loopLevel():
+            autosaves.wait_for_left()
+            if autosave is not None:
+                autosave.close()  # its thread, too
+        elif not autosaves.are_written():
+            with suppress(TypeError, RuntimeError):  # once is enough
+                app.aboutToQuit.disconnect(autosaves.wait_for_left)
+            app.aboutToQuit.connect(autosaves.wait_for_left)
 
     def _leave(self) -> None:
         """Let go of what is worked on, without waiting: it may be restored once it is on the disk."""
         if self._autosave is not None and self._path is not None:
-            self._autosave.leave(partial(autosaves.leave, self._path))
+            autosaves.leave(self._path, self._autosave)
         self._autosave = self._path = self._segmentation = None
 
 
