@@ -81,6 +81,21 @@ def test_what_another_process_has_compiled_is_read_here(quarter, side, compiled_
     assert COMPILATION.count == before
 
 
+def test_a_process_that_was_started_ahead_compiles_what_is_ordered(quarter, side, compiled_here, monkeypatch):
+    monkeypatch.setattr(COMPILATION, "beside", side.compile)
+    with monkeypatch.context() as patch:
+        patch.setattr(side_compiler, "cores", lambda: 1)
+        assert not side.start("quarter_kernels")
+    assert not side._helpers
+    assert side.start("quarter_kernels")
+    assert not side.start("quarter_kernels")
+    (helper,) = side._helpers
+    assert quarter(8.0) == 2.0
+    assert compiled_here == []
+    assert side._helpers == {helper}
+    assert side._free == [helper]
+
+
 def test_what_is_in_the_cache_and_what_cannot_be_named_is_not_ordered(quarter, side, tmp_path, monkeypatch):
     orders = []
     monkeypatch.setattr(side, "_order", orders.append)

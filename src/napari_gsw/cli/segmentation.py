@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,15 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 
 def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
+    from napari_gsw.core.pipeline.head_start import head_start
+
+    resolve_choices(arguments)
+    with head_start() if arguments.method == "gsw" else nullcontext():
+        return _segment(arguments)
+
+
+def _segment(arguments: argparse.Namespace) -> int:
+    # What takes long to import, while the process that is to compile does the same.
     from napari_gsw.core.evidence.given_maps import MAPS
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.kernel_cache import cache_folder
@@ -115,7 +125,6 @@ def run_segment(arguments: argparse.Namespace) -> int:
 
     if (remark := cache_folder().remark) and not arguments.quiet:
         print(f"napari-gsw: {remark}", file=sys.stderr)
-    resolve_choices(arguments)
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)
     choice = choice.with_axes(axes).with_spacing(arguments.image)
@@ -133,7 +142,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     check_results(folder, names, arguments.overwrite)
     with writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
         if choice.method == "gsw" and is_cold():
-            warm_up()  # by two processes side by side
+            warm_up()  # this process and the one that has a head start
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()

@@ -121,6 +121,11 @@ class KernelFiles:
         digest = hashlib.sha256(repr((str(signature), *others)).encode()).hexdigest()[:24]
         return self.folder / f"{self.name}.{source_stamp()}-{digest}{ENDING}"
 
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return any(self.folder.glob(f"{self.name}.{source_stamp()}-*{ENDING}"))
+
     def save(self, key: tuple[Any, ...], data: Any) -> None:
         """Keep what was compiled; whoever reads meanwhile sees all of it or nothing. A full disk keeps nothing."""
         path = self.path(key)
@@ -158,7 +163,7 @@ class KernelFiles:
 def is_kept(kernel: Any) -> bool:
     """Whether a kernel is in the cache, compiled for some type of its arguments."""
     files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    return isinstance(files, KernelFiles) and any(files.folder.glob(f"{files.name}.{source_stamp()}-*{ENDING}"))
+    return isinstance(files, KernelFiles) and files.any
 
 
 def kept_path(kernel: Any, types: tuple[Any, ...]) -> Path | None:

@@ -1,7 +1,7 @@
 """Kernels are compiled in processes beside this one, which finds them on disk.
 
 While numba compiles, the other threads of its process hardly run, a window among them, and it compiles one kernel after
-the other. So does it read one: a process that compiles, too, would wait for itself to read what another has compiled.
+the other. So does it read one: a process that compiles, too, reads what another has compiled between two kernels.
 
 A process beside is ordered a kernel and the types of its arguments, says how many kernels it has compiled so
 far (one kernel calls others), and when it is done.
@@ -16,7 +16,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any, NamedTuple
@@ -33,8 +34,8 @@ DONE = "done"
 MOST = 2
 # Seconds after which a process ends that nobody has ordered anything of.
 PATIENCE = 30.0
-# New objects after which Python looks for cycles. Numba makes millions, and nearly all of them are needed to the end: at
-# Python's own 700, looking for them takes a fifteenth of the time.
+# New objects after which Python looks for cycles. Numba makes millions, and nearly all of them are needed to the end:
+# at Python's own 700, looking for them takes a fifteenth of the time.
 MANY = 50_000
 
 
@@ -47,8 +48,12 @@ class Order(NamedTuple):
 
 
 def serve() -> None:
-    """In the other process: compile what is ordered on the standard input until that ends."""
-    gc.set_threshold(MANY)
+    """In the other process: compile what is ordered on the standard input until that ends.
+
+    A module that is named on the command line is imported first: what is ordered will be in it.
+    """
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     COMPILATION.watchers.append(lambda: print(COMPILATION.count, flush=True))
     while True:
         bored = threading.Timer(PATIENCE, os._exit, (0,))
@@ -59,18 +64,29 @@ def serve() -> None:
         except EOFError:
             return
         bored.cancel()
-        with suppress(Exception):  # whoever has ordered it meets the same error, and tells it
+        with suppress(Exception), seldom_collected():  # whoever has ordered it meets the same error, and tells it
             getattr(importlib.import_module(order.module), order.name).compile(order.types)
         print(DONE, flush=True)
 
 
-class Helper:
-    """One process that compiles."""
+@contextmanager
+def seldom_collected() -> Iterator[None]:
+    """While much is compiled, Python looks for cycles seldom."""
+    usual = gc.get_threshold()
+    gc.set_threshold(MANY, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
-    def __init__(self) -> None:
+
+class Helper:
+    """One process that compiles; `modules` are imported in it at once."""
+
+    def __init__(self, *modules: str) -> None:
         self._counted = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT],
+            [sys.executable, "-c", SCRIPT, *modules],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
@@ -115,7 +131,7 @@ class SideCompiler:
     def compile(self, kernel: Any, types: tuple[Any, ...]) -> None:
         """Until the kernel is in the cache; at once if it is, or if this process had better compile it for itself."""
         path = kept_path(kernel, types)
-        if path is None or path.exists() or not _is_possible(kernel):
+        if path is None or path.exists() or not _is_possible() or not _is_known(kernel):
             return
         with self._change:
             ahead = self._going.get(path)
@@ -130,6 +146,15 @@ class SideCompiler:
             with self._change:
                 del self._going[path]
             over.set()
+
+    def start(self, module: str) -> bool:
+        """Start a process for kernels of a module that will be ordered soon; False if there is one, or cannot be."""
+        with self._change, suppress(OSError):
+            if not self._helpers and _is_possible():
+                self._helpers.add(helper := Helper(module))
+                self._free.append(helper)
+                return True
+        return False
 
     def end(self) -> None:
         """Nobody needs what is being compiled; whoever waits for it goes on at once."""
@@ -173,8 +198,13 @@ class SideCompiler:
         self._helpers.discard(helper)
 
 
-def _is_possible(kernel: Any) -> bool:
-    """Whether there is a core for it and a Python to run, and the other process would find the kernel by its name."""
+def _is_possible() -> bool:
+    """Whether there is a core for it, and a Python to run."""
     is_python = Path(sys.executable or "").stem.lower().startswith("python")  # a bundle would open its window again
+    return is_python and cores() > 1
+
+
+def _is_known(kernel: Any) -> bool:
+    """Whether the other process would find the kernel by its name."""
     module = sys.modules.get(kernel.py_func.__module__)
-    return is_python and cores() > 1 and getattr(module, kernel.py_func.__name__, None) is kernel
+    return getattr(module, kernel.py_func.__name__, None) is kernel

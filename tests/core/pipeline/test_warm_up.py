@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import numba
 import pytest
 
 from napari_gsw.core.jit import COMPILATION
+from napari_gsw.core.kernel_cache import CacheFolder, KernelCache
+from napari_gsw.core.pipeline import head_start
 from napari_gsw.core.pipeline import warm_up as module
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.pipeline.warm_up import BACKGROUND, KERNELS, Background, compiling_stage
@@ -161,7 +165,7 @@ def test_after_a_window_was_closed_the_sampler_is_compiled_beside_as_before(monk
     background, ordered, compiled = Background(), [], []
 
     def sampler(problem, sweeps):
-        COMPILATION.beside("sampler", ())
+        COMPILATION.beside(module.advance, ())
         compiled.append(threading.current_thread())
 
     monkeypatch.setattr(module, "is_cold", lambda: True)
@@ -173,9 +177,57 @@ def test_after_a_window_was_closed_the_sampler_is_compiled_beside_as_before(monk
     background.ending = True  # as the last window has left it
     background.warm_up()
     assert background.warm
-    assert ordered == ["sampler"]
+    assert ordered == [module.advance]
     assert len(compiled) == 1
     assert compiled[0] is not threading.current_thread()
+
+
+@pytest.mark.parametrize("window", [False, True])
+def test_whoever_waits_without_a_window_compiles_all_but_the_sampler(monkeypatch, window):
+    background, ordered, thresholds = Background(), [], []
+
+    def sampler(problem, sweeps):
+        COMPILATION.beside("before", ())
+        COMPILATION.beside(module.advance, ())
+
+    def rest(*args, **more):
+        assert window or background._ordered.is_set(), "it would be in the way of the order"
+        COMPILATION.beside("rest", ())
+        thresholds.append(gc.get_threshold())
+
+    monkeypatch.setattr(module, "is_cold", lambda: True)
+    monkeypatch.setattr(module, "prepare", rest)
+    monkeypatch.setattr(module, "consensus", lambda *args: None)
+    monkeypatch.setattr(module, "segment", lambda *args, **more: None)
+    monkeypatch.setattr(module, "run", sampler)
+    monkeypatch.setattr(background.side, "compile", lambda kernel, types: ordered.append(kernel))
+    usual = gc.get_threshold()
+    if window:
+        background.begin()
+        background._thread.join()
+        assert thresholds == [usual], "a window's own garbage is collected as ever"
+    else:
+        background.warm_up()
+        assert thresholds[0][0] > usual[0]
+        assert gc.get_threshold() == usual
+    assert set(ordered) == ({"before", "rest", module.advance} if window else {module.advance})
+
+
+def test_a_head_start_is_for_a_sampler_that_has_to_be_compiled(monkeypatch, tmp_path):
+    deeds = []
+    monkeypatch.setattr(head_start.SIDE, "start", lambda name: deeds.append(name) or True)
+    monkeypatch.setattr(head_start.SIDE, "end", lambda: deeds.append("end"))
+
+    def attempt(path):
+        monkeypatch.setattr(head_start, "cache_folder", lambda: CacheFolder(path))
+        with suppress(KeyError), head_start.head_start():
+            raise KeyError("whatever comes in between")
+        return [deeds.pop(0) for _ in list(deeds)]
+
+    assert attempt(None) == [], "nothing could be kept for this process"
+    assert attempt(tmp_path) == [module.advance.py_func.__module__, "end"]
+    KernelCache(module.advance.py_func, tmp_path)._cache_file.save(("types",), "code")
+    assert attempt(tmp_path) == []
 
 
 @pytest.mark.slow

@@ -11,14 +11,15 @@ import numpy as np
 from napari_gsw.core.jit import COMPILATION
 from napari_gsw.core.kernel_cache import is_kept
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.pipeline.head_start import SIDE
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.posterior.consensus import consensus
-from napari_gsw.core.sampler import chain_kernels
+from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.sampler.snapshot import Snapshot
-from napari_gsw.core.side_compiler import SideCompiler
+from napari_gsw.core.side_compiler import SideCompiler, seldom_collected
 
 # How many kernels a segmentation with the usual settings compiles where nothing is in the cache; a test counts them.
 KERNELS = 87
@@ -31,7 +32,7 @@ def warm_up() -> None:
 
 def is_cold() -> bool:
     """Whether the sampler would have to be compiled."""
-    return not chain_kernels.advance.signatures and not is_kept(chain_kernels.advance)  # type: ignore[attr-defined]
+    return not advance.signatures and not is_kept(advance)  # type: ignore[attr-defined]
 
 
 def compiling_stage() -> Stage | None:
@@ -49,13 +50,20 @@ class Background:
     """The warming up of this process, in a thread, once; and who compiles as long as there is a window.
 
     A window wants to stay lively: from the first `begin` to the last `end` other processes compile for this one.
+    Whoever waits for it without a window compiles, too: all but the sampler's loop, which another process does.
+
+    Parameters
+    ----------
+    side : starts the other processes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, side: SideCompiler | None = None) -> None:
         self.warm = self.ending = False
-        self.side = SideCompiler()
+        self.side = SideCompiler() if side is None else side
         self._thread: threading.Thread | None = None
         self._sampler: threading.Thread | None = None
+        self._ordered = threading.Event()
+        self._here = False
         self._users = 0
 
     @property
@@ -84,10 +92,13 @@ class Background:
             self._thread.join()
         if not self.warm:
             self.ending = False
+            self._here = not self._users
             self._leave_compiling_to_others()
             try:
-                self._work()
+                with seldom_collected():
+                    self._work()
             finally:
+                self._here = False
                 self.end()
 
     def _leave_compiling_to_others(self) -> None:
@@ -100,8 +111,11 @@ class Background:
         picture = np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
         with suppress(_Enough):
             if is_cold():
-                self._sampler = threading.Thread(target=_sample_a_little, name="napari-gsw compiles the sampler")
+                self._ordered.clear()
+                self._sampler = threading.Thread(target=self._sample, name="napari-gsw compiles the sampler")
                 self._sampler.start()
+                if self._here:
+                    self._ordered.wait()  # what is compiled here would keep it from what comes before the order
                 try:
                     prepare(picture, site_size=4, report=self._report)
                     self._report(Stage("compiling"), None)
@@ -116,14 +130,16 @@ class Background:
             raise _Enough
 
     def _compile_beside(self, kernel: Any, types: tuple[Any, ...]) -> None:
-        if self._users:
+        if kernel is advance:
+            self._ordered.set()
+        if self._users and (kernel is advance or not self._here):
             self.side.compile(kernel, types)
         self._report(Stage("compiling"), None)
 
+    def _sample(self) -> None:
+        with suppress(Exception):  # the segmentation that follows meets the same, and tells it
+            run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
+        self._ordered.set()
 
-def _sample_a_little() -> None:
-    with suppress(Exception):  # the segmentation that follows meets the same, and tells it
-        run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
 
-
-BACKGROUND = Background()
+BACKGROUND = Background(SIDE)
