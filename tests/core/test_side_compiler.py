@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -91,6 +92,8 @@ def test_a_process_that_was_started_ahead_compiles_what_is_ordered(quarter, side
     assert not side.start("quarter_kernels")
     (helper,) = side._helpers
     assert quarter(8.0) == 2.0
+    helper._process.send_signal(signal.SIGINT)  # which a terminal sends to all processes
+    assert quarter(np.float32(2)) == 0.5
     assert compiled_here == []
     assert side._helpers == {helper}
     assert side._free == [helper]

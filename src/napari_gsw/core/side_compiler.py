@@ -13,6 +13,7 @@ import gc
 import importlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -52,6 +53,7 @@ def serve() -> None:
 
     A module that is named on the command line is imported first: what is ordered will be in it.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for whoever has started it, who ends it
     for module in sys.argv[1:]:
         importlib.import_module(module)
     COMPILATION.watchers.append(lambda: print(COMPILATION.count, flush=True))

@@ -115,8 +115,7 @@ def test_the_end_does_not_wait_for_the_process_beside(monkeypatch):
     monkeypatch.setattr(module, "prepare", lambda *args, **more: None)
     monkeypatch.setattr(module, "run", sampler)
     monkeypatch.setattr(module, "segment", lambda *args, report, **more: report(Stage("superpixels"), None))
-    background = Background()
-    background.side = Endless()
+    background = Background(Endless())
     background.begin()
     assert begun.wait(60)
     background.end()
@@ -124,6 +123,34 @@ def test_the_end_does_not_wait_for_the_process_beside(monkeypatch):
     assert not background.going
     assert not background.warm
     assert not compiled_here
+
+
+def test_ctrl_c_does_not_wait_for_the_sampler(monkeypatch):
+    over, compiled_here = threading.Event(), []
+
+    class Endless:
+        def compile(self, kernel, types):
+            assert over.wait(60)
+
+        def end(self):
+            over.set()
+
+    def sampler(problem, sweeps):
+        COMPILATION.beside(module.advance, ())
+        compiled_here.append(problem)
+
+    def interrupted(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "is_cold", lambda: True)
+    monkeypatch.setattr(module, "prepare", interrupted)
+    monkeypatch.setattr(module, "run", sampler)
+    background = Background(Endless())
+    with pytest.raises(KeyboardInterrupt):
+        background.warm_up()
+    assert over.is_set()
+    assert not compiled_here
+    assert not background.warm
 
 
 def test_the_background_is_at_work_as_long_as_its_sampler_compiles(monkeypatch):

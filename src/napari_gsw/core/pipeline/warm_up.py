@@ -114,12 +114,16 @@ class Background:
                 self._ordered.clear()
                 self._sampler = threading.Thread(target=self._sample, name="napari-gsw compiles the sampler")
                 self._sampler.start()
-                if self._here:
-                    self._ordered.wait()  # what is compiled here would keep it from what comes before the order
                 try:
+                    if self._here:
+                        self._ordered.wait()  # what is compiled here would keep it from what comes before the order
                     prepare(picture, site_size=4, report=self._report)
                     self._report(Stage("compiling"), None)
                     consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
+                except BaseException:  # Ctrl+C
+                    self.ending = True
+                    self.side.end()
+                    raise
                 finally:
                     self._sampler.join()  # as long as it compiles this is not over, whoever has ended it
             segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=self._report)

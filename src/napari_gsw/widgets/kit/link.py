@@ -29,6 +29,43 @@ class Connection:
         self.signal.disconnect(self.hear)
 
 
+class Removals(Connection):
+    """As a connection to the removal of layers; of a batch of them the slot hears once, at its end.
+
+    Parameters
+    ----------
+    events : of the list of layers.
+    """
+
+    def __init__(self, events: Any, slot: Callable[..., Any]) -> None:
+        self._batches = 0
+        self._last: Any = None
+        self._events = events
+        events.begin_batch.connect(self.begin)
+        events.end_batch.connect(self.end_batch)
+        super().__init__(events.removed, slot)
+
+    def hear(self, event: Any = None) -> None:
+        if self._batches:
+            self._last = event
+        else:
+            super().hear(event)
+
+    def begin(self, event: Any = None) -> None:
+        self._batches += 1
+
+    def end_batch(self, event: Any = None) -> None:
+        self._batches -= 1
+        if not self._batches and self._last is not None:
+            last, self._last = self._last, None
+            super().hear(last)
+
+    def end(self) -> None:
+        super().end()
+        self._events.begin_batch.disconnect(self.begin)
+        self._events.end_batch.disconnect(self.end_batch)
+
+
 class Link:
     """Connections to napari's events, and what else has to end, until it is cut.
 
@@ -47,6 +84,15 @@ class Link:
     def connect(self, signal: Any, slot: Callable[..., Any]) -> None:
         """Connect a slot to one of napari's events until the link is cut. It is called with the event."""
         self._connections.append(Connection(signal, slot))
+
+    def connect_layers(self, events: Any, slot: Callable[..., Any], *more: Any) -> None:
+        """Connect a slot to the events of a list of layers: insertion, removal, another name, and `more` of them.
+
+        Where many layers go at once, it is called when they are gone: what a form says need not follow each of them.
+        """
+        for signal in (events.inserted, events.renamed, *more):
+            self.connect(signal, slot)
+        self._connections.append(Removals(events, slot))
 
     def disconnect(self, signal: Any, slot: Callable[..., Any]) -> None:
         """Take one connection back; nothing happens if there is none."""

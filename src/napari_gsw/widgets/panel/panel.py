@@ -68,8 +68,7 @@ class SegmentationPanel(Docked):
         self._expectation: Expectation | None = None
         self.newcomers = Newcomers(self.session, self.chooser, self.presets, self.sites, self.seeds.seeds, self.link)
         link, layers = self.link, viewer.layers.events
-        for signal in (layers.inserted, layers.removed, layers.reordered, layers.renamed):
-            link.connect(signal, self._layers_changed)
+        link.connect_layers(layers, self._layers_changed, layers.reordered)
         link.connect(viewer.events.theme, self._theme_changed)
         link.connect(viewer.cursor.events.position, self.region.look)
         bind_keys(viewer, self, link)

@@ -58,9 +58,7 @@ class SuperpixelPanel(Docked):
         self._timer.setSingleShot(True)
         self._timer.setInterval(STILL)
         self._timer.timeout.connect(self.make)
-        layers = viewer.layers.events
-        for signal in (layers.inserted, layers.removed, layers.renamed):
-            self.link.connect(signal, self._layers_changed)
+        self.link.connect_layers(viewer.layers.events, self._layers_changed)
         self.link.at_end(self._end)
         self.link.stop_at_end(self._timer)
         for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview):

@@ -74,8 +74,7 @@ class TablePanel(Docked):
         self._pause.timeout.connect(self._show_chosen)
         link = self.link
         link.stop_at_end(self._pause)
-        for signal in (viewer.layers.events.inserted, viewer.layers.events.removed, viewer.layers.events.renamed):
-            link.connect(signal, self._layers_changed)
+        link.connect_layers(viewer.layers.events, self._layers_changed)
         link.connect(viewer.events.theme, self._theme_changed)
         viewer.mouse_drag_callbacks.append(self._pressed)
         link.at_end(lambda: viewer.mouse_drag_callbacks.remove(self._pressed))
