@@ -6,6 +6,9 @@ import gc
 
 import pytest
 
+# Numba makes millions of objects that stay: looking for cycles after every 700 takes a fifteenth of its time.
+gc.set_threshold(50_000)
+
 
 def needs_window(request):
     return bool({"viewer", "panel", "make_napari_viewer"} & set(request.fixturenames))

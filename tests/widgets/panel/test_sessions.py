@@ -238,6 +238,7 @@ napari.run()
 """
 
 
+@pytest.mark.slow
 def test_what_is_on_its_way_to_the_disk_when_the_last_window_closes_gets_there(tmp_path):
     """Once Python ends nothing can be written any more."""
     from napari_gsw.files import session_file
