@@ -23,10 +23,17 @@ from napari_gsw.core.pipeline.warm_up import BACKGROUND, KERNELS, Background, co
 
 @pytest.fixture(autouse=True)
 def nobody_else_compiles(monkeypatch):
-    """A dock that another test has closed may still be about to; what it calls and counts is replaced here."""
+    """A dock that another test has closed may still be about to; what it calls and counts is replaced here.
+
+    And what a test here has begun ends before the next one replaces what it calls.
+    """
     if BACKGROUND.going:
         BACKGROUND._thread.join()
     monkeypatch.setattr(COMPILATION, "beside", None)
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("napari-gsw compiles"):
+            thread.join(60)
 
 
 def test_only_our_own_kernels_are_counted_while_they_are_compiled():
