@@ -20,7 +20,7 @@ import napari_gsw as gsw
 # would depend on which other tests ran before.
 if hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda: providers._local_constants
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "120"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
 fuzzed = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -291,7 +291,11 @@ def test_objects_in_blocks_are_those_in_memory(noise):
 
 @pytest.mark.parametrize(
     ("axes", "shape", "error"),
-    [("YXS", (260, 250, 3), 1e-3), ("YXC", (260, 250, 2), 1e-3), ("ZYXC", (40, 60, 70, 1), 0.15)],
+    [
+        ("YXS", (260, 250, 3), 1e-3),
+        ("YXC", (260, 250, 2), 1e-3),
+        pytest.param("ZYXC", (40, 60, 70, 1), 0.15, marks=pytest.mark.slow),
+    ],
 )
 def test_noise_is_taken_off_in_blocks_as_in_memory(axes, shape, error):
     """In a volume a block does not look as far as its noise might depend on; errors are in units of the noise."""

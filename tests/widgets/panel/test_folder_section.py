@@ -27,6 +27,7 @@ def folder(tmp_path):
     return images
 
 
+@pytest.mark.slow
 def test_a_folder_is_segmented_as_the_window_is_set(panel, qtbot, folder, tmp_path):
     panel.viewer.add_image(np.asarray(mosaic()[0])[:60, :80], name="m")
     panel.form.controls["sweeps"].set_value(30)
