@@ -36,7 +36,7 @@ import napari
 import numpy as np
 import psutil
 from napari.utils.notifications import NotificationSeverity, notification_manager
-from qtpy.QtCore import QCoreApplication, QEvent, QPoint, QPointF, Qt, QTimer
+from qtpy.QtCore import QCoreApplication, QEvent, QEventLoop, QPoint, QPointF, Qt, QTimer
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import (
@@ -392,7 +392,16 @@ class Monkey:
 
     def close_dock(self, viewer: napari.Viewer) -> None:
         if docks := self._docks(viewer):
-            self.random.choice(docks).destroyOnClose()
+            dock, events = self.random.choice(docks), QEventLoop()
+
+            def close() -> None:
+                try:
+                    dock.destroyOnClose()
+                finally:
+                    events.quit()
+
+            QTimer.singleShot(0, close)  # among events, as by a click: only without any does it wait for the disk
+            events.exec()
 
     def open_dock(self, viewer: napari.Viewer) -> None:
         there = {_plain(dock.name) for dock in self._docks(viewer)}
