@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from napari_gsw.files.session_file import SUFFIX, session_title
 
 # So many of them are kept; older ones go when a new one is begun.
 MOST_KEPT = 8
+# Its process, when that began, and which of its files it is. What else is in the folder is somebody's own.
+NAME = re.compile(rf"(\d+)-(\d+)-\d+{re.escape(SUFFIX)}")
 _counter = itertools.count()
 # Those that this process writes to.
 _mine: set[Path] = set()
@@ -81,9 +84,9 @@ def restorable() -> Iterator[Restorable]:
 
 def _left() -> list[Path]:
     """Files of processes that are gone, or of windows that are closed, the newest first."""
-    folder = autosave_folder()
     try:
-        files = [path for path in folder.glob(f"*{SUFFIX}") if path not in _mine and not _is_written(path)]
+        ours = [path for path in autosave_folder().iterdir() if NAME.fullmatch(path.name) and path not in _mine]
+        files = [path for path in ours if not _is_written(path)]
         return sorted(files, key=lambda path: -path.stat().st_mtime)
     except OSError:  # a home that cannot be read, or another process that cleans up
         return []
@@ -91,8 +94,8 @@ def _left() -> list[Path]:
 
 def _is_written(path: Path) -> bool:
     """Whether the process that has named the file is still there, and is not this one."""
-    pid, began = (int(part) if part.isdecimal() else -1 for part in path.name.split("-")[:2])
-    if pid == os.getpid() or pid < 0:
+    pid, began = map(int, path.name.split("-")[:2])
+    if pid == os.getpid():
         return False
     try:
         return int(psutil.Process(pid).create_time()) == began
