@@ -1,8 +1,9 @@
 """What goes wrong around napari's canvas when our layers are in it, and how it is prevented.
 
-Layers are removed in the drawing context of their own window's canvas: napari ends the removal of a layer by carrying out what its canvas has queued, the deletion of textures and buffers
-included, in whatever drawing context happens to be current. In that of Qt's own painting, or of the canvas of another
-viewer, this deletes things of theirs, and the process ends at a later drawing.
+Layers are removed in the drawing context of their own window's canvas: napari ends the removal of a layer by carrying
+out what its canvas has queued, the deletion of textures and buffers included, in whatever drawing context happens to be
+current. In that of Qt's own painting, or of the canvas of another viewer, this deletes things of theirs, and the
+process ends at a later drawing.
 
 The status line waits for the mouse when other axes are displayed: napari reads a layer with features along a ray
 through the cursor, which it aims at the next movement only, and fails when a slider is moved before.
@@ -20,7 +21,7 @@ from napari_gsw.widgets.kit.link import is_deleted
 
 
 class CanvasGuard(QObject):  # type: ignore[misc]
-    """Enters the canvas of a window before a layer goes, leaves it when everything is done, and keeps the status line true.
+    """Enters the canvas of a window before a layer goes, leaves it after that, and keeps the status line true.
 
     It stays with the window when our last dock is closed: another viewer may still have one.
     """
