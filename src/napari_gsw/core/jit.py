@@ -11,17 +11,17 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event as events
+from numba.core.compiler import Compiler
 from numba.core.cpu import CPUTargetOptions
 from numba.core.errors import NumbaError
 
+from napari_gsw.core.inner_library import IS_POSSIBLE, InnerCompiler, OuterCompiler
 from napari_gsw.core.kernel_cache import KernelCache, cache_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # How numba is told not to count references; a version without that option is slower and right.
 NOT_COUNTED = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
-# And not to make what Python would call a kernel through.
-NOT_FOR_PYTHON = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 # np.int64 to numba, a plain integer to the type checker
@@ -32,12 +32,12 @@ as_index = cast(Callable[[Any], int], np.uint32)
 
 def jit(function: F) -> F:
     """Compile without the GIL, once per machine: the result is kept on disk where that is possible."""
-    return _compiled(function)
+    return _compiled(function, OuterCompiler)
 
 
 def inner(function: F) -> F:
     """As :func:`jit`, for a kernel that only kernels call: what Python would need to call it takes long to compile."""
-    return _compiled(function, **NOT_FOR_PYTHON)
+    return _compiled(function, InnerCompiler)
 
 
 def lean(function: F) -> F:
@@ -45,12 +45,12 @@ def lean(function: F) -> F:
 
     Numba counts them whenever an array is taken out of a record, which costs more than most of what a visit does.
     """
-    return _compiled(function, **NOT_COUNTED, **NOT_FOR_PYTHON)
+    return _compiled(function, InnerCompiler, **NOT_COUNTED)
 
 
 def inlined(function: F) -> F:
     """As :func:`lean`, for a part of an inner loop: it is compiled into whoever calls it."""
-    return _compiled(function, forceinline=True, **NOT_COUNTED, **NOT_FOR_PYTHON)
+    return _compiled(function, InnerCompiler, forceinline=True, **NOT_COUNTED)
 
 
 def merged(function: F) -> F:
@@ -61,11 +61,14 @@ def merged(function: F) -> F:
     return cast(F, numba.njit(nogil=True, inline="always")(function))
 
 
-def _compiled(function: F, **options: bool) -> F:
-    kernel = numba.njit(nogil=True, **options)(function)
+def _compiled(function: F, compiler: type[Compiler], **options: bool) -> F:
+    is_inner = compiler is InnerCompiler
+    options |= {"no_cpython_wrapper": is_inner, "no_cfunc_wrapper": True}  # what Python, and C, would call it through
+    own = {"pipeline_class": compiler} if IS_POSSIBLE else {}
+    kernel = numba.njit(nogil=True, **own, **options)(function)
     folder = cache_folder().path
     if folder is not None and hasattr(kernel, "_cache"):  # which a function has not that numba was told to leave alone
-        kernel._cache = KernelCache(function, folder)
+        kernel._cache = KernelCache(function, folder, is_inner and IS_POSSIBLE)
         kernel._compile_for_args = partial(_compile_beside_first, kernel, kernel._compile_for_args)
     return cast(F, kernel)
 

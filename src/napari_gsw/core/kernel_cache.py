@@ -24,6 +24,8 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
+from napari_gsw.core.inner_library import read_inner
+
 PACKAGE = Path(__file__).parents[1]
 ENDING = ".nbc"
 
@@ -96,7 +98,7 @@ def source_stamp() -> str:
     The code of a function in another file is compiled into its callers, and so are records and the constants that name
     their entries: a change in any of these files counts for all.
     """
-    names = ("*kernels.py", "*tables.py", "records.py", "schedule.py", "jit.py", "kernel_cache.py")
+    names = ("*kernels.py", "*tables.py", "records.py", "schedule.py", "jit.py", "kernel_cache.py", "inner_library.py")
     content = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
     for file in sorted(file for name in names for file in PACKAGE.rglob(name)):
         content.update(file.read_bytes())
@@ -188,12 +190,23 @@ class _KernelCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
         self._locator = _Origin(function.__code__.co_filename)
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
-    """What numba keeps of one kernel, in files that no other process can write over."""
+class _InnerCacheImpl(_KernelCacheImpl):
+    def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> Any:
+        return read_inner(target_context, payload)
 
-    def __init__(self, function: Any, folder: Path) -> None:
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """What numba keeps of one kernel, in files that no other process can write over.
+
+    Parameters
+    ----------
+    folder : of the files.
+    is_inner : whether it has a library of ours.
+    """
+
+    def __init__(self, function: Any, folder: Path, is_inner: bool = False) -> None:
         self._name, self._py_func = repr(function), function
-        self._impl = _KernelCacheImpl(function)
+        self._impl = _InnerCacheImpl(function) if is_inner else _KernelCacheImpl(function)
         self._cache_path = str(folder)
         self._cache_file = KernelFiles(folder, f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}")
         self.enable()

@@ -37,7 +37,7 @@ MOST = 2
 PATIENCE = 30.0
 # New objects after which Python looks for cycles. Numba makes millions, and nearly all of them are needed to the end:
 # at Python's own 700, looking for them takes a fifteenth of the time.
-MANY = 50_000
+MANY = 400_000
 
 
 class Order(NamedTuple):
