@@ -5,10 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from numba import int64
+from numba.core import event
 from numba.core.compiler import Flags
 
+from napari_gsw.core import jit as jit_module
 from napari_gsw.core.inner_library import InnerLibrary, QuickFlags
+from napari_gsw.core.jit import inner, jit
+from napari_gsw.core.kernel_files import CacheFolder
 
 # The parts of which are inner kernels, two deep, one of them with two callers.
 SCRIPT = """
@@ -81,10 +87,6 @@ def test_they_do_raise_and_print_as_any_compiled_and_kept(ran):
 
 
 def test_they_are_kept_without_machine_code():
-    from numba import int64
-
-    from napari_gsw.core.jit import inner, jit
-
     @inner
     def part(x):
         return x + 1
@@ -117,3 +119,28 @@ def test_quick_flags_are_equal_where_numbas_are():
     default.nrt = plain.nrt  # set to what it is anyway
     assert default == QuickFlags(plain)
     assert QuickFlags(plain) != "flags"
+
+
+def test_who_may_call_a_kernel_makes_no_difference_to_what_calls_in_it_mean(monkeypatch):
+    monkeypatch.setattr(jit_module, "cache_folder", lambda: CacheFolder(None))
+
+    @inner
+    def part(n):
+        return np.full(n, 7.0)
+
+    @jit
+    def outer(n):
+        return np.full(n, 7.0)[0] + part(n)[0]
+
+    compiled = []
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            compiled.append(event.data["dispatcher"].py_func.__name__)
+
+        def on_end(self, event):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        assert outer(np.int8(3)) == 14.0  # of a type that nobody else has
+    assert [compiled.count(name) for name in ("outer", "part", "full")] == [1, 1, 1]

@@ -7,8 +7,9 @@ import os
 import numba
 import pytest
 
-from napari_gsw.core import kernel_cache
-from napari_gsw.core.kernel_cache import ENDING, CacheFolder, KernelFiles, cache_folder, is_kept
+from napari_gsw.core import kernel_files
+from napari_gsw.core.kernel_cache import KernelCache, is_kept
+from napari_gsw.core.kernel_files import ENDING, CacheFolder, KernelFiles, cache_folder
 
 
 def key(*types):
@@ -41,7 +42,7 @@ def test_what_an_earlier_version_has_left_goes_and_other_kernels_stay(tmp_path, 
     files, other = KernelFiles(tmp_path, "kernel"), KernelFiles(tmp_path, "kernel_2")
     files.save(key("int32"), "old")
     other.save(key("int32"), "other")
-    monkeypatch.setattr(kernel_cache, "source_stamp", lambda: "newer")
+    monkeypatch.setattr(kernel_files, "source_stamp", lambda: "newer")
     assert files.load(key("int32")) is None
     files.save(key("int64"), "new")
     assert [file.name.split(".")[0] for file in sorted(tmp_path.glob(f"*{ENDING}"))] == ["kernel", "kernel_2"]
@@ -51,15 +52,15 @@ def test_a_full_disk_is_no_reason_to_fail(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kernel_cache.tempfile, "mkstemp", full)
+    monkeypatch.setattr(kernel_files.tempfile, "mkstemp", full)
     KernelFiles(tmp_path, "kernel").save(key("int32"), "code")
 
 
 @pytest.fixture
 def read_only(tmp_path, monkeypatch):
     """Neither the package nor the home can be written; what is temporary is in a folder of the test."""
-    monkeypatch.setattr(kernel_cache, "_lasting_folders", lambda: iter(()))
-    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(kernel_files, "_lasting_folders", lambda: iter(()))
+    monkeypatch.setattr(kernel_files.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path
 
 
@@ -87,7 +88,7 @@ def test_a_temporary_folder_that_others_can_write_is_not_used(read_only):
 def test_the_command_line_says_where_kernels_are_kept_if_that_is_not_for_good(tmp_path, monkeypatch, capsys):
     from napari_gsw.cli import main
 
-    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: CacheFolder(tmp_path, "only for now"))
+    monkeypatch.setattr(kernel_files, "cache_folder", lambda: CacheFolder(tmp_path, "only for now"))
     words = ["segment", str(tmp_path / "nowhere.png"), "-o", str(tmp_path / "out")]
     assert main(words) == 2
     assert "napari-gsw: only for now\n" in capsys.readouterr().err
@@ -98,7 +99,7 @@ def test_the_command_line_says_where_kernels_are_kept_if_that_is_not_for_good(tm
 def test_what_is_kept_is_known_without_loading_it(tmp_path):
     kernel = numba.njit(lambda x: x)
     assert not is_kept(kernel)
-    kernel._cache = kernel_cache.KernelCache(kernel.py_func, tmp_path)
+    kernel._cache = KernelCache(kernel.py_func, tmp_path)
     assert not is_kept(kernel)
     kernel._cache._cache_file.save(key("int32"), "code")
     assert is_kept(kernel)

@@ -28,6 +28,10 @@ def half(x):
 @jit
 def quarter(x):
     return half(half(x))
+
+def eight():
+    quarter(8.0)
+    raise ValueError("which nobody hears")
 """
 
 
@@ -86,11 +90,13 @@ def test_a_process_that_was_started_ahead_compiles_what_is_ordered(quarter, side
     monkeypatch.setattr(COMPILATION, "beside", side.compile)
     with monkeypatch.context() as patch:
         patch.setattr(side_compiler, "cores", lambda: 1)
-        assert not side.start("quarter_kernels")
+        assert not side.start("quarter_kernels:eight")
     assert not side._helpers
-    assert side.start("quarter_kernels")
-    assert not side.start("quarter_kernels")
+    assert side.start("quarter_kernels:eight")
+    assert not side.start("quarter_kernels:eight")
     (helper,) = side._helpers
+    while not kept_path(quarter, (numba.float64,)).exists():  # before anything is ordered
+        time.sleep(0.01)
     assert quarter(8.0) == 2.0
     helper._process.send_signal(signal.SIGINT)  # which a terminal sends to all processes
     assert quarter(np.float32(2)) == 0.5
@@ -124,10 +130,10 @@ def abs_of(x):
 
 
 def test_what_cannot_be_sent_is_compiled_here(quarter, side, compiled_here, monkeypatch):
-    def unwilling(order):
+    def unwilling(*order):
         raise TypeError("cannot pickle")
 
-    monkeypatch.setattr(side_compiler, "dumps", unwilling)
+    monkeypatch.setattr(side_compiler, "Order", unwilling)
     monkeypatch.setattr(COMPILATION, "beside", side.compile)
     assert quarter(8.0) == 2.0
     assert "quarter" in compiled_here

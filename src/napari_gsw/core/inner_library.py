@@ -67,9 +67,14 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 class QuickFlags(Flags):  # type: ignore[misc]
-    """How a kernel is compiled. Numba compares that a hundred thousand times, for which its own collect all values."""
+    """How a kernel is compiled.
+
+    Numba remembers by them what a call means, and compares them a hundred thousand times, for which its own collect all
+    values. And what a call means to an inner kernel it means to any other: who may call the kernel makes no difference.
+    """
 
     _DEFAULTS: ClassVar[dict[str, Any]] = {name: option.default for name, option in Flags.options.items()}
+    _CALLERS: ClassVar[dict[str, Any]] = dict.fromkeys(("no_cpython_wrapper", "no_cfunc_wrapper"))
     _HASH = hash(Flags())
 
     def values(self) -> dict[str, Any]:
@@ -79,7 +84,10 @@ class QuickFlags(Flags):  # type: ignore[misc]
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Flags):
             return NotImplemented
-        return bool(self._values == other._values or self.values() == other.values())
+        if isinstance(other, QuickFlags):
+            ours, theirs = {**self._values, **self._CALLERS}, {**other._values, **self._CALLERS}
+            return ours == theirs or {**self._DEFAULTS, **ours} == {**self._DEFAULTS, **theirs}
+        return bool(self.values() == other.values())
 
     def __hash__(self) -> int:
         return self._HASH  # numba's is one of the names

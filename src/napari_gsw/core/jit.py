@@ -16,7 +16,8 @@ from numba.core.cpu import CPUTargetOptions
 from numba.core.errors import NumbaError
 
 from napari_gsw.core.inner_library import IS_POSSIBLE, InnerCompiler, OuterCompiler
-from napari_gsw.core.kernel_cache import KernelCache, cache_folder
+from napari_gsw.core.kernel_cache import KernelCache
+from napari_gsw.core.kernel_files import cache_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 

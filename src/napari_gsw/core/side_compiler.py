@@ -5,6 +5,8 @@ the other. So does it read one: a process that compiles, too, reads what another
 
 A process beside is ordered a kernel and the types of its arguments, says how many kernels it has compiled so
 far (one kernel calls others), and when it is done.
+
+Numba is imported when something is ordered: a process is started before this one takes the time for that.
 """
 
 from __future__ import annotations
@@ -23,14 +25,12 @@ from pathlib import Path
 from pickle import PicklingError
 from typing import Any, NamedTuple
 
-from numba.core.serialize import dumps
-
-from napari_gsw.core.jit import COMPILATION
-from napari_gsw.core.kernel_cache import kept_path
 from napari_gsw.core.threads import cores
 
 SCRIPT = f"from {__name__} import serve; serve()"
 DONE = "done"
+# Numba tries what a call may mean, and writes a message for each that it does not; nobody reads its colours there.
+PLAIN = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
 # Processes at the same time: the sampler is half of all there is to compile.
 MOST = 2
 # Seconds after which a process ends that nobody has ordered anything of.
@@ -51,12 +51,17 @@ class Order(NamedTuple):
 def serve() -> None:
     """In the other process: compile what is ordered on the standard input until that ends.
 
-    A module that is named on the command line is imported first: what is ordered will be in it.
+    A function that is named on the command line, after its module and a colon, is called first: what it compiles will
+    be ordered.
     """
+    from napari_gsw.core.jit import COMPILATION
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for whoever has started it, who ends it
-    for module in sys.argv[1:]:
-        importlib.import_module(module)
     COMPILATION.watchers.append(lambda: print(COMPILATION.count, flush=True))
+    for name in sys.argv[1:]:
+        module, _, function = name.partition(":")
+        with suppress(Exception), seldom_collected():
+            getattr(importlib.import_module(module), function)()
     while True:
         bored = threading.Timer(PATIENCE, os._exit, (0,))
         bored.daemon = True
@@ -83,13 +88,13 @@ def seldom_collected() -> Iterator[None]:
 
 
 class Helper:
-    """One process that compiles; `modules` are imported in it at once."""
+    """One process that compiles; `functions` are called in it at once, see :func:`serve`."""
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, *functions: str) -> None:
         self._counted = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, *modules],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            [sys.executable, "-c", SCRIPT, *functions],
+            env=os.environ | PLAIN | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )  # fmt: skip
@@ -102,6 +107,8 @@ class Helper:
 
     def compile(self, order: bytes) -> None:
         """Until it is done, or has ended; what it compiles is counted here. `order` is a pickled :class:`Order`."""
+        from napari_gsw.core.jit import COMPILATION
+
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(OSError, ValueError):  # a pipe that is broken, or closed; half of a line
@@ -132,6 +139,10 @@ class SideCompiler:
 
     def compile(self, kernel: Any, types: tuple[Any, ...]) -> None:
         """Until the kernel is in the cache; at once if it is, or if this process had better compile it for itself."""
+        from numba.core.serialize import dumps
+
+        from napari_gsw.core.kernel_cache import kept_path
+
         path = kept_path(kernel, types)
         if path is None or path.exists() or not _is_possible() or not _is_known(kernel):
             return
@@ -149,11 +160,11 @@ class SideCompiler:
                 del self._going[path]
             over.set()
 
-    def start(self, module: str) -> bool:
-        """Start a process for kernels of a module that will be ordered soon; False if there is one, or cannot be."""
+    def start(self, function: str) -> bool:
+        """Start a process that begins by a function (see :func:`serve`); False if there is one, or cannot be."""
         with self._change, suppress(OSError):
             if not self._helpers and _is_possible():
-                self._helpers.add(helper := Helper(module))
+                self._helpers.add(helper := Helper(function))
                 self._free.append(helper)
                 return True
         return False
@@ -167,6 +178,8 @@ class SideCompiler:
                 self._close(self._free.pop())
 
     def _order(self, order: bytes) -> None:
+        from napari_gsw.core.jit import COMPILATION
+
         helper = self._taken()
         if helper is None:
             return

@@ -10,15 +10,21 @@ import threading
 from contextlib import suppress
 
 import numba
+import numpy as np
 import pytest
 
+import napari_gsw as gsw
 from napari_gsw.core import side_compiler
 from napari_gsw.core.jit import COMPILATION
-from napari_gsw.core.kernel_cache import CacheFolder, KernelCache
+from napari_gsw.core.kernel_cache import KernelCache
+from napari_gsw.core.kernel_files import CacheFolder
 from napari_gsw.core.pipeline import head_start
 from napari_gsw.core.pipeline import warm_up as module
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.pipeline.warm_up import BACKGROUND, KERNELS, Background, compiling_stage
+from napari_gsw.core.posterior.consensus import expected_loss
+from napari_gsw.core.posterior.consensus_kernels import canonical_rows
+from napari_gsw.core.sites.face_kernels import connected_parts
 
 
 @pytest.fixture(autouse=True)
@@ -261,9 +267,25 @@ def test_a_head_start_is_for_a_sampler_that_has_to_be_compiled(monkeypatch, tmp_
         return [deeds.pop(0) for _ in list(deeds)]
 
     assert attempt(None) == [], "nothing could be kept for this process"
-    assert attempt(tmp_path) == [module.advance.py_func.__module__, "end"]
+    assert attempt(tmp_path) == [f"{head_start.__name__}:meanwhile", "end"]
     KernelCache(module.advance.py_func, tmp_path)._cache_file.save(("types",), "code")
     assert attempt(tmp_path) == []
+
+
+def test_what_is_compiled_meanwhile_is_what_is_needed():
+    kernels = (canonical_rows, connected_parts)
+    head_start.meanwhile()
+    compiled = [set(kernel.signatures) for kernel in kernels]
+    assert all(compiled)
+    expected_loss([0, 0, 1], [[0, 1, 1], [0, 0, 0]])
+    gsw.prepare(np.zeros((6, 7, 3), np.uint8), site_size=4)
+    assert [set(kernel.signatures) for kernel in kernels] == compiled
+
+
+def test_a_process_is_started_before_numba_is_imported():
+    script = f"import sys, {head_start.__name__}; print('numba' in sys.modules, 'numpy' in sys.modules)"
+    process = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert process.stdout.split() == ["False", "False"]
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
     i, j : (m,) int64 rows.
     parts : (parts,) int64, where each of them ends; from the third on they are means.
     """
-    out = np.empty((i.size, parts.size))
-    term = np.zeros(sums.shape[1])
+    out = np.empty((i.size, parts.size), np.float64)
+    term = np.zeros(sums.shape[1], np.float64)
     for e in range(i.size):
         _compare(sums[i[e]], sums[j[e]], parts, term, out[e])
     return out
@@ -41,8 +41,8 @@ def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints,
     i, j : (m,) int32 sites.
     parts : (parts,) int64.
     """
-    out = np.empty((i.size, parts.size))
-    common, a, b, term = np.empty((4, sums.shape[1]))
+    out = np.empty((i.size, parts.size), np.float64)
+    common, a, b, term = np.empty((4, sums.shape[1]), np.float64)
     for e in range(i.size):
         p, q = start[i[e]], start[j[e]]
         common[:] = 0

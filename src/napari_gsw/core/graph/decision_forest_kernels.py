@@ -19,7 +19,7 @@ def leaf_sums(root: Ints, feature: Ints, threshold: Floats, left: Ints, right: I
         :class:`~napari_gsw.core.graph.decision_forest.DecisionForest`.
     rows : (rows, features) float64.
     """
-    result = np.zeros(rows.shape[0])
+    result = np.zeros(rows.shape[0], np.float64)
     for r in range(rows.shape[0]):
         for t in range(root.size):
             node = root[t]

@@ -1,15 +1,17 @@
-"""A head start for the sampler, which takes half of all compiling: a process for it begins before most is imported."""
+"""A head start for the sampler, half of all that is compiled: a process for it begins before this one imports numba.
+
+Until this one knows what to order, that one compiles a little of the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from napari_gsw.core.kernel_cache import KernelFiles, cache_folder
+from napari_gsw.core.kernel_files import KernelFiles, cache_folder
 from napari_gsw.core.side_compiler import SideCompiler
 
-# The module of the sampler's loop, which is not imported here: it takes a while. And what the loop is kept as.
-MODULE = "napari_gsw.core.sampler.chain_kernels"
+# What the sampler's loop is kept as.
 KEPT = "chain_kernels.advance"
 # The processes that compile beside this one.
 SIDE = SideCompiler()
@@ -17,11 +19,27 @@ SIDE = SideCompiler()
 
 @contextmanager
 def head_start() -> Iterator[None]:
-    """Start a process for the sampler if it has to be compiled; it imports what it needs while this one does."""
+    """Start a process for the sampler if it has to be compiled; it begins while this one imports what it needs."""
     folder = cache_folder().path
-    started = folder is not None and not KernelFiles(folder, KEPT).any and SIDE.start(MODULE)
+    is_cold = folder is not None and not KernelFiles(folder, KEPT).any
+    started = is_cold and SIDE.start(f"{__name__}:{meanwhile.__name__}")
     try:
         yield
     finally:
         if started:
             SIDE.end()  # if it has not ended long ago, nobody came as far as to need it
+
+
+def meanwhile() -> None:
+    """In the other process, until the sampler is ordered: import it, and compile a little of what this one will need.
+
+    So much of it that both are done at the same time.
+    """
+    import numpy as np
+
+    import napari_gsw.core.sampler.chain_kernels  # noqa: F401
+    from napari_gsw.core.posterior.consensus_kernels import canonical_rows
+    from napari_gsw.core.sites.face_kernels import connected_parts
+
+    canonical_rows(np.zeros((1, 2), np.int32))
+    connected_parts(np.ones((1, 1, 2), np.int32))

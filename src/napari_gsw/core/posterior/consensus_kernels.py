@@ -106,9 +106,9 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
             size += weight[order[p]]
         own += f(size, binder)
 
-    result = np.empty(d)
-    row = np.zeros(n)
-    size_of = np.zeros(n)
+    result = np.empty(d, np.float64)
+    row = np.zeros(n, np.float64)
+    size_of = np.zeros(n, np.float64)
     for t in range(d):
         z = draws[t]
         clusters = 0
@@ -240,7 +240,7 @@ def moves(
     """
     labels, sites = tables.labels, tables.sites
     slots = sites.size
-    cost = np.zeros(slots)
+    cost = np.zeros(slots, np.float64)
     lightest = math.inf
     for i in range(weight.size):
         lightest = min(lightest, weight[i])
@@ -321,7 +321,7 @@ def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: f
     """
     labels, sites, size, shared, worth, met, meets = tables
     slots = sites.size
-    cost = np.empty((slots, slots))
+    cost = np.empty((slots, slots), np.float64)
     merge_costs(tables, draws, as_int64(-1), binder, cost)
     count = 0
     for k in range(slots):
@@ -373,7 +373,7 @@ def descent(
     least : a change must lower the summed loss by more than this; it keeps rounding from going round in circles.
     """
     tables = tables_of(labels, columns, rows, slots, weight, binder)
-    margin = np.zeros(labels.size)
+    margin = np.zeros(labels.size, np.float64)
     # After a full round, the sites that were easiest to move are visited alone until they rest: most others would stay.
     bound = math.inf
     for _ in range(MOST_ROUNDS):

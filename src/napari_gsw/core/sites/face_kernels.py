@@ -130,7 +130,7 @@ def face_sums(
     largest : whether two pixels say the larger of their values, or their mean.
     """
     depth, height, width = sites.shape
-    total = np.zeros(right.size)
+    total = np.zeros(right.size, np.float64)
     for z in range(depth):
         for y in range(height):
             for x in range(width):
@@ -215,7 +215,7 @@ def sum_over_sites(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats
     values : (pixels, C) float32 or float64.
     sites : (pixels,) int32 from 1, 0 for none.
     """
-    total, pixels = np.zeros((n, values.shape[1])), np.zeros(n, np.int64)
+    total, pixels = np.zeros((n, values.shape[1]), np.float64), np.zeros(n, np.int64)
     for p in range(sites.size):
         i = sites[p] - 1
         if i >= 0:

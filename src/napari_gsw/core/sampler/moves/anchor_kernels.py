@@ -51,7 +51,7 @@ def attractions(target: Target, walker: Walker, own: int, coldness: float, score
             group_count[d] = blocks.words[d, 0]
             length += 1
     cluster_seed = np.full(slots + 1, -1, np.int64)
-    pull = np.zeros(slots + 1)
+    pull = np.zeros(slots + 1, np.float64)
     seed = as_int64(-1)
     for i in range(labels.size):
         if place[i] == 0:
@@ -141,11 +141,11 @@ def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, 
     for s in range(n):
         if labels[s] == a:
             work.place[s] = 0
-    score = np.zeros(work.slots[USED] + 1)
+    score = np.zeros(work.slots[USED] + 1, np.float64)
     log_all = attractions(target, walker, a, coldness, score)
     if log_all == -math.inf:
         return NO_ANCHORS
-    b = draw(score, np.zeros(score.size), score.size, rng.random())
+    b = draw(score, np.zeros(score.size, np.float64), score.size, rng.random())
     log_merge = score[b] - log_all - math.log(clusters.size[b])
     j = member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
     for s in range(n):

@@ -266,7 +266,7 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
 @jit
 def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
     """Compute the cached part of slot k's log marginal from its moments, if there are channels."""
-    nothing = np.zeros(clusters.moments.shape[0])
+    nothing = np.zeros(clusters.moments.shape[0], np.float64)
     if nothing.size > 0:
         pixels = as_int64(clusters.words[evidence.pixels, k])
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)

@@ -47,7 +47,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
             clusters = walker.clusters
         slots = used[USED] + 1
         remove_site(evidence, clusters, i, old)
-        score = np.zeros(slots)
+        score = np.zeros(slots, np.float64)
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
         for s in range(field.anchor.size):
@@ -104,7 +104,7 @@ def merge_clusters(target: Target, walker: Walker, least: float) -> float:
             place[i] = 0 if labels[i] == a else -1
         copy_slot(clusters, a, work.blocks, as_int64(0))
         clear_slot(work.blocks, as_int64(1))
-        score = np.zeros(used[USED] + 1)
+        score = np.zeros(used[USED] + 1, np.float64)
         attractions(target, walker, as_int64(a), 1.0, score)
         best = as_int64(0)
         for k in range(used[USED]):

@@ -148,9 +148,9 @@ def allocate(
     labels, size, order = walker.labels, walker.work.blocks.size, walker.work.order
     most = size.size
     blocks = Blocks(
-        np.zeros(most + 1),
-        np.zeros(most + 1),
-        np.zeros(most + 1),
+        np.zeros(most + 1, np.float64),
+        np.zeros(most + 1, np.float64),
+        np.zeros(most + 1, np.float64),
         np.full(most, -1, np.int64),
         np.full(most, -1, np.int64),
         np.zeros(most, np.int64),
@@ -308,8 +308,8 @@ def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: n
 
     # First the deal that would give the present state back, then the one that is proposed.
     blocks = np.zeros(2, np.int64)
-    log_q = np.zeros(2)
-    energy = np.zeros(2)
+    log_q = np.zeros(2, np.float64)
+    energy = np.zeros(2, np.float64)
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1

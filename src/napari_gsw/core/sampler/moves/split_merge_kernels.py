@@ -91,9 +91,9 @@ def divide(
     blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
     size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
     channels = site_moments.shape[1] // 2
-    own = np.zeros(2 * channels)
-    nothing = np.zeros(2 * channels)
-    pull = np.zeros(2)
+    own = np.zeros(2 * channels, np.float64)
+    nothing = np.zeros(2 * channels, np.float64)
+    pull = np.zeros(2, np.float64)
     name, side = name_and_block(target, walker, first)
     log_q = 0.0
     for scan in range(scans + 2):
@@ -251,7 +251,7 @@ def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float
         if together:
             if gap == -math.inf:
                 return 0.0
-            score = np.zeros(used[USED] + 1)
+            score = np.zeros(used[USED] + 1, np.float64)
             log_all = attractions(target, walker, a, coldness, score)
             log_merge = score[used[USED]] - log_all - math.log(blocks.size[1])
     change = gap if together else -gap

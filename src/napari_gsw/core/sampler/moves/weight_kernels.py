@@ -141,8 +141,8 @@ def empty_group(evidence: Evidence) -> Group:
         np.zeros(words, np.uint32),
         np.zeros(words, np.uint32),
         np.zeros(words, np.uint32),
-        np.zeros(moments),
-        np.zeros(moments),
+        np.zeros(moments, np.float64),
+        np.zeros(moments, np.float64),
     )
 
 
@@ -150,12 +150,12 @@ def empty_group(evidence: Evidence) -> Group:
 def empty_candidates(slots: int) -> Candidates:
     """Room to weigh so many slots."""
     return Candidates(
-        np.zeros(slots),
-        np.zeros(slots),
+        np.zeros(slots, np.float64),
+        np.zeros(slots, np.float64),
         np.full(slots, -1, np.int64),
         np.zeros(slots + 1, np.uint32),
-        np.zeros(slots),
-        np.zeros(slots),
+        np.zeros(slots, np.float64),
+        np.zeros(slots, np.float64),
     )
 
 
@@ -169,7 +169,7 @@ def far_counts(evidence: Evidence, clusters: Clusters) -> FarCounts:
         ends = ends or tail[d, FACTOR] != 0.0
     rows = table_end.size if ends else 0
     far = FarCounts(
-        np.zeros((rows, slots)),
+        np.zeros((rows, slots), np.float64),
         np.zeros((rows, slots), np.bool_),
         np.zeros(rows, np.int64),
         np.zeros((rows, slots), np.uint32),
