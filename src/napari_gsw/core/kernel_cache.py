@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.runtime import rtsys
 
 from napari_gsw.core.inner_library import read_inner
 from napari_gsw.core.kernel_files import KernelFiles
@@ -59,6 +60,15 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._cache_path = str(folder)
         self._cache_file = KernelFiles(folder, f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}")
         self.enable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What is kept for some types of arguments; None if there is nothing.
+
+        Numba's own imports first all that may be needed to compile, which takes longer than to read all kernels; of
+        that a kernel that is compiled already needs what counts its references.
+        """
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
 
     def path(self, types: tuple[Any, ...], context: Any) -> Path:
         """The file for some types of arguments, compiled in a context of numba's."""

@@ -311,6 +311,7 @@ def test_what_a_run_had_found_by_then():
     assert search.shortfalls(rows, "paper", "annealing", 1.0).tolist() == [7.0]
 
 
+@pytest.mark.slow
 def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "QUICK_SECONDS", 0.05)
     monkeypatch.setattr(search, "PICTURES", ("mosaic",))
