@@ -161,11 +161,28 @@ def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     qtbot.waitUntil(lambda: table.chosen.tolist() == wanted.tolist(), timeout=600_000)
     layer = viewer.layers["r"]
     layer.features = layer.features.iloc[::-1].reset_index(drop=True)
-    assert layer.features.loc[table.chosen, "index"].tolist() == [4]
+    qtbot.waitUntil(lambda: layer.features.loc[table.chosen, "index"].tolist() == [4], timeout=600_000)
     assert layer.features.loc[table.chosen, "t"].tolist() == [0]
     viewer.layers.remove("r")
     assert table.model.rowCount() == 0
     qtbot.waitUntil(lambda: table.status.text().startswith("Run a segmentation"), timeout=600_000)
+
+
+@gui
+def test_a_new_table_is_shown_in_a_turn_of_its_own_and_several_once(table, viewer, qtbot):
+    """Who writes it has just spent as long on it: the window would not answer for the sum of both."""
+    shown = []
+    table.model.modelReset.connect(lambda: shown.append(table.model.columns["area"].sum()))
+    layer, area = viewer.layers["r"], TABLE["area"].sum()
+    for factor in (2, 3):
+        layer.features = layer.features.assign(area=factor * TABLE["area"])
+        assert table.model.columns["area"].sum() == area
+    qtbot.waitUntil(lambda: bool(shown), timeout=600_000)
+    qtbot.wait(50)
+    assert shown == [3 * area]
+    viewer.add_labels(LABELS[0], name="another", features={"index": [1, 2]})
+    qtbot.wait(50)
+    assert shown == [3 * area], "it is not the one that is shown"
 
 
 def pg_point(x, y):

@@ -72,8 +72,14 @@ class TablePanel(Docked):
         self._pause.setSingleShot(True)
         self._pause.setInterval(PAUSE)
         self._pause.timeout.connect(self._show_chosen)
+        # A table is shown in a turn of its own: whoever writes it has taken as long to measure it.
+        self._renewal = QTimer(self)
+        self._renewal.setSingleShot(True)
+        self._renewal.timeout.connect(self._renew)
+        self._is_stale = False
         link = self.link
         link.stop_at_end(self._pause)
+        link.stop_at_end(self._renewal)
         link.connect_layers(viewer.layers.events, self._layers_changed)
         link.connect(viewer.events.theme, self._theme_changed)
         viewer.mouse_drag_callbacks.append(self._pressed)
@@ -178,10 +184,14 @@ class TablePanel(Docked):
         self._followed = here
         self._list()
 
-    def _features_changed(self, event: Any = None) -> None:
-        before = self.layer
+    def _features_changed(self, event: Any) -> None:
+        self._is_stale |= event.source is self.layer
+        self._renewal.start(0)
+
+    def _renew(self) -> None:
+        before, is_stale, self._is_stale = self.layer, self._is_stale, False
         self._list()
-        if self.layer is before and (event is None or event.source is before):
+        if is_stale and self.layer is before:
             self._show_table()
 
     def _list(self) -> None:
