@@ -57,6 +57,7 @@ for kernel in {kernels}:
 print(sum(sum(kernel.stats.cache_misses.values()) for kernel in (root, filled, checked, first, second)), "compiled",
     "with" if "numba.typed.dictimpl" in sys.modules else "without", "what compiling needs")
 """
+WITHOUT = "from napari_gsw.core import inner_library\ninner_library.IS_POSSIBLE = False\n"
 NEEDED = "what compiling needs"
 ANSWERS = {"first": f"{2.0}", "second": f"{sum(i**0.5 for i in range(5)) + 5**0.5}"}
 
@@ -85,6 +86,13 @@ def test_they_do_raise_and_print_as_any_compiled_and_kept(ran):
     assert ran("first") == [*expected("first"), f"4 compiled with {NEEDED}"]
     assert ran("first") == [*expected("first"), f"0 compiled without {NEEDED}"]
     # Its parts are those of the first, which are read; a process that has both has one environment for each part.
+    assert ran("second") == [*expected("second"), f"1 compiled with {NEEDED}"]
+    assert ran("second", "first") == [*expected("second", "first"), f"0 compiled without {NEEDED}"]
+
+
+def test_a_numba_that_lacks_what_is_replaced_compiles_them_as_any(ran, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "SCRIPT", WITHOUT + SCRIPT)
+    assert ran("first") == [*expected("first"), f"4 compiled with {NEEDED}"]
     assert ran("second") == [*expected("second"), f"1 compiled with {NEEDED}"]
     assert ran("second", "first") == [*expected("second", "first"), f"0 compiled without {NEEDED}"]
 

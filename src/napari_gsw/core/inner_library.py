@@ -13,14 +13,12 @@ from llvmlite import binding
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags, compile_result
 
-# What of numba is replaced here; a version that has it no more compiles inner kernels as all others.
-REPLACED = (
-    "_optimize_final_module",
-    "_finalize_final_module",
-    "get_pointer_to_function",
-    "serialize_using_object_code",
-)
-IS_POSSIBLE = all(hasattr(JITCodeLibrary, name) for name in REPLACED)
+# What of numba is replaced and called here; a version that has it no more compiles inner kernels as all others.
+USED = (
+    "_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals", "_verify_declare_only_symbols",
+    "get_pointer_to_function", "serialize_using_object_code", "serialize_using_bitcode",
+)  # fmt: skip
+IS_POSSIBLE = all(hasattr(JITCodeLibrary, name) for name in USED)
 
 
 class _NoEngine:
