@@ -25,7 +25,6 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit, QMenu
 
 from napari_gsw.cli import main as napari_gsw
-from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.panel.panel import SegmentationPanel
 from napari_gsw.widgets.session import autosaves
 from napari_gsw.widgets.table.table_panel import TablePanel
@@ -76,18 +75,19 @@ class Reader:
     def press(self, word: str) -> None:
         """Press the button or box that has these words on it, wherever it is in the panel."""
         # A box may say more than its name, such as that it is not settled yet.
+        sections = [self.panel.trace_section, *self.panel.sections]  # folded, they are not in the panel yet
         buttons = [
-            b for b in self.panel.findChildren(QAbstractButton) if re.match(rf"{re.escape(word)}( \(|, |$)", b.text())
+            button
+            for part in (self.panel, *(section.body for section in sections))
+            for button in part.findChildren(QAbstractButton)
+            if re.match(rf"{re.escape(word)}( \(|, |$)", button.text())
         ]
         if not buttons:
             raise SystemExit(f"the panel has no button {word!r}")
-        button = buttons[0]
-        above = button
-        while above is not None and not button.isVisible():
-            above = above.parentWidget()
-            if isinstance(above, Section) and not above.body.isVisible():
-                click(above.button)
-        click(button)
+        for section in sections:
+            if section.body.isAncestorOf(buttons[0]) and not section.body.isVisible():
+                click(section.button)
+        click(buttons[0])
         self.pressed.append(word)
 
     def choose(self, *path: str) -> None:

@@ -320,13 +320,13 @@ class Monkey:
     def hover(self, viewer: napari.Viewer) -> None:
         panel = self._panel(viewer)
         QTest.mouseMove(viewer.window._qt_viewer.canvas.native, self._place(viewer))
-        if panel is not None and panel.trace.isVisible():
+        if panel is not None and panel.trace_section.body.isVisible():
             width, height = max(panel.trace.width(), 2), max(panel.trace.height(), 2)
             QTest.mouseMove(panel.trace, QPoint(self.random.randrange(width), self.random.randrange(height)))
 
     def wheel(self, viewer: napari.Viewer) -> None:
         panel = self._panel(viewer)
-        if panel is None or not panel.trace.isVisible():
+        if panel is None or not panel.trace_section.body.isVisible():
             return
         centre = QPointF(panel.trace.rect().center())
         held = self.random.choice((Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier))
@@ -339,7 +339,7 @@ class Monkey:
 
     def double_click(self, viewer: napari.Viewer) -> None:
         panel = self._panel(viewer)
-        if panel is not None and panel.trace.isVisible():
+        if panel is not None and panel.trace_section.body.isVisible():
             target = panel.trace.viewport() if hasattr(panel.trace, "viewport") else panel.trace
             QTest.mouseDClick(target, Qt.MouseButton.LeftButton, pos=target.rect().center())
 

@@ -6,7 +6,9 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 from superqt import QElidingLabel
 
+from napari_gsw.widgets.kit.explanation import explain
 from napari_gsw.widgets.kit.help_page import help_button
+from napari_gsw.widgets.kit.tab_order import put_in_tab_order
 
 # What a theme may leave empty at the ends of a line, in pixels: text that is fitted into the line knows nothing of it.
 THEME_ROOM = 4
@@ -14,6 +16,9 @@ THEME_ROOM = 4
 
 class Section(QWidget):  # type: ignore[misc]
     """Folded, it tells what is set; unfolded, it lets it be changed.
+
+    What folds is kept out of the window until it is first unfolded: a panel has three hundred widgets in it, to each of
+    which Qt and napari would send eighteen events when the dock opens.
 
     Signals
     -------
@@ -40,7 +45,7 @@ class Section(QWidget):  # type: ignore[misc]
         self.summary.setEllipsesWidth(THEME_ROOM)
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.body = QWidget()
-        self.body.setVisible(False)
+        self.destroyed.connect(self.body.deleteLater)  # while nothing else owns it
         self.content = QVBoxLayout(self.body)
         self.content.setContentsMargins(14, 2, 0, 6)
         self.content.setSpacing(4)
@@ -55,7 +60,6 @@ class Section(QWidget):  # type: ignore[misc]
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(head)
-        column.addWidget(self.body)
 
     def set_summary(self, text: str) -> None:
         self.summary.setText(text)
@@ -69,8 +73,13 @@ class Section(QWidget):  # type: ignore[misc]
         self.button.setChecked(on)
 
     def _toggle(self, on: bool) -> None:
+        if self.body.parentWidget() is None:
+            explain(self.body)
+            self.layout().addWidget(self.body)
         self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
         self.body.setVisible(on)
+        if on:  # controls have made their boxes now
+            put_in_tab_order(self.help, self.body)
         self.toggled.emit(on)
 
     def add_line(self, text: str) -> QLabel:

@@ -112,13 +112,10 @@ class Control(QWidget):  # type: ignore[misc]
             self._check = QCheckBox()
             self._check.toggled.connect(self._toggled)
             parts.insert(0, self._check)
-        before: QWidget = self
         for part in parts:
             row.addWidget(part, part is box)
             part.setAccessibleName(title(self.name, self.setting))
             part.setWhatsThis(self.toolTip())
-            QWidget.setTabOrder(before, part)  # where the row is, not behind what was made earlier
-            before = part
         self._show_value()
 
     def _new_box(self) -> QWidget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QMainWindow, QPushButton
 
 from napari_gsw.core.errors import InputError
@@ -26,7 +28,6 @@ from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.layers.stacked_tables import stacked_tables
-from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.measuring import Measuring
 from napari_gsw.widgets.session.plan import Segmentation
@@ -51,9 +52,9 @@ class ExportSection(Section):
 
     written = Signal(str)
 
-    def __init__(self, session: Session, trace: TracePlot) -> None:
+    def __init__(self, session: Session, trace_picture: Callable[[], QImage]) -> None:
         super().__init__("Save and export", "Write labels, pictures and tables into a folder", "widget.md#saving")
-        self.session, self.trace = session, trace
+        self.session, self._trace_picture = session, trace_picture
         self.format = QComboBox()
         for text, ending in FORMATS.items():
             self.format.addItem(text, ending)
@@ -143,7 +144,7 @@ class ExportSection(Section):
             return
         try:
             if path.suffix.lower() == ".png":
-                if not self.trace.picture().save(str(path)):
+                if not self._trace_picture().save(str(path)):
                     raise OSError("the picture cannot be written")
             else:
                 table = path.with_suffix(".csv")

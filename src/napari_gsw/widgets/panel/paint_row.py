@@ -6,6 +6,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gsw.widgets.kit.setting_control import Control
+from napari_gsw.widgets.kit.tab_order import put_in_tab_order
 
 KEEP = (
     "What you paint stays as you painted it, is outlined, and teaches the chain what else belongs to it; the eraser "
@@ -48,6 +49,7 @@ class PaintRow(QWidget):  # type: ignore[misc]
         row.addSpacing(6)
         row.addWidget(words)
         row.addWidget(only_painted, 1)
+        put_in_tab_order(self.keep, self.hint, only_painted.box)
 
     def set_keep(self, keep: bool) -> None:
         """Press one of the two, as the user would."""

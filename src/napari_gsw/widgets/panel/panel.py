@@ -42,7 +42,7 @@ from napari_gsw.widgets.panel.region_line import RegionLine
 from napari_gsw.widgets.panel.run_row import RunRow
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.session_section import RestoreRow, SessionSection, remember
-from napari_gsw.widgets.panel.trace_plot import quiet_ink
+from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
 from napari_gsw.widgets.panel.trace_section import TraceSection
 from napari_gsw.widgets.session.plan import Plan, settings_for
 from napari_gsw.widgets.session.session import Session
@@ -121,8 +121,7 @@ class SegmentationPanel(Docked):
         self.region = RegionLine(self.session)
         column.addWidget(self.region)
         self.trace_section = TraceSection(self.session)
-        self.trace = self.trace_section.plot
-        self.trace.hovered.connect(self.region.tell)
+        self.trace_section.hovered.connect(self.region.tell)
         column.addWidget(self.trace_section)
         self.agreement = Agreement()
         self.agreement.several_wanted.connect(self.run_several)
@@ -141,9 +140,12 @@ class SegmentationPanel(Docked):
         self.form.forecast.answered.connect(self._plan_changed)
         self.session.state_changed.connect(self._state_changed)
         self.session.framed.connect(self._framed)
-        self.session.drawable.connect(self.trace.draw_waiting)
         self.session.noticed.connect(self._noticed)
         explain(self.inner)
+
+    @property
+    def trace(self) -> TracePlot:
+        return self.trace_section.plot
 
     def sizeHint(self) -> QSize:
         return QSize(360, 720)
@@ -166,7 +168,7 @@ class SegmentationPanel(Docked):
         self.seeds = SeedsSection(self.session, self.form.controls)
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._paint_first)
-        self.export = ExportSection(self.session, self.trace)
+        self.export = ExportSection(self.session, self.trace_section.picture)
         self.saving = SessionSection(self.session)
         self.apply = FolderSection(self.session, self._checked_plan, lambda: self.form.preset)
         own = (self.seeds, self.export, self.apply, self.saving)
@@ -375,7 +377,7 @@ class SegmentationPanel(Docked):
         self._plan_changed()
 
     def _theme_changed(self, event: Any = None) -> None:
-        self.trace.follow_theme(self.viewer.theme)
+        self.trace_section.follow_theme(self.viewer.theme)
         self.run_row.follow_theme(self.viewer.theme)
         ink = quiet_ink(self.viewer.theme)
         for section in (self.trace_section, *self.sections):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
@@ -15,24 +17,41 @@ from napari_gsw.widgets.session.session import Session
 class TraceSection(Section):
     """The plot, and below it what to do with a sweep of the past that is being looked at.
 
-    Attributes
-    ----------
-    plot : the trace.
+    The plot takes as long to make as all that is above it in the panel, and nobody sees it before the first run: it is
+    made when it is first wanted.
+
+    Signals
+    -------
+    hovered : what is under the mouse, in words; empty when it leaves.
     """
+
+    hovered = Signal(str)
 
     def __init__(self, session: Session) -> None:
         super().__init__(
             "Trace", "How the chains climb: log posterior and number of clusters, sweep by sweep", "widget.md#the-trace"
         )
         self.session = session
-        self.plot = TracePlot()
-        self.plot.setFixedHeight(self.plot.sizeHint().height())
-        self.plot.sweep_clicked.connect(session.canvas.view_sweep)
+        self._plot: TracePlot | None = None
+        self._frame: Frame | None = None
         self.content.setContentsMargins(0, 2, 0, 6)
-        self.content.addWidget(self.plot)
         self.content.addWidget(self._viewing_row())
         # Whether it was unfolded for the first run, which is done once: what a person folds away stays folded.
         self._shown = False
+
+    @property
+    def plot(self) -> TracePlot:
+        """The trace."""
+        if self._plot is None:
+            plot = self._plot = TracePlot()
+            plot.setFixedHeight(plot.sizeHint().height())
+            plot.setWhatsThis(plot.toolTip())
+            plot.follow_theme(self.session.viewer.theme)
+            plot.sweep_clicked.connect(self.session.canvas.view_sweep)
+            plot.hovered.connect(self.hovered)
+            self.session.drawable.connect(plot.draw_waiting)
+            self.content.insertWidget(0, plot)
+        return self._plot
 
     def _viewing_row(self) -> QWidget:
         self.viewing = QWidget()
@@ -54,8 +73,14 @@ class TraceSection(Section):
         self.viewing.setVisible(False)
         return self.viewing
 
+    def follow_theme(self, name: str) -> None:
+        """Take the colours of one of napari's themes."""
+        if self._plot is not None:
+            self._plot.follow_theme(name)
+
     def refresh(self, frame: Frame | None) -> None:
         """Follow a frame; None empties the plot."""
+        self._frame = frame
         self.set_summary("before the first run" if frame is None else f"{frame.sweep:,} sweeps")
         if frame is not None and frame.sweep and not self._shown:
             self._shown = True
@@ -64,10 +89,25 @@ class TraceSection(Section):
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
             self.viewing_text.say(f"Viewing sweep {sweep:,}", "What is shown is this sweep, not the newest one")
-        if not self.plot.isVisible():
-            return
+        if self._plot is not None and self._plot.isVisible():
+            self._show_frame()
+
+    def picture(self) -> QImage:
+        """The trace of the latest frame, folded away or not, for a file."""
+        self._show_frame()
+        if not self.plot.isVisible():  # and may never have been laid out
+            self.plot.resize(self.plot.size().expandedTo(self.plot.sizeHint()))
+        return self.plot.picture()
+
+    def _toggle(self, on: bool) -> None:
+        if on:  # with what came while it was folded
+            self._show_frame()
+        super()._toggle(on)
+
+    def _show_frame(self) -> None:
+        frame = self._frame
         if frame is not None:
             self.plot.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
         else:
             self.plot.show_traces([], None)
-        self.plot.show_cursor(sweep)
+        self.plot.show_cursor(self.session.canvas.viewing)
