@@ -31,6 +31,8 @@ from skimage.transform import resize
 from napari_gsw.widgets.session import autosaves
 
 SIZE = (1280, 800)
+# Sweeps of the first run: more than usual, so that there is time to look.
+LONG = 20_000
 # Strokes on two things, from pixel to pixel.
 STROKES = {"saucer": [(150, y) for y in range(60, 120, 4)], "table": [(60, y) for y in range(235, 280, 4)]}
 
@@ -87,13 +89,19 @@ class Tour:
         self.step("open")
 
     def run(self) -> None:
+        sweeps = self.panel.form.controls["sweeps"]
+        usual = sweeps.value()
+        sweeps.set_value(LONG)
         click(self.panel.run_button)
         wait_for(
             lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first picture"
         )
         self.film(2.0)
         self.step("running")
+        if self.panel.session.run is None:
+            raise SystemExit("the run was over before it was looked at")
         self.at_rest()
+        sweeps.set_value(usual)
         self.film(0.5)
         self.step("done")
 

@@ -87,6 +87,8 @@ def test_every_control_says_what_it_is(panel):
 
     for control in panel.form.controls.values():
         assert control.box.whatsThis()  # which are made when a section is unfolded
+    for section in (panel.trace_section, *panel.sections):
+        section.unfold()
     controls = controls_in(panel.inner)
     assert len(controls) > 100
     silent = [w.objectName() or getattr(w, "text", type(w).__name__) for w in controls if not w.whatsThis()]
