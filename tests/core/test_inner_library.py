@@ -55,7 +55,7 @@ for kernel in {kernels}:
     except ValueError as error:
         print(error.args)
 print(sum(sum(kernel.stats.cache_misses.values()) for kernel in (root, filled, checked, first, second)), "compiled",
-    "with" if "numba.typed.dictimpl" in sys.modules else "without", "what compiling needs")
+    "with" if sys.modules.keys() & {"numba.typed.dictimpl", "numba.np.arrayobj"} else "without", "what compiling needs")
 """
 WITHOUT = "from napari_gsw.core import inner_library\ninner_library.IS_POSSIBLE = False\n"
 NEEDED = "what compiling needs"

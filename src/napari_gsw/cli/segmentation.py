@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_gsw.cli.checkpoint import add_checkpoint_options, checkpointed
 from napari_gsw.cli.choices import add_choices, chosen, image_to_segment, output_argument, resolve_choices
+from napari_gsw.cli.loading import loading
 from napari_gsw.cli.progress import SweepBar
 from napari_gsw.core.errors import InputError
 
@@ -113,15 +114,16 @@ def run_segment(arguments: argparse.Namespace) -> int:
 
 def _segment(arguments: argparse.Namespace) -> int:
     # What takes long to import, while the process that is to compile does the same.
-    from napari_gsw.core.evidence.given_maps import MAPS
-    from napari_gsw.core.image.lazy import is_lazy
-    from napari_gsw.core.kernel_files import cache_folder
-    from napari_gsw.core.pipeline.warm_up import is_cold, warm_up
-    from napari_gsw.files.folders import writable_folder
-    from napari_gsw.files.images import open_labels, read_labels
-    from napari_gsw.files.maps import open_map_file
-    from napari_gsw.files.results import Extras, check_results, planned_files
-    from napari_gsw.methods.registry import METHODS, segment
+    with loading():
+        from napari_gsw.core.evidence.given_maps import MAPS
+        from napari_gsw.core.image.lazy import is_lazy
+        from napari_gsw.core.kernel_files import cache_folder
+        from napari_gsw.core.pipeline.warm_up import is_cold, warm_up
+        from napari_gsw.files.folders import writable_folder
+        from napari_gsw.files.images import open_labels, read_labels
+        from napari_gsw.files.maps import open_map_file
+        from napari_gsw.files.results import Extras, check_results, planned_files
+        from napari_gsw.methods.registry import METHODS, segment
 
     if (remark := cache_folder().remark) and not arguments.quiet:
         print(f"napari-gsw: {remark}", file=sys.stderr)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from numba.core import environment
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 
@@ -45,6 +48,34 @@ class _InnerCacheImpl(_KernelCacheImpl):
         return read_inner(target_context, payload)
 
 
+class _Unpickler(pickle.Unpickler):
+    """Reads what is kept of a kernel, without importing those parts of numba that were compiled into it."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        is_environment = (module, name) == (environment.__name__, environment._rebuild_env.__name__)
+        return _kept_environment if is_environment else super().find_class(module, name)
+
+
+def _kept_environment(module: str, constants: list[Any], name: str) -> Any:
+    """The names and constants around a compiled function, as numba makes them again.
+
+    Names are for what Python runs, and all kernels are machine code. Numba imports the module of every function for
+    them, its own too: most of what it needs to compile for arrays, in a process that compiles nothing.
+    """
+    known = environment.lookup_environment(name)
+    if known is not None or module in sys.modules or not module.startswith("numba."):
+        return environment._rebuild_env(module, constants, name)
+    kept = environment.Environment({"__name__": module})
+    kept.consts[:] = constants
+    kept.env_name = name
+    environment.Environment._memo[name] = kept
+    return kept
+
+
+def _read(file: BinaryIO) -> Any:
+    return _Unpickler(file).load()
+
+
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """What numba keeps of one kernel, in files that no other process can write over.
 
@@ -58,7 +89,9 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._name, self._py_func = repr(function), function
         self._impl = _InnerCacheImpl(function) if is_inner else _KernelCacheImpl(function)
         self._cache_path = str(folder)
-        self._cache_file = KernelFiles(folder, f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}")
+        self._cache_file = KernelFiles(
+            folder, f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}", _read
+        )
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -16,12 +16,12 @@ import pickle
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 PACKAGE = Path(__file__).parents[1]
 ENDING = ".nbc"
@@ -109,10 +109,11 @@ class KernelFiles:
     ----------
     folder : where they are.
     name : what they begin with.
+    read : makes of a file what was kept in it.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, name: str, read: Callable[[BinaryIO], Any] = pickle.load) -> None:
+        self.folder, self.name, self._read = folder, name, read
 
     def path(self, key: tuple[Any, ...]) -> Path:
         """The file of a key of numba's: a signature, what the processor is, and hashes of the function."""
@@ -144,7 +145,8 @@ class KernelFiles:
     def load(self, key: tuple[Any, ...]) -> Any:
         """What was compiled; None if there is nothing, or nothing that can be read."""
         try:
-            return pickle.loads(self.path(key).read_bytes())
+            with self.path(key).open("rb") as file:
+                return self._read(file)
         except Exception:  # to unpickle may raise anything
             return None
 
