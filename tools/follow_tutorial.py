@@ -75,16 +75,12 @@ class Reader:
     def press(self, word: str) -> None:
         """Press the button or box that has these words on it, wherever it is in the panel."""
         # A box may say more than its name, such as that it is not settled yet.
-        sections = [self.panel.trace_section, *self.panel.sections]  # folded, they are not in the panel yet
         buttons = [
-            button
-            for part in (self.panel, *(section.body for section in sections))
-            for button in part.findChildren(QAbstractButton)
-            if re.match(rf"{re.escape(word)}( \(|, |$)", button.text())
+            b for b in self.panel.findChildren(QAbstractButton) if re.match(rf"{re.escape(word)}( \(|, |$)", b.text())
         ]
         if not buttons:
             raise SystemExit(f"the panel has no button {word!r}")
-        for section in sections:
+        for section in (self.panel.trace_section, *self.panel.sections):
             if section.body.isAncestorOf(buttons[0]) and not section.body.isVisible():
                 click(section.button)
         click(buttons[0])

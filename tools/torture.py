@@ -18,6 +18,7 @@ import gc
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,7 +62,7 @@ FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
 # Functions in which a thread does nothing; the last one is that of the thread that looks.
 WAITING = ("wait", "_worker", "get", "select", "sleep", "_watch")
 STANDSTILL = 0.1  # seconds by which a process that looks at the clock is late
-STARVED = 0.4  # seconds without a look after which Python itself writes down who is where
+STARVED = 0.4  # seconds without a look after which Python itself writes down where the GUI thread is
 LONGEST = 0.25  # seconds without an answer that are our doing
 MOST_GROWTH = 200  # megabytes from the middle to the end, beside what layers take
 LAYER = 12  # megabytes that napari takes for a layer of labels: its controls, and what draws it
@@ -170,6 +171,9 @@ class Heart:
         self._timer.timeout.connect(self._beat)
         self._timer.start(10)
         gc.callbacks.append(self._collect)
+        # In the GUI thread itself: a look at its calls from another thread, which does not wait for Python's lock, may
+        # meet calls that are just being taken away, and ends the process without a word.
+        faulthandler.register(signal.SIGALRM, file=self._starved, all_threads=False)
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _collect(self, phase: str, _info: object) -> None:
@@ -212,13 +216,12 @@ class Heart:
         step = 0.01
         while True:
             began, collected = time.perf_counter(), self._collected
-            faulthandler.dump_traceback_later(STARVED, file=self._starved)  # which needs no lock of Python's
+            signal.setitimer(signal.ITIMER_REAL, STARVED)
             time.sleep(step)
             stack: list[tuple[str, str]] = []
             if time.perf_counter() - began > STARVED:
-                faulthandler.cancel_dump_traceback_later()
-                stack = self._main_of(_read_anew(self._starved))
-            if began - self.last > 0.05 and not self._collecting:
+                stack = FRAME.findall(_read_anew(self._starved))
+            if time.perf_counter() - self.last > 0.05 and not self._collecting:
                 stack = stack or self._stack()
                 depth = next((k for k, (file, _) in enumerate(stack) if "/napari_gsw/" in file), None)
                 # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.

@@ -25,9 +25,10 @@ def ran(panel, qtbot, sweeps=40):
 
 def test_a_panel_that_opens_has_no_plot_and_nothing_that_is_folded(panel):
     assert panel.trace_section._plot is None
-    assert all(section.body.parentWidget() is None for section in panel.sections)
-    seen = [widget for widget in panel.findChildren(QWidget) if widget.isVisibleTo(panel)]
-    assert len(seen) > 0.5 * len(panel.findChildren(QWidget))
+    assert all(section.body.window() is section.body for section in panel.sections)
+    inside = [widget for widget in panel.findChildren(QWidget) if widget.window() is panel.window()]
+    folded = [widget for section in panel.sections for widget in section.body.findChildren(QWidget)]
+    assert len(folded) > len(inside)
 
 
 def test_tab_goes_down_the_panel_through_what_was_unfolded_in_any_order(panel, qtbot):
@@ -88,10 +89,20 @@ def test_a_plot_that_is_made_late_has_the_colours_of_the_theme(panel):
     assert panel.trace.backgroundBrush().color().lightness() < 60
 
 
-def test_what_never_was_unfolded_goes_with_its_section(panel, qtbot):
+def test_what_is_folded_belongs_to_its_section_once_it_is_seen(panel, qtbot):
+    """What has no parent is deleted by Python, in whatever thread collects."""
+    for section in (panel.trace_section, *panel.sections):
+        wait_for(qtbot, lambda section=section: section.body.parentWidget() is section)
+        assert section.body.isWindow()
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_what_never_was_unfolded_goes_with_its_section(qtbot, shown):
     from napari_gsw.widgets.kit.section import Section
 
     section = Section("Title")
+    section.setVisible(shown)
+    qtbot.wait(20)
     gone = []
     section.body.destroyed.connect(lambda: gone.append(True))
     section.deleteLater()

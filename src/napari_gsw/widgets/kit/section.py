@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Qt, QTimer, Signal
+from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 from superqt import QElidingLabel
 
@@ -18,7 +19,8 @@ class Section(QWidget):  # type: ignore[misc]
     """Folded, it tells what is set; unfolded, it lets it be changed.
 
     What folds is kept out of the window until it is first unfolded: a panel has three hundred widgets in it, to each of
-    which Qt and napari would send eighteen events when the dock opens.
+    which Qt and napari would send eighteen events when the dock opens. It has no parent before that; then it is a
+    window of ours that nobody sees, since what has no parent is Python's to delete, in any thread.
 
     Signals
     -------
@@ -45,7 +47,10 @@ class Section(QWidget):  # type: ignore[misc]
         self.summary.setEllipsesWidth(THEME_ROOM)
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.body = QWidget()
-        self.destroyed.connect(self.body.deleteLater)  # while nothing else owns it
+        self.destroyed.connect(self.body.deleteLater)  # if it was never shown
+        self._opened = QTimer(self)
+        self._opened.setSingleShot(True)
+        self._opened.timeout.connect(self._keep_body)
         self.content = QVBoxLayout(self.body)
         self.content.setContentsMargins(14, 2, 0, 6)
         self.content.setSpacing(4)
@@ -72,9 +77,19 @@ class Section(QWidget):  # type: ignore[misc]
     def unfold(self, on: bool = True) -> None:
         self.button.setChecked(on)
 
-    def _toggle(self, on: bool) -> None:
+    def showEvent(self, event: QShowEvent) -> None:
         if self.body.parentWidget() is None:
+            self._opened.start(0)  # in a turn after the one in which the dock opens
+        super().showEvent(event)
+
+    def _keep_body(self) -> None:
+        if self.body.parentWidget() is None:
+            self.body.setParent(self, Qt.WindowType.Window)
+
+    def _toggle(self, on: bool) -> None:
+        if self.body.isWindow():
             explain(self.body)
+            self.body.setParent(self, Qt.WindowType.Widget)
             self.layout().addWidget(self.body)
         self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
         self.body.setVisible(on)

@@ -19,6 +19,8 @@ from napari_gsw.core.sampler.records import TRACE
 # Colours that read on a dark and on a light background, one for each chain, round and round.
 LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948", "#ff9da7")
 BEST = "#f28e2b"
+# Of both plots together, in pixels.
+HEIGHT = 200
 # Room for the numbers and the name of an axis, in pixels.
 LEAST_MARGIN = 64
 # Up to how many clusters between the fewest and the most each number has its tick.
@@ -110,7 +112,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def sizeHint(self) -> QSize:
         """Small enough to leave the picture most of the window; the dock can be made wider."""
-        return QSize(320, 200)
+        return QSize(320, HEIGHT)
 
     # ---- drawing
 

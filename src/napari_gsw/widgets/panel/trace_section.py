@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QHBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.still_line import StillLine
-from napari_gsw.widgets.panel.trace_plot import TracePlot
+from napari_gsw.widgets.panel.trace_plot import HEIGHT, TracePlot
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
@@ -18,7 +18,7 @@ class TraceSection(Section):
     """The plot, and below it what to do with a sweep of the past that is being looked at.
 
     The plot takes as long to make as all that is above it in the panel, and nobody sees it before the first run: it is
-    made when it is first wanted.
+    made when it is first wanted, in a turn of its own.
 
     Signals
     -------
@@ -35,7 +35,15 @@ class TraceSection(Section):
         self._plot: TracePlot | None = None
         self._frame: Frame | None = None
         self.content.setContentsMargins(0, 2, 0, 6)
+        self._room = QWidget()
+        self._room.setFixedHeight(HEIGHT)
+        inside = QVBoxLayout(self._room)
+        inside.setContentsMargins(0, 0, 0, 0)
+        self.content.addWidget(self._room)
         self.content.addWidget(self._viewing_row())
+        self._turn = QTimer(self)
+        self._turn.setSingleShot(True)
+        self._turn.timeout.connect(self._show_frame)
         # Whether it was unfolded for the first run, which is done once: what a person folds away stays folded.
         self._shown = False
 
@@ -44,13 +52,13 @@ class TraceSection(Section):
         """The trace."""
         if self._plot is None:
             plot = self._plot = TracePlot()
-            plot.setFixedHeight(plot.sizeHint().height())
+            plot.setFixedHeight(HEIGHT)
             plot.setWhatsThis(plot.toolTip())
             plot.follow_theme(self.session.viewer.theme)
             plot.sweep_clicked.connect(self.session.canvas.view_sweep)
             plot.hovered.connect(self.hovered)
             self.session.drawable.connect(plot.draw_waiting)
-            self.content.insertWidget(0, plot)
+            self._room.layout().addWidget(plot)
         return self._plot
 
     def _viewing_row(self) -> QWidget:
@@ -100,9 +108,9 @@ class TraceSection(Section):
         return self.plot.picture()
 
     def _toggle(self, on: bool) -> None:
-        if on:  # with what came while it was folded
-            self._show_frame()
         super()._toggle(on)
+        if on:  # with what came while it was folded
+            self._turn.start(0)
 
     def _show_frame(self) -> None:
         frame = self._frame
