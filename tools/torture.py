@@ -62,7 +62,7 @@ FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
 # Functions in which a thread does nothing; the last one is that of the thread that looks.
 WAITING = ("wait", "_worker", "get", "select", "sleep", "_watch")
 STANDSTILL = 0.1  # seconds by which a process that looks at the clock is late
-STARVED = 0.4  # seconds without a look after which Python itself writes down where the GUI thread is
+STARVED = 0.05  # seconds without a look after which, again and again, Python itself writes down where the GUI thread is
 LONGEST = 0.25  # seconds without an answer that are our doing
 MOST_GROWTH = 200  # megabytes from the middle to the end, beside what layers take
 LAYER = 12  # megabytes that napari takes for a layer of labels: its controls, and what draws it
@@ -129,6 +129,10 @@ class Clocks:
             process.terminate()
 
 
+# File and line, and function, of every call, the innermost first.
+Stack = list[tuple[str, str]]
+
+
 class Gap(NamedTuple):
     """A moment in which the window did not answer: when, seconds of it that were our doing, and where that was."""
 
@@ -158,6 +162,7 @@ class Heart:
         self.gaps: list[Gap] = []
         self.collections: list[float] = []
         self.clocks = Clocks()
+        self._over = False
         self._collecting = self._collected = 0.0
         self.actions: deque[str] = deque(maxlen=4)
         self._ours = 0.0
@@ -174,7 +179,16 @@ class Heart:
         # In the GUI thread itself: a look at its calls from another thread, which does not wait for Python's lock, may
         # meet calls that are just being taken away, and ends the process without a word.
         faulthandler.register(signal.SIGALRM, file=self._starved, all_threads=False)
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def end(self) -> None:
+        """Beat no more."""
+        self._over = True
+        self._timer.stop()
+        self._watcher.join()
+        gc.callbacks.remove(self._collect)
+        self.clocks.end()
 
     def _collect(self, phase: str, _info: object) -> None:
         """Python's collector of unused cycles goes over all that there is, half of a million things with napari."""
@@ -197,12 +211,12 @@ class Heart:
     def _others(self) -> str:
         return f"; beside it {'; '.join(sorted(self._beside))}" if self._beside else ""
 
-    def _stack(self) -> list[tuple[str, str]]:
+    def _stack(self) -> Stack:
         """File and line, and function, of every call of the GUI thread, the innermost first; others are noted."""
         faulthandler.dump_traceback(self._written, all_threads=True)
         return self._main_of(_read_anew(self._written))
 
-    def _main_of(self, dumped: str) -> list[tuple[str, str]]:
+    def _main_of(self, dumped: str) -> Stack:
         """One of the other threads may let nobody else run, which Python calls holding its lock."""
         threads = dumped.split("\n\n")
         for thread in threads:
@@ -214,22 +228,29 @@ class Heart:
     def _watch(self) -> None:
         """While the window does not answer, count the time in which a function of ours is under way."""
         step = 0.01
-        while True:
+        while not self._over:
             began, collected = time.perf_counter(), self._collected
-            signal.setitimer(signal.ITIMER_REAL, STARVED)
+            signal.setitimer(signal.ITIMER_REAL, STARVED, STARVED)
             time.sleep(step)
-            stack: list[tuple[str, str]] = []
+            stacks: list[Stack] = []
             if time.perf_counter() - began > STARVED:
-                stack = FRAME.findall(_read_anew(self._starved))
-            if time.perf_counter() - self.last > 0.05 and not self._collecting:
-                stack = stack or self._stack()
-                depth = next((k for k, (file, _) in enumerate(stack) if "/napari_gsw/" in file), None)
-                # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.
-                if depth is not None and not any("/napari/" in file for file, _ in stack[:depth]):
-                    # Less what was collected meanwhile: the collector lets no other thread look.
-                    self._ours += max(0.0, time.perf_counter() - began - (self._collected - collected))
-                    calls = (f"{name} ({file.rpartition('/')[2]})" for file, name in stack[: depth + 3])
-                    self._where[" < ".join(calls)] += 1
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                stacks = [FRAME.findall(dumped) for dumped in _read_anew(self._starved).split("Stack ")[1:]]
+            if (stacks or time.perf_counter() - self.last > 0.05) and not self._collecting:
+                # Less what was collected meanwhile: the collector lets no other thread look.
+                seconds = max(0.0, time.perf_counter() - began - (self._collected - collected))
+                self._count(stacks or [self._stack()], seconds)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _count(self, stacks: list[Stack], seconds: float) -> None:
+        """Take for ours as large a share of some time as that of the looks that saw a function of ours."""
+        for stack in stacks:
+            depth = next((k for k, (file, _) in enumerate(stack) if "/napari_gsw/" in file), None)
+            # Where napari redraws because we told it to, the time is napari's, as it is when a user does it.
+            if depth is not None and not any("/napari/" in file for file, _ in stack[:depth]):
+                self._ours += seconds / len(stacks)
+                calls = (f"{name} ({file.rpartition('/')[2]})" for file, name in stack[: depth + 3])
+                self._where[" < ".join(calls)] += 1
 
 
 class Monkey:
@@ -499,7 +520,7 @@ def finish(viewers, heart: Heart, threads: set[str], sizes: list[float], monkey:
             wrong.append(words)
         else:
             print(f"a core stood still for {still:.2f} s, and {words}")
-    heart.clocks.end()
+    heart.end()
     for viewer in viewers:
         for dock in monkey._docks(viewer):
             dock.destroyOnClose()

@@ -23,12 +23,16 @@ def ran(panel, qtbot, sweeps=40):
     wait_done(qtbot, panel)
 
 
-def test_a_panel_that_opens_has_no_plot_and_nothing_that_is_folded(panel):
+def test_a_dock_that_opens_waits_neither_for_the_plot_nor_for_what_is_folded(viewer, qtbot):
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     assert panel.trace_section._plot is None
     assert all(section.body.window() is section.body for section in panel.sections)
     inside = [widget for widget in panel.findChildren(QWidget) if widget.window() is panel.window()]
     folded = [widget for section in panel.sections for widget in section.body.findChildren(QWidget)]
     assert len(folded) > len(inside)
+    wait_for(qtbot, lambda: panel.trace_section._plot is not None)  # before the first run
+    assert not panel.trace.isVisible()
+    panel.shut_down()
 
 
 def test_tab_goes_down_the_panel_through_what_was_unfolded_in_any_order(panel, qtbot):
@@ -74,7 +78,7 @@ def test_what_was_folded_while_it_ran_shows_the_run_when_it_is_unfolded(panel, q
 def test_the_picture_of_a_trace_that_was_never_seen_is_as_large_as_any_and_has_its_lines(panel, qtbot, tmp_path):
     panel.trace_section._shown = True  # as if a person had folded it away at once
     ran(panel, qtbot)
-    assert panel.trace_section._plot is None
+    assert not panel.trace.isVisible()
     panel.export.save_trace(tmp_path / "t.png")
     assert len(panel.trace._traces[0]) == panel.session.frame.sweep
     image = panel.trace_section.picture()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qtpy.QtCore import QTimer, Signal
-from qtpy.QtGui import QImage
+from qtpy.QtGui import QImage, QShowEvent
 from qtpy.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
@@ -13,12 +13,15 @@ from napari_gsw.widgets.panel.trace_plot import HEIGHT, TracePlot
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
+# Milliseconds after the dock has opened: a person has not pressed Run by then.
+AFTER_OPENING = 300
+
 
 class TraceSection(Section):
     """The plot, and below it what to do with a sweep of the past that is being looked at.
 
     The plot takes as long to make as all that is above it in the panel, and nobody sees it before the first run: it is
-    made when it is first wanted, in a turn of its own.
+    made in a turn of its own, when the dock has opened, so that neither that nor the first run waits for it.
 
     Signals
     -------
@@ -106,6 +109,11 @@ class TraceSection(Section):
         if not self.plot.isVisible():  # and may never have been laid out
             self.plot.resize(self.plot.size().expandedTo(self.plot.sizeHint()))
         return self.plot.picture()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        if self._plot is None and not self._turn.isActive():
+            self._turn.start(AFTER_OPENING)
+        super().showEvent(event)
 
     def _toggle(self, on: bool) -> None:
         super()._toggle(on)
