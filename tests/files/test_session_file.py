@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 import threading
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
+from numcodecs.zstd import compress
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.files import session_file
+from napari_gsw.core.record_tree import DTYPES
+from napari_gsw.files import session_file, zarr_zip
 from napari_gsw.files.session_file import MARK, is_session
 
 IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
@@ -312,3 +315,81 @@ def test_a_killed_run_goes_on_from_its_last_save(tmp_path):
     )
     same = min(here.snapshot.sweep, undisturbed.snapshot.sweep)
     np.testing.assert_array_equal(here.trace.log_posterior[:same], undisturbed.trace.log_posterior[:same])
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_arrays_of_every_type_are_written_as_zarr_would_and_read_as_they_were(dtype, tmp_path, monkeypatch):
+    """In several chunks, of which the last is not full; from another order of bytes, and not contiguous."""
+    zarr = pytest.importorskip("zarr")
+    monkeypatch.setattr(zarr_zip, "CHUNK", 20)
+    numbers = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, (23, 8, 3)).astype(dtype)
+    swapped = numbers.astype(numbers.dtype.newbyteorder())
+    arrays = {"a/b/plain": numbers, "a/swapped": swapped, "part": numbers[::2, 1], "line": numbers[:, 0, 0]}
+    zarr_zip.write_group(tmp_path / "x.zip", {"mark": [1, None]}, arrays)
+    with zarr.storage.ZipStore(tmp_path / "x.zip", mode="r") as store:
+        group = zarr.open_group(store=store, mode="r")
+        assert group.attrs["mark"] == [1, None]
+        assert set(group["a"]) == {"b", "swapped"}
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(group[name][...], array)
+    with zipfile.ZipFile(tmp_path / "x.zip") as archive:
+        for name in arrays:
+            assert len([member for member in archive.namelist() if member.startswith(f"{name}/c/")]) > 1
+        for name, array in arrays.items():
+            stored = zarr_zip.StoredArray.read_from(name, json.loads(archive.read(f"{name}/zarr.json")))
+            back = stored.read(archive)
+            assert back.dtype == np.dtype(dtype)
+            assert back.dtype.isnative
+            assert back.flags.writeable
+            np.testing.assert_array_equal(back, array)
+
+
+def test_what_zarr_itself_has_written_is_read(tmp_path):
+    """As sessions of before have been."""
+    zarr = pytest.importorskip("zarr")
+    numbers = np.random.default_rng(0).integers(0, 2, (23, 8))
+    for dtype in ("bool", "int16", "float64"):
+        with zarr.storage.ZipStore(tmp_path / f"{dtype}.zip", mode="w", compression=zipfile.ZIP_STORED) as store:
+            zarr.create_array(
+                store, name="x", shape=numbers.shape, dtype=dtype, chunks=(5, 8), compressors=zarr.codecs.ZstdCodec(),
+                config={"write_empty_chunks": True},
+            )[...] = numbers  # fmt: skip
+        with zipfile.ZipFile(tmp_path / f"{dtype}.zip") as archive:
+            stored = zarr_zip.StoredArray.read_from("x", json.loads(archive.read("x/zarr.json")))
+            np.testing.assert_array_equal(stored.read(archive), numbers.astype(dtype))
+
+
+def test_a_chunk_that_holds_more_than_it_says_is_refused_before_it_is_unpacked(saved):
+    def swollen(members):
+        name = next(key for key in members if "problem/sites/c/" in key)
+        members[name] = compress(bytes(2**28), 1)
+
+    path = rewritten(saved, swollen)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="is damaged"):
+            gsw.open_session(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_session_whose_arrays_pack_well_is_opened(result, tmp_path):
+    """A large image with little in it: it takes more than five hundred times the bytes of the file."""
+    image = np.zeros((24_000, 24_000), np.uint8)
+    image[::50] = 7
+    path = gsw.save_session(tmp_path / "large.zarr.zip", result, image=image)
+    assert image.nbytes > 2**29
+    assert image.nbytes > 500 * path.stat().st_size
+    assert gsw.open_session(path).images[0].pixels.sum() == 7 * 480 * 24_000
+
+
+def test_an_order_of_bytes_that_no_session_has_is_refused(saved):
+    def swapped(members):
+        path = next(key for key in members if key.endswith("problem/sites/zarr.json"))
+        description = json.loads(members[path])
+        description["codecs"][0]["configuration"]["endian"] = "big"
+        members[path] = json.dumps(description).encode()
+
+    with pytest.raises(InputError, match="of a kind that no session has"):
+        gsw.open_session(rewritten(saved, swapped))

@@ -9,20 +9,26 @@ from pathlib import Path
 ALWAYS = 2**29
 # Deflate packs 1032 bytes into one at best; an image that is packed more tightly is none that anybody took.
 MOST_PACKED = 1100
+IN_BLOCKS = "as zarr it is read in blocks"
 
 
-def check_promise(promised: int, stored: int) -> None:
+def check_promise(
+    promised: int, stored: int, what: str = "an image", most_packed: int = MOST_PACKED, advice: str = IN_BLOCKS
+) -> None:
     """ValueError if an array cannot be what a file holds, or is more than this machine does.
 
     Parameters
     ----------
     promised : bytes of the array.
     stored : bytes of the file.
+    what : it is.
+    most_packed : how many bytes may be packed into one.
+    advice : what to do if it is more than the memory.
     """
-    if promised > ALWAYS and promised > MOST_PACKED * stored:
-        raise ValueError(f"it promises an image of {_words(promised)} in a file of {_words(stored)}")
+    if promised > ALWAYS and promised > most_packed * stored:
+        raise ValueError(f"it promises {what} of {_words(promised)} in a file of {_words(stored)}")
     if promised > memory_size():
-        raise ValueError(f"its image of {_words(promised)} does not fit into memory; as zarr it is read in blocks")
+        raise ValueError(f"{what} of {_words(promised)} does not fit into memory; {advice}")
 
 
 def memory_size() -> float:

@@ -7,13 +7,10 @@ not trust it: names, types and sizes are checked before anything is unpacked, an
 from __future__ import annotations
 
 import json
-import math
-import operator
 import os
 import re
-import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,26 +23,22 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.core.pipeline.saved_session import KINDS, SavedImage, SavedSession
 from napari_gsw.core.posterior.result import Findings
-from napari_gsw.core.record_tree import DTYPES, described, rebuilt
+from napari_gsw.core.record_tree import described, rebuilt
 from napari_gsw.core.versions import all_versions
 from napari_gsw.files.folders import writing
+from napari_gsw.files.promised_size import check_promise
 from napari_gsw.files.scratch import scratch_folder
-from napari_gsw.files.zarr_files import zarr_package
+from napari_gsw.files.zarr_zip import MOST_PACKED, StoredArray, write_group
 
 # Of the format. A newer file is refused; one of an older version is brought up to date when it is read.
 VERSION = 1
 # The key of the group's attributes that says whose file it is.
 MARK = "napari-gsw session"
 SUFFIX = ".zarr.zip"
-# Bytes of one chunk, about.
-CHUNK = 2**24
-# Arrays may take so many bytes in memory, or so many times the size of the file: more is no session but a bomb.
-MOST_BYTES, MOST_RATIO = 2**29, 20
 MOST_MEMBERS = 200_000
 # Words and numbers of the tree and of the descriptions of arrays.
 MOST_JSON = 2**26
 MEMBER = re.compile(r"[A-Za-z0-9_ .,=+-]+(/[A-Za-z0-9_ .,=+-]+)*")
-CODECS = ["bytes", "zstd"]
 
 
 def save_session(
@@ -82,7 +75,7 @@ def save_session(
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_folder(target.parent) as scratch:
             file = scratch / target.name
-            _write(file, _title(content), tree, arrays)
+            write_group(file, {MARK: _head(content, tree)}, arrays)
             with file.open("rb+") as written:  # on the disk before it takes the place of the old one
                 os.fsync(written.fileno())
             os.replace(file, target)
@@ -129,30 +122,6 @@ def image_places(image: SavedImage, session_path: str | os.PathLike[str]) -> lis
     return [place for place in dict.fromkeys(places) if place.exists()]
 
 
-def _write(path: Path, title: str, tree: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-    zarr = zarr_package()
-    zstd = zarr.codecs.ZstdCodec(level=1)
-    head = {
-        "version": VERSION,
-        "title": title,
-        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": all_versions(),
-        "content": tree,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zarr warns of names that occur twice in a zip; ours do not
-        with zarr.storage.ZipStore(path, mode="w", compression=zipfile.ZIP_STORED) as store:
-            group = zarr.create_group(store=store, attributes={MARK: head})
-            for name, array in arrays.items():
-                data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False)
-                rows = max(1, CHUNK // max(1, data.nbytes // max(1, len(data))))
-                written = group.create_array(
-                    name, shape=data.shape, dtype=data.dtype, chunks=(min(rows, len(data)), *data.shape[1:]),
-                    compressors=zstd, config={"write_empty_chunks": True},
-                )  # fmt: skip
-                written[...] = data
-
-
 def session_title(path: str | os.PathLike[str]) -> str | None:
     """What a session is in a few words, without reading all of it; None if it is none."""
     try:
@@ -161,6 +130,16 @@ def session_title(path: str | os.PathLike[str]) -> str | None:
             return str(head["title"])
     except (OSError, zipfile.BadZipFile, InputError, KeyError, TypeError):
         return None
+
+
+def _head(session: SavedSession, tree: Any) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "title": _title(session),
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": all_versions(),
+        "content": tree,
+    }
 
 
 def _title(session: SavedSession) -> str:
@@ -185,16 +164,13 @@ def open_session(path: str | os.PathLike[str]) -> SavedSession:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            head, shapes = _checked(archive, os.path.getsize(path))
+            head, stored = _checked(archive, os.path.getsize(path))
+            session = rebuilt(head["content"], KINDS, _arrays(archive, stored))
+        if not isinstance(session, SavedSession):
+            raise InputError("it holds no session")
     except FileNotFoundError:
         raise InputError(f"there is no session {os.fspath(path)!r}") from None
     except (OSError, zipfile.BadZipFile, NotImplementedError, InputError) as reason:
-        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {reason}") from None
-    try:
-        session = rebuilt(head["content"], KINDS, _arrays(Path(path), shapes))
-        if not isinstance(session, SavedSession):
-            raise InputError("it holds no session")
-    except InputError as reason:
         raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {reason}") from None
     return session
 
@@ -209,8 +185,8 @@ def _json(archive: zipfile.ZipFile, name: str) -> Any:
         raise InputError(f"{name} is no JSON") from None
 
 
-def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], dict[str, tuple[int, ...]]]:
-    """The head of a session, and the shapes of its arrays by name; refuses whatever we would not have written."""
+def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], list[StoredArray]]:
+    """The head of a session, and its arrays; refuses whatever we would not have written."""
     members = {info.filename: info for info in archive.infolist()}
     if len(members) != len(archive.infolist()) or len(members) > MOST_MEMBERS:
         raise InputError("it has members twice, or too many of them")
@@ -231,63 +207,28 @@ def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], di
         raise InputError(f"it has format {head['version']}, of a newer napari-gsw; this one reads up to {VERSION}")
     if "content" not in head:
         raise InputError("it is empty")
-    shapes, expected, declared = {}, {"zarr.json"}, 0
+    stored, expected = [], {"zarr.json"}
     for name in members:
         if name.endswith("/zarr.json"):
             description = _json(archive, name)
             expected.add(name)
-            if isinstance(description, dict) and description.get("node_type") == "group":
-                continue
-            array = name.removesuffix("/zarr.json")
-            shape, chunks, itemsize = _array_shape(array, description)
-            declared += math.prod(shape) * itemsize
-            shapes[array] = shape
-            expected |= _chunk_names(array, shape, chunks)
-    if declared > max(MOST_BYTES, MOST_RATIO * size):
-        raise InputError(f"its arrays would take {declared:.3g} bytes, which so small a file cannot hold")
+            if not (isinstance(description, dict) and description.get("node_type") == "group"):
+                array = StoredArray.read_from(name.removesuffix("/zarr.json"), description)
+                stored.append(array)
+                expected.update(member for member, _ in array.chunks)
+    try:
+        promised = sum(array.nbytes for array in stored)
+        check_promise(promised, size, "a session", MOST_PACKED, "open it on a machine that has more")
+    except ValueError as reason:
+        raise InputError(str(reason)) from None
     if expected != members.keys():
         raise InputError("parts of its arrays are missing, or there are others")
-    return head, shapes
+    return head, stored
 
 
-def _array_shape(name: str, description: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, shape of a chunk and bytes of a number of an array, if it is one that we would have written."""
-    match description:
-        case {
-            "zarr_format": 3,
-            "node_type": "array",
-            "data_type": str(dtype),
-            "shape": list(shape),
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "codecs": list(codecs),
-        } if dtype in DTYPES and not description.get("storage_transformers"):
-            lengths = [*shape, *chunks]
-            numbers = all(isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**40 for x in lengths)
-            names = [codec.get("name") if isinstance(codec, dict) else None for codec in codecs]
-            fits = len(shape) == len(chunks) > 0 and all(map(operator.le, chunks, shape)) if numbers else False
-            if fits and names == CODECS:
-                return tuple(shape), tuple(chunks), np.dtype(dtype).itemsize
-    raise InputError(f"its array {name[:80]!r} is of a kind that no session has")
-
-
-def _chunk_names(name: str, shape: tuple[int, ...], chunks: tuple[int, ...]) -> set[str]:
-    """The members that an array's chunks are, which are cut along the first axis alone."""
-    if shape[1:] != chunks[1:] or -(-shape[0] // chunks[0]) > MOST_MEMBERS:
-        raise InputError(f"its array {name[:80]!r} is cut as no session's is")
-    rest = "/0" * (len(shape) - 1)
-    return {f"{name}/c/{k}{rest}" for k in range(-(-shape[0] // chunks[0]))}
-
-
-def _arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[Any]]:
-    """All arrays of a file that was checked; writable, or every kernel would be compiled again for them."""
-    zarr = zarr_package()
-    arrays = {}
+def _arrays(archive: zipfile.ZipFile, stored: Sequence[StoredArray]) -> dict[str, NDArray[Any]]:
+    """All arrays of a file that was checked, by name."""
     try:
-        with zarr.storage.ZipStore(path, mode="r") as store:
-            group = zarr.open_group(store=store, mode="r")
-            for name in shapes:
-                arrays[name] = np.asarray(group[name][...])
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, zipfile.BadZipFile) as reason:
+        return {array.name: array.read(archive) for array in stored}
+    except (OSError, ValueError, RuntimeError, MemoryError, zipfile.BadZipFile) as reason:
         raise InputError(f"it is damaged ({' '.join(str(reason).split())[:120]})") from None
-    return arrays
