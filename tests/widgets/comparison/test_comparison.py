@@ -535,3 +535,21 @@ def test_each_column_says_what_it_measures_and_fits(pair, viewer, qtbot):
         table = pair.table
         assert table.horizontalScrollBar().maximum() == 0
         assert table.viewport().width() - table.horizontalHeader().length() < table.columnCount()
+
+
+def test_what_changes_nothing_to_choose_from_leaves_the_lists_alone(pair, viewer, monkeypatch):
+    """They were filled again at every frame of a run in another dock, and at every one of many layers that went."""
+    filled = []
+    fill = pair._fill
+    monkeypatch.setattr(pair, "_fill", lambda *what: (filled.append(what), fill(*what)))
+    image = viewer.add_image(TRUTH)
+    viewer.layers["mosaic truth"].data = np.roll(TRUTH, 1)
+    image.name = "another name"
+    assert not filled
+    viewer.layers["mosaic truth"].data = TRUTH[:9]
+    assert len(filled) == 1
+    assert "9" in pair.references.item(0).toolTip()
+    assert not pair.compare_button.isEnabled()
+    viewer.layers.clear()
+    assert len(filled) == 2
+    assert offered(pair) == ("", {})

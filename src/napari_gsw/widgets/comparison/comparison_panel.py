@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,6 @@ from napari_gsw.widgets.layers.kinds import kind_of
 
 # How often the step that the worker is at is shown, in milliseconds.
 TICK = 100
-# What happens to the list of layers, or to a layer in it, that can change what there is to choose from.
-CHANGES = {"inserted", "removed", "changed", "reordered", "renamed", "data"}
 
 
 class ComparisonPanel(Docked):
@@ -59,6 +58,8 @@ class ComparisonPanel(Docked):
         self.result: ComparisonResult | None = None
         self._layers: list[Labels] = []
         self._others: list[Labels] = []
+        # What the two lists show.
+        self._offered: object = None
         # What the user chose by hand; None while the panel may choose.
         self._picked: Labels | None = None
         self._ticked: list[Labels] | None = None
@@ -66,7 +67,9 @@ class ComparisonPanel(Docked):
         self._build()
         self._timer = QTimer(self, interval=TICK)
         self._timer.timeout.connect(self._tick)
-        self.link.connect(self.viewer.layers.events, self._heard)
+        layers = self.viewer.layers.events
+        self.link.connect_layers(layers, self._layers_changed, layers.changed, layers.reordered)
+        self.link.connect(layers, self._heard)
         self.link.at_end(self._end)
         self.link.stop_at_end(self._timer)
         self._list()
@@ -308,8 +311,11 @@ class ComparisonPanel(Docked):
     # ---- what the viewer does
 
     def _heard(self, event: Any) -> None:
-        if event.type not in CHANGES:
-            return
+        """All that happens to any layer; another array may have another shape."""
+        if event.type == "data":
+            self._layers_changed()
+
+    def _layers_changed(self, _event: Any = None) -> None:
         if self.comparison is None:
             self._list()
         elif any(layer not in self.viewer.layers for layer in self.comparison.layers):
@@ -317,8 +323,8 @@ class ComparisonPanel(Docked):
 
     def _list(self) -> None:
         """Offer the Labels layers that there are, topmost first, and keep what the user chose."""
-        offered = (layer for layer in list(self.viewer.layers)[::-1] if isinstance(layer, Labels))
-        self._layers = layers = [layer for layer in offered if kind_of(layer) not in UNMATCHED]
+        topmost_first = (layer for layer in list(self.viewer.layers)[::-1] if isinstance(layer, Labels))
+        self._layers = layers = [layer for layer in topmost_first if kind_of(layer) not in UNMATCHED]
         if self._picked not in layers:
             self._picked = None
         segmentation = self._picked or natural_segmentation(layers, self.viewer.layers.selection.active)
@@ -327,17 +333,25 @@ class ComparisonPanel(Docked):
             # Ticks that were all lost with their layers are forgotten; no tick at all is a choice too.
             self._ticked = [layer for layer in self._ticked if layer in self._others] or None
         ticked = natural_references(segmentation, self._others) if self._ticked is None else self._ticked
+        words = [layer.name if layer.multiscale else f"{layer.name}, {size(layer.data.shape)}" for layer in layers]
+        offered = layers, words, segmentation, ticked
+        if offered != self._offered:  # most of what happens to layers changes nothing here
+            self._offered = offered
+            self._fill(segmentation, ticked, dict(zip(layers, words, strict=True)))
+        self._offer()
+
+    def _fill(self, segmentation: Labels | None, ticked: list[Labels], words: Mapping[Labels, str]) -> None:
+        """Put into the two lists what there is to choose from."""
         with QSignalBlocker(self.segmentation), QSignalBlocker(self.references):
             self.segmentation.clear()
-            self.segmentation.addItems([layer.name for layer in layers])
-            self.segmentation.setCurrentIndex(layers.index(segmentation) if segmentation is not None else -1)
+            self.segmentation.addItems([layer.name for layer in self._layers])
+            self.segmentation.setCurrentIndex(self._layers.index(segmentation) if segmentation is not None else -1)
             self.references.clear()
             for layer in self._others:
                 item = QListWidgetItem(layer.name, self.references)
                 item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
                 item.setCheckState(Qt.CheckState.Checked if layer in ticked else Qt.CheckState.Unchecked)
-                item.setToolTip(layer.name if layer.multiscale else f"{layer.name}, {size(layer.data.shape)}")
-        self._offer()
+                item.setToolTip(words[layer])
 
     def _offer(self, _: float = 0.0) -> None:
         """Say what a comparison would do, or why there can be none."""
