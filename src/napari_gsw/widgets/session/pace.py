@@ -8,7 +8,7 @@ import time
 # graphics card, painting takes as much of the processor as the chain does. At first, when most of the picture changes,
 # a chain that makes a hundred sweeps a second can spare that, and is nice to look at; one that takes a tenth of a
 # second for a sweep comes first. Later any chain does.
-EAGER_REST, LEAST_REST, MOST_REST = 0.8, 5.0, 12.0
+EAGER_REST, LEAST_REST, MOST_REST = 0.8, 7.0, 14.0
 # For how long after a beginning or a correction pictures come first, in seconds.
 EAGER_FOR = 4.0
 # A sweep of so many seconds is worth a rest as long as the picture took.
