@@ -21,6 +21,7 @@ import napari
 import numpy as np
 from hands import click, drag, wait_for
 from imageio.v3 import imwrite
+from PIL import Image
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
@@ -59,7 +60,8 @@ class Tour:
         """Keep a picture of where we are."""
         QTest.qWait(300)
         self.steps += 1
-        imwrite(self.folder / f"{self.steps:02d}_{name}.png", self.picture())
+        few_colours = Image.fromarray(self.picture()).quantize(256)  # a third of the size
+        few_colours.save(self.folder / f"{self.steps:02d}_{name}.png", optimize=True)
         print(f"{self.steps:02d} {name}", flush=True)
 
     def film(self, seconds: float) -> None:

@@ -52,6 +52,18 @@ def test_tab_goes_down_the_panel_through_what_was_unfolded_in_any_order(panel, q
     assert {panel.sites, panel.seed, panel.seeds.seeds, *boxes} <= set(reached)
 
 
+def test_a_trace_that_was_unfolded_before_its_plot_was_there_is_in_its_place_of_the_tab_order(viewer, qtbot):
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    section = panel.trace_section
+    section.unfold()
+    assert section._plot is None
+    wait_for(qtbot, lambda: section._plot is not None)
+    section.help.setFocus()
+    QTest.keyClick(section.help, Qt.Key.Key_Tab)
+    assert panel.window().focusWidget() is section.plot
+    panel.shut_down()
+
+
 def test_the_control_among_the_rows_above_is_reached_from_its_neighbours(panel, qtbot):
     panel.viewer.add_image(np.zeros((30, 30)))
     qtbot.wait(50)

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.kit.section import Section
 from napari_gsw.widgets.kit.still_line import StillLine
+from napari_gsw.widgets.kit.tab_order import put_in_tab_order
 from napari_gsw.widgets.panel.trace_plot import HEIGHT, TracePlot
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
@@ -62,6 +63,8 @@ class TraceSection(Section):
             plot.hovered.connect(self.hovered)
             self.session.drawable.connect(plot.draw_waiting)
             self._room.layout().addWidget(plot)
+            if self.button.isChecked():  # it was unfolded before the plot was there
+                put_in_tab_order(self.help, self.body)
         return self._plot
 
     def _viewing_row(self) -> QWidget:
