@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 
 import numba
@@ -9,7 +10,7 @@ import pytest
 
 from napari_gsw.core import kernel_files
 from napari_gsw.core.kernel_cache import KernelCache, is_kept
-from napari_gsw.core.kernel_files import ENDING, CacheFolder, KernelFiles, cache_folder
+from napari_gsw.core.kernel_files import COMPILED_IN, ENDING, CacheFolder, KernelFiles, cache_folder
 
 
 def key(*types):
@@ -36,6 +37,32 @@ def test_what_cannot_be_read_is_compiled_again(tmp_path):
     assert files.load(key("int32")) == "code"
     files.flush()
     assert files.load(key("int32")) is None
+
+
+def test_code_with_a_bit_that_has_turned_is_not_run(tmp_path):
+    files = KernelFiles(tmp_path, "kernel")
+    files.save(key("int32"), {"code": b"machine code " * 100})
+    path = files.path(key("int32"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert files.load(key("int32")) is None
+    path.write_bytes(b"")
+    assert files.load(key("int32")) is None
+
+
+def test_all_that_kernels_import_from_us_is_in_the_stamp():
+    """A constant or a record of another file is compiled into a kernel, and must not outlive a change of that file."""
+    package = kernel_files.PACKAGE
+    stamped = {file for name in COMPILED_IN for file in package.rglob(name)}
+    types_only = package / "core" / "arrays.py"  # which are not compiled
+    kernels = [*package.rglob("*kernels.py"), package / "core" / "sampler" / "records.py"]
+    assert len(kernels) > 20
+    for file in kernels:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("napari_gsw."):
+                place = package.parent.joinpath(*node.module.split(".")).with_suffix(".py")
+                assert place in {*stamped, types_only}, f"{file.name} imports {node.module}"
 
 
 def test_what_an_earlier_version_has_left_goes_and_other_kernels_stay(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ Numba itself is imported when something is written: whether there is anything is
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 import stat
@@ -25,6 +26,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 PACKAGE = Path(__file__).parents[1]
 ENDING = ".nbc"
+DIGEST = 16  # bytes
+# Files whose functions, records or constants are compiled into kernels.
+COMPILED_IN = (
+    "*kernels.py", "*tables.py", "records.py", "schedule.py", "field.py", "priors.py", "region_graph.py",
+    "rising_factorial.py", "jit.py", "kernel_*.py", "inner_library.py",
+)  # fmt: skip
 
 
 class CacheFolder(NamedTuple):
@@ -95,11 +102,15 @@ def source_stamp() -> str:
     The code of a function in another file is compiled into its callers, and so are records and the constants that name
     their entries: a change in any of these files counts for all.
     """
-    names = ("*kernels.py", "*tables.py", "records.py", "schedule.py", "jit.py", "kernel_*.py", "inner_library.py")
     content = hashlib.sha256(f"{version('numba')} {sys.version}".encode())
-    for file in sorted(file for name in names for file in PACKAGE.rglob(name)):
+    for file in sorted(file for name in COMPILED_IN for file in PACKAGE.rglob(name)):
         content.update(file.read_bytes())
     return content.hexdigest()[:12]
+
+
+def _digest(content: bytes) -> bytes:
+    """What a file begins with, by which damage to the rest is seen."""
+    return hashlib.blake2b(content, digest_size=DIGEST).digest()
 
 
 class KernelFiles:
@@ -134,8 +145,9 @@ class KernelFiles:
         with suppress(OSError):
             descriptor, scratch = tempfile.mkstemp(dir=self.folder, prefix=f"{self.name}.", suffix=".tmp")
             try:
+                content = dumps(data)
                 with os.fdopen(descriptor, "wb") as file:
-                    file.write(dumps(data))
+                    file.write(_digest(content) + content)
                 os.replace(scratch, path)
             except BaseException:
                 os.unlink(scratch)
@@ -145,8 +157,10 @@ class KernelFiles:
     def load(self, key: tuple[Any, ...]) -> Any:
         """What was compiled; None if there is nothing, or nothing that can be read."""
         try:
-            with self.path(key).open("rb") as file:
-                return self._read(file)
+            content = self.path(key).read_bytes()
+            head, content = content[:DIGEST], content[DIGEST:]
+            # Damaged code would be run as it is.
+            return self._read(io.BytesIO(content)) if head == _digest(content) else None
         except Exception:  # to unpickle may raise anything
             return None
 
