@@ -10,6 +10,8 @@ import sys
 import threading
 import tracemalloc
 import zipfile
+import zlib
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from numcodecs.zstd import compress
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.saved_session import SavedSession
 from napari_gsw.core.record_tree import DTYPES
+from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.files import session_file, zarr_zip
 from napari_gsw.files.session_file import MARK, is_session
 
@@ -132,6 +136,11 @@ def state(head):
     return fields(head)["states"]["tuple"][0]["map"]
 
 
+def counts(head):
+    blocks = fields(head)["problem"]["fields"]["likelihoods"]["tuple"]
+    return next(one["fields"]["counts"]["fields"] for one in blocks if "counts" in one["fields"])
+
+
 def deep(head):
     for _ in range(200):
         head["content"] = {"list": [head["content"]]}
@@ -161,6 +170,12 @@ TAMPERED = {
     "no states": (head_changed(lambda h: fields(h)["states"].update(tuple=[])), "state"),
     "NaN trace": (head_changed(lambda h: fields(h)["traces"].update(tuple=[None])), "trace"),
     "other sites": (head_changed(lambda h: fields(h)["problem"]["fields"].update(n=7)), "must|other|row"),
+    "attributes of another kind": (lambda m: m.update({"zarr.json": b'{"attributes": []}'}), "no session"),
+    "null attributes": (lambda m: m.update({"zarr.json": b'{"attributes": null}'}), "no session"),
+    "set of lists": (head_changed(lambda h: h.update(content={"set": [{"list": []}]})), "no set does"),
+    "words without end": (head_changed(lambda h: counts(h).update(shape={"list": [1, 2**50]})), "words"),
+    "sites without end": (head_changed(lambda h: fields(h)["problem"]["fields"].update(n=2**40)), "sites is none"),
+    "too many axes": (array_changed("problem/sites", shape=[200_000] + [1] * 50_000), "of a kind"),
     "no field": (head_changed(lambda h: fields(h)["problem"]["fields"].update(field={"list": [None]})), "damaged"),
 }  # fmt: skip
 
@@ -286,6 +301,27 @@ def test_whoever_leaves_an_autosave_does_not_wait_for_what_is_written(tmp_path, 
     assert deeds == ["saved", "left"]
 
 
+def test_an_autosave_that_fails_as_nobody_expects_tells_it_and_tries_again(tmp_path, monkeypatch):
+    from napari_gsw.files import autosave
+
+    reasons, saved, sentences = [MemoryError(), ValueError("before 1980"), None], [], []
+
+    def failing_save(path, session):
+        if (reason := reasons.pop(0)) is not None:
+            raise reason
+        saved.append(session)
+
+    monkeypatch.setattr(autosave, "save_session", failing_save)
+    keep = gsw.Autosave(tmp_path / "auto.zarr.zip", every=0.0, tell=sentences.append)
+    for session in ("first", "second", "third"):
+        assert keep.due
+        keep.save(lambda session=session: session)
+        keep.wait()
+    keep.close()
+    assert saved == ["third"]
+    assert ["MemoryError" in sentences[0], "before 1980" in sentences[1]] == [True, True]
+
+
 VICTIM = """
 import sys
 import numpy as np
@@ -393,3 +429,98 @@ def test_an_order_of_bytes_that_no_session_has_is_refused(saved):
 
     with pytest.raises(InputError, match="of a kind that no session has"):
         gsw.open_session(rewritten(saved, swapped))
+
+
+class Place(NamedTuple):
+    """A tuple of no kind that a session knows."""
+
+    row: int
+    column: int
+
+
+def test_whatever_its_runs_are_called_and_its_window_holds_a_session_that_was_saved_is_opened(result, tmp_path):
+    names = ("Zelle ä (1)", "Zelle ö (1)", "", "..", "a/b", "a:b", "a", "c", "zarr.json")
+    image = np.zeros((20, 20))
+    window = {"place": Place(3, 4), "ü": {"../x": image, "..\\x": image + 1}}
+    one = gsw.save_session(tmp_path / "one.zarr.zip", result)
+    session = SavedSession({name: gsw.open_session(one).run for name in names}, window=window)
+    path = gsw.save_session(tmp_path / "names.zarr.zip", session)
+    back = gsw.open_session(path)
+    assert tuple(back.runs) == names
+    for run in back.runs.values():
+        np.testing.assert_array_equal(run.problem.sites, result.run.problem.sites)
+    assert back.window["place"] == (3, 4)
+    assert [array.max() for array in back.window["ü"].values()] == [0, 1]
+
+
+@pytest.mark.parametrize("limit", ["MOST_MEMBERS", "MOST_JSON"])
+def test_what_could_not_be_opened_is_not_saved(result, tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(session_file, limit, 10)
+    with pytest.raises(InputError, match="too many time points"):
+        gsw.save_session(tmp_path / "large.zarr.zip", result)
+    assert not list(tmp_path.iterdir())
+
+
+def test_chunks_that_are_not_there_cost_nothing(saved):
+    """Descriptions of 2,000 arrays, each of which would have 200,000 chunks."""
+
+    def claim(members):
+        name = next(key for key in members if key.endswith("problem/sites/zarr.json"))
+        description = json.loads(members[name])
+        grid = {"name": "regular", "configuration": {"chunk_shape": [1]}}
+        content = json.dumps(description | {"shape": [200_000], "data_type": "uint8", "chunk_grid": grid}).encode()
+        members |= {f"x{k}/zarr.json": content for k in range(2000)}
+
+    path = rewritten(saved, claim)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="are missing"):
+            gsw.open_session(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("content", [b"null", b"[]", b'{"attributes": null}', b'{"attributes": 3}', b"\xff"])
+def test_a_zip_of_anything_is_no_session(tmp_path, content):
+    path = tmp_path / "any.zarr.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("zarr.json", content)
+    assert not is_session(path)
+    assert session_file.session_title(path) is None
+    with pytest.raises(InputError, match="cannot be opened"):
+        gsw.open_session(path)
+
+
+def test_a_session_with_a_name_that_is_no_text_is_refused(saved):
+    content = saved.read_bytes().replace(b"problem/sites", b"problem/\xff\xff\xff\xff\xff")
+    content, place = bytearray(content), -1
+    while (place := content.find(b"PK\x01\x02", place + 1)) >= 0:
+        content[place + 9] |= 8  # names are UTF-8
+    saved.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be opened"):
+        gsw.open_session(saved)
+    assert not is_session(saved)
+
+
+def test_a_member_that_ends_beyond_the_file_is_refused(saved):
+    content = bytearray(saved.read_bytes())
+    last = content.rfind(b"PK\x01\x02")
+    size = int.from_bytes(content[last + 20 : last + 24], "little") + 5_000
+    for place in (last + 20, last + 24):
+        content[place : place + 4] = size.to_bytes(4, "little")
+    saved.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be opened"):
+        gsw.open_session(saved)
+
+
+def test_a_packed_block_that_holds_more_than_it_says_is_refused():
+    zeros = zlib.compress(bytes(2**28))
+    tracemalloc.start()
+    try:
+        for block in (PackedArray(zeros, (10, 10), "<u2"), PackedArray(b"no deflate", (10, 10), "<u2")):
+            with pytest.raises(ValueError, match=r"damaged|buffer"):
+                block.array()
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -31,6 +32,8 @@ MOST_INLINE = 256
 DTYPES = frozenset(
     ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 )
+# What the name of an array is made of, between slashes; other letters are replaced.
+NAME_LETTERS = "A-Za-z0-9_ .,=+-"
 # Deeper than any record of ours; what is deeper was not written by us.
 MOST_DEPTH = 60
 
@@ -79,7 +82,7 @@ def described(
     known = {} if names is None else names
 
     def inside(name: object, one: Any) -> Any:
-        return described(one, kinds, arrays, f"{path}/{name}" if path else str(name), known)
+        return described(one, kinds, arrays, f"{path}/{_plain(str(name))}".lstrip("/"), known)
 
     if isinstance(value, np.generic):
         value = value.item()
@@ -88,8 +91,9 @@ def described(
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, bytes):
-        arrays[path] = np.frombuffer(value, np.uint8)
-        return {"bytes": path}
+        name = _free_name(path, arrays)
+        arrays[name] = np.frombuffer(value, np.uint8)
+        return {"bytes": name}
     if isinstance(value, np.ndarray):
         return _described_array(value, arrays, path, known)
     for name, kind in kinds.items():
@@ -98,7 +102,8 @@ def described(
     if isinstance(value, (set, frozenset)):
         return {"set": [inside(k, one) for k, one in enumerate(sorted(value))]}
     if isinstance(value, (list, tuple)):
-        return {type(value).__name__: [inside(k, one) for k, one in enumerate(value)]}
+        word = "list" if isinstance(value, list) else "tuple"
+        return {word: [inside(k, one) for k, one in enumerate(value)]}
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {"map": {key: inside(key, one) for key, one in value.items()}}
     raise InputError(f"{path or 'this'} cannot be saved: a {type(value).__name__} is not plain data")
@@ -108,27 +113,50 @@ def _described_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path:
     if array.dtype.name not in DTYPES:
         raise InputError(f"{path or 'this'} cannot be saved: an array of {array.dtype} is not of plain numbers")
     if array.size > MOST_INLINE:
-        name = names.setdefault(id(array), path)
-        arrays[name] = array  # which keeps it alive, and so its identity its own
-        return {"array": name}
+        if id(array) not in names:
+            name = names[id(array)] = _free_name(path, arrays)
+            arrays[name] = array  # which keeps it alive, and so its identity its own
+        return {"array": names[id(array)]}
     flat = [described(one, {}, arrays, path) for one in array.ravel().tolist()]
     return {"values": flat, "dtype": array.dtype.name, "shape": list(array.shape)}
 
 
-def rebuilt(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0) -> Any:
+def _plain(word: str) -> str:
+    """A word as a part of a name that every file may have.
+
+    >>> _plain("Zelle ä (1)"), _plain(".."), _plain("")
+    ('Zelle _ _1_', '__', '_')
+    """
+    plain = re.sub(f"[^{NAME_LETTERS}]", "_", word)
+    return plain if plain.strip(".") else "_" * max(1, len(plain))
+
+
+def _free_name(path: str, arrays: Mapping[str, Any]) -> str:
+    """The name that an array has by its place, or one like it if two places have the same."""
+    name = path or "_"
+    while name in arrays:
+        name += "_"
+    return name
+
+
+def rebuilt(
+    tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0, texts: dict[str, bytes] | None = None
+) -> Any:
     """The value of a tree, or an InputError that says what is wrong with it.
 
     Parameters
     ----------
     tree, kinds : see :func:`described`. arrays : those beside the tree, by name.
+    texts : the bytes that were made of some of them, which are the same wherever they are named.
     """
+    known = {} if texts is None else texts
     if depth > MOST_DEPTH:
         raise InputError("it is nested deeper than anything that is saved")
     if tree is None or isinstance(tree, (bool, int, str)) or (isinstance(tree, float) and math.isfinite(tree)):
         return tree
 
     def inside(one: Any) -> Any:
-        return rebuilt(one, kinds, arrays, depth + 1)
+        return rebuilt(one, kinds, arrays, depth + 1, known)
 
     match tree:
         case {"float": "nan" | "inf" | "-inf" as word}:
@@ -136,7 +164,9 @@ def rebuilt(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0
         case {"array": str(name)} if name in arrays:
             return arrays[name]
         case {"bytes": str(name)} if name in arrays and arrays[name].dtype == np.uint8:
-            return arrays[name].tobytes()
+            if name not in known:
+                known[name] = arrays[name].tobytes()
+            return known[name]
         case {"values": list(values), "dtype": str(dtype), "shape": list(shape)} if dtype in DTYPES:
             return _rebuilt_array([inside(one) for one in values], dtype, shape)
         case {"list": list(values)}:
@@ -144,7 +174,10 @@ def rebuilt(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0
         case {"tuple": list(values)}:
             return tuple(inside(one) for one in values)
         case {"set": list(values)}:
-            return frozenset(inside(one) for one in values)
+            try:
+                return frozenset(inside(one) for one in values)
+            except TypeError:
+                raise InputError("a set in it holds what no set does") from None
         case {"map": dict(values)}:
             return {key: inside(one) for key, one in values.items()}
         case {"record": str(name), "fields": dict(fields)} if name in kinds:

@@ -88,10 +88,11 @@ class Autosave:
         try:
             save_session(self.path, session, **self._options)
             self._complaint = ""
-        except InputError as reason:
-            if str(reason) != self._complaint:
-                self._complaint = str(reason)
-                self.tell(str(reason))
+        except Exception as reason:  # whatever it is: the next one may succeed, and nobody else would say it
+            words = str(reason) if isinstance(reason, InputError) else f"the session could not be saved: {reason!r}"
+            if words != self._complaint:
+                self._complaint = words
+                self.tell(words)
 
     def wait(self) -> None:
         """Until what is being saved is on the disk."""

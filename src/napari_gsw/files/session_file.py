@@ -10,6 +10,7 @@ import json
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.core.pipeline.saved_session import KINDS, SavedImage, SavedSession
 from napari_gsw.core.posterior.result import Findings
-from napari_gsw.core.record_tree import described, rebuilt
+from napari_gsw.core.record_tree import NAME_LETTERS, described, rebuilt
 from napari_gsw.core.versions import all_versions
 from napari_gsw.files.folders import writing
 from napari_gsw.files.promised_size import check_promise
@@ -35,10 +36,16 @@ VERSION = 1
 # The key of the group's attributes that says whose file it is.
 MARK = "napari-gsw session"
 SUFFIX = ".zarr.zip"
-MOST_MEMBERS = 200_000
-# Words and numbers of the tree and of the descriptions of arrays.
-MOST_JSON = 2**26
-MEMBER = re.compile(r"[A-Za-z0-9_ .,=+-]+(/[A-Za-z0-9_ .,=+-]+)*")
+# More is neither written nor read: thousands of time points.
+MOST_MEMBERS = 1_000_000
+# Bytes of the tree of words and numbers, or of what is said of an array; likewise.
+MOST_JSON = 2**28
+MEMBER = re.compile(f"[{NAME_LETTERS}]+(/[{NAME_LETTERS}]+)*")
+# What a decoder may do with a file that anybody may have written.
+DAMAGED = (
+    OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, RuntimeError, ValueError, TypeError, LookupError,
+    AttributeError, ArithmeticError,
+)  # fmt: skip
 
 
 def save_session(
@@ -75,7 +82,9 @@ def save_session(
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_folder(target.parent) as scratch:
             file = scratch / target.name
-            write_group(file, {MARK: _head(content, tree)}, arrays)
+            members = write_group(file, {MARK: _head(content, tree)}, arrays)
+            if len(members) > MOST_MEMBERS or members[0].file_size > MOST_JSON:
+                raise InputError("it has too many time points or slices for one file: segment fewer at a time")
             with file.open("rb+") as written:  # on the disk before it takes the place of the old one
                 os.fsync(written.fileno())
             os.replace(file, target)
@@ -128,7 +137,7 @@ def session_title(path: str | os.PathLike[str]) -> str | None:
         with zipfile.ZipFile(path) as archive:
             head = _json(archive, "zarr.json")["attributes"][MARK]
             return str(head["title"])
-    except (OSError, zipfile.BadZipFile, InputError, KeyError, TypeError):
+    except (*DAMAGED, InputError):
         return None
 
 
@@ -152,8 +161,8 @@ def is_session(path: str | os.PathLike[str]) -> bool:
     """Whether a file says that it is a session."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return MARK in _json(archive, "zarr.json").get("attributes", {})
-    except (OSError, zipfile.BadZipFile, InputError, KeyError, AttributeError):
+            return MARK in _json(archive, "zarr.json")["attributes"]
+    except (*DAMAGED, InputError):
         return False
 
 
@@ -170,8 +179,11 @@ def open_session(path: str | os.PathLike[str]) -> SavedSession:
             raise InputError("it holds no session")
     except FileNotFoundError:
         raise InputError(f"there is no session {os.fspath(path)!r}") from None
-    except (OSError, zipfile.BadZipFile, NotImplementedError, InputError) as reason:
+    except InputError as reason:
         raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {reason}") from None
+    except DAMAGED as reason:
+        words = " ".join(str(reason).split())[:120] or type(reason).__name__
+        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: it is damaged ({words})") from None
     return session
 
 
@@ -200,35 +212,33 @@ def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], li
     if "zarr.json" not in members:
         raise InputError("it is no zarr group")
     root = _json(archive, "zarr.json")
-    head = root.get("attributes", {}).get(MARK) if isinstance(root, dict) else None
+    attributes = root.get("attributes") if isinstance(root, dict) else None
+    head = attributes.get(MARK) if isinstance(attributes, dict) else None
     if not isinstance(head, dict) or not isinstance(head.get("version"), int):
         raise InputError("it is no session of napari-gsw")
     if head["version"] > VERSION:
         raise InputError(f"it has format {head['version']}, of a newer napari-gsw; this one reads up to {VERSION}")
     if "content" not in head:
         raise InputError("it is empty")
-    stored, expected = [], {"zarr.json"}
-    for name in members:
-        if name.endswith("/zarr.json"):
-            description = _json(archive, name)
-            expected.add(name)
-            if not (isinstance(description, dict) and description.get("node_type") == "group"):
-                array = StoredArray.read_from(name.removesuffix("/zarr.json"), description)
-                stored.append(array)
-                expected.update(member for member, _ in array.chunks)
+    described_by = [name for name in members if name.endswith("/zarr.json")]
+    descriptions = [(name.removesuffix("/zarr.json"), _json(archive, name)) for name in described_by]
+    stored = [StoredArray.read_from(name, one) for name, one in descriptions if not _is_group(one)]
+    promised, count = sum(array.nbytes for array in stored), sum(array.n_chunks for array in stored)
     try:
-        promised = sum(array.nbytes for array in stored)
         check_promise(promised, size, "a session", MOST_PACKED, "open it on a machine that has more")
     except ValueError as reason:
         raise InputError(str(reason)) from None
-    if expected != members.keys():
+    # Their number first: nothing is made for chunks that are not there.
+    complete = 1 + len(described_by) + count == len(members)
+    if not complete or not all(member in members for array in stored for member, _ in array.chunks):
         raise InputError("parts of its arrays are missing, or there are others")
     return head, stored
 
 
+def _is_group(description: Any) -> bool:
+    return isinstance(description, dict) and description.get("node_type") == "group"
+
+
 def _arrays(archive: zipfile.ZipFile, stored: Sequence[StoredArray]) -> dict[str, NDArray[Any]]:
     """All arrays of a file that was checked, by name."""
-    try:
-        return {array.name: array.read(archive) for array in stored}
-    except (OSError, ValueError, RuntimeError, MemoryError, zipfile.BadZipFile) as reason:
-        raise InputError(f"it is damaged ({' '.join(str(reason).split())[:120]})") from None
+    return {array.name: array.read(archive) for array in stored}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +22,7 @@ from napari_gsw.core.record_tree import DTYPES
 
 # Bytes of one chunk, about.
 CHUNK = 2**24
-MOST_CHUNKS = 200_000
+MOST_AXES = 16
 # Of zstd: the quickest.
 LEVEL = 1
 # What zstd packs into one byte at best: 128 KB of one and the same byte into four.
@@ -64,15 +64,19 @@ class StoredArray(NamedTuple):
             } if dtype in DTYPES and not description.get("storage_transformers"):
                 lengths = [*shape, *chunk]
                 numbers = all(isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**40 for x in lengths)
-                fits = len(shape) == len(chunk) > 0 and shape[1:] == chunk[1:] and numbers
+                fits = MOST_AXES >= len(shape) == len(chunk) > 0 and shape[1:] == chunk[1:] and numbers
                 little = np.dtype(dtype).itemsize == 1 or order == {"configuration": {"endian": "little"}}
-                if fits and chunk[0] <= shape[0] <= MOST_CHUNKS * chunk[0] and little:
+                if fits and chunk[0] <= shape[0] and little:
                     return cls(name, np.dtype(dtype).newbyteorder("<"), tuple(shape), chunk[0])
         raise InputError(f"its array {name[:80]!r} is of a kind that no session has")
 
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def n_chunks(self) -> int:
+        return -(-self.shape[0] // self.rows)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -99,9 +103,6 @@ class StoredArray(NamedTuple):
         for k, start in enumerate(range(0, self.shape[0], self.rows)):
             yield f"{self.name}/c/{k}{rest}", slice(start, min(start + self.rows, self.shape[0]))
 
-    def _empty_chunk(self) -> NDArray[Any]:
-        return np.zeros((self.rows, *self.shape[1:]), self.dtype)
-
     def write(self, archive: zipfile.ZipFile, array: NDArray[Any]) -> None:
         from numcodecs.zstd import compress
 
@@ -109,21 +110,19 @@ class StoredArray(NamedTuple):
         for member, rows in self.chunks:
             chunk = np.ascontiguousarray(array[rows], self.dtype)
             if len(chunk) < self.rows:  # zarr wants the last one to be as large as the others
-                part, chunk = chunk, self._empty_chunk()
-                chunk[: len(part)] = part
+                chunk = np.concatenate([chunk, np.zeros((self.rows - len(chunk), *chunk.shape[1:]), self.dtype)])
             archive.writestr(member, compress(_bytes(chunk), LEVEL))
 
     def read(self, archive: zipfile.ZipFile) -> NDArray[Any]:
         """The array, writable and in the machine's own order, or kernels would be compiled again for it."""
         from numcodecs.zstd import decompress
 
-        array = np.empty(self.shape, self.dtype.newbyteorder("="))
-        chunk = self._empty_chunk()
-        for member, rows in self.chunks:
-            # Into what is there: a chunk that holds more than it should is refused before anything is made for it.
-            decompress(archive.read(member), _bytes(chunk))
-            array[rows] = chunk[: rows.stop - rows.start]
-        if self.dtype == bool:
+        # Into what is there: a chunk that holds more than it should is refused before anything is made for it.
+        array = np.zeros((self.n_chunks * self.rows, *self.shape[1:]), self.dtype)
+        for k, (member, _) in enumerate(self.chunks):
+            decompress(archive.read(member), _bytes(array[k * self.rows : (k + 1) * self.rows]))
+        array = array[: self.shape[0]].astype(self.dtype.newbyteorder("="), copy=False)
+        if array.dtype == bool:
             np.not_equal(array.view(np.uint8), 0, out=array)  # a byte may be anything
         return array
 
@@ -133,7 +132,9 @@ def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
 
 
-def write_group(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_group(
+    path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Sequence[zipfile.ZipInfo]:
     """Write a group.
 
     Parameters
@@ -141,6 +142,10 @@ def write_group(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, 
     path : of the zip.
     attributes : of the group.
     arrays : of plain numbers, none of them empty, by name; a name with a slash is that of an array in an inner group.
+
+    Returns
+    -------
+    What was written; the first is what the group says of itself.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("zarr.json", _group(attributes))
@@ -148,6 +153,7 @@ def write_group(path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, 
             archive.writestr(f"{inner}/zarr.json", _group({}))
         for name, array in arrays.items():
             StoredArray.of(name, array).write(archive, array)
+        return archive.infolist()
 
 
 def _group(attributes: Mapping[str, Any]) -> str:

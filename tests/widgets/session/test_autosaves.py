@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("napari")
@@ -11,6 +13,44 @@ pytest.importorskip("pytestqt")
 pytestmark = pytest.mark.gui
 
 OWN = ("my cells.zarr.zip", "1-2.zarr.zip", "work-of-monday-3.zarr.zip", "notes.txt", "1-2-3.zarr.zip.part")
+
+
+def test_what_another_machine_saves_is_left_to_it(tmp_path, monkeypatch):
+    """Machines may share a home; what runs on the other one cannot be asked."""
+    import napari_gsw as gsw
+    from napari_gsw.widgets.session import autosaves
+
+    monkeypatch.setattr(autosaves, "autosave_folder", lambda: tmp_path)
+    result = gsw.segment(np.kron(np.eye(2), np.ones((20, 20))), sweeps=5)
+    theirs = gsw.save_session(tmp_path / "0123abcd-7-7-0.zarr.zip", result)
+    assert list(autosaves.restorable()) == []
+    silent = time.time() - autosaves.SILENCE - 1
+    os.utime(theirs, (silent, silent))
+    assert [one.path for one in autosaves.restorable()] == [theirs]
+    for number in range(2 * autosaves.MOST_KEPT):
+        (tmp_path / f"{2**22 + 1}-1-{number}.zarr.zip").write_bytes(b"")
+    autosaves.discard(autosaves.new_autosave())
+    assert theirs.exists()
+    os.utime(theirs, (1e9, 1e9))
+    autosaves.discard(autosaves.new_autosave())
+    assert not theirs.exists()
+
+
+def test_an_old_autosave_that_cannot_be_removed_keeps_nobody_from_saving(tmp_path, monkeypatch):
+    from napari_gsw.widgets.session import autosaves
+
+    monkeypatch.setattr(autosaves, "autosave_folder", lambda: tmp_path)
+    for number in range(autosaves.MOST_KEPT + 2):
+        (tmp_path / f"{2**22 + 1}-1-{number}.zarr.zip").write_bytes(b"")
+
+    def refuse(*_, **__):
+        raise PermissionError("open elsewhere")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(tmp_path), "unlink", refuse)
+        new = autosaves.new_autosave()
+    assert new.parent == tmp_path
+    autosaves.discard(new)
 
 
 def test_only_old_autosaves_go_when_a_new_one_is_begun(tmp_path, monkeypatch):

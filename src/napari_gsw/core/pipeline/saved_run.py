@@ -7,6 +7,7 @@ those of the run itself, which nobody writes to, so that taking such a record co
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,9 @@ from napari_gsw.core.record_tree import Kind, plain_kind
 from napari_gsw.core.sampler.records import TRACE
 from napari_gsw.core.settings import Settings, present_names
 from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
+
+# More than any image has: for so many of them tables are made before anything else is known.
+MOST_SITES, MOST_WORDS = 2**27, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +137,9 @@ def _check_sites(sites: Any, n: int) -> None:
 
 
 def _check_mosaic(sites: Mosaic) -> None:
-    blocks = [sites.grid.inside(index) for index in sites.grid]
-    if not len(sites.pieces) == len(sites.numbers) == len(blocks):
+    if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
         raise InputError("the image of its sites lacks blocks")
+    blocks = (sites.grid.inside(index) for index in sites.grid)
     for where, piece, numbers in zip(blocks, sites.pieces, sites.numbers, strict=True):
         shape = tuple(part.stop - part.start for part in where)
         check_array("a block of its sites", numbers, "i", (None,))
@@ -152,6 +156,8 @@ def _counts_fields(counts: sparse.csr_array) -> dict[str, Any]:
 
 def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> sparse.csr_array:
     rows, words = shape
+    if not 0 < words <= MOST_WORDS:
+        raise InputError(f"a block of its evidence has {words} words")
     counts = sparse.csr_array((data, indices, indptr), shape=(rows, words))
     counts.check_format(full_check=True)
     return counts
@@ -170,6 +176,8 @@ def _problem_kind(record: type[Problem]) -> Kind:
         return values
 
     def make(**values: Any) -> Problem:
+        if not isinstance(values.get("n"), int) or values["n"] > MOST_SITES:
+            raise InputError("the number of its sites is none")
         context = values.get("block_context")
         if context is not None and context.sites is not None:
             values["block_context"] = dataclasses.replace(context, sites=values["sites"])

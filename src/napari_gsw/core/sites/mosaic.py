@@ -8,6 +8,7 @@ values that sites have are as lazy as the image.
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,8 +44,14 @@ class PackedArray:
         return cls(zlib.compress(narrow.data, 1), array.shape, narrow.dtype.str)
 
     def array(self) -> NDArray[np.unsignedinteger[Any]]:
-        """The numbers, uint16 or uint32."""
-        return np.frombuffer(zlib.decompress(self.data), self.dtype).reshape(self.shape)
+        """The numbers, uint16 or uint32; ValueError if others were packed, of which no more is unpacked."""
+        size = math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        unpacker = zlib.decompressobj()
+        try:
+            numbers = unpacker.decompress(self.data, size + 1)  # 0 would be any number
+        except zlib.error as reason:
+            raise ValueError(f"a packed array is damaged: {reason}") from None
+        return np.frombuffer(numbers, self.dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)

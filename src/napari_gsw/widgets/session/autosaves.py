@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
+import platform
 import re
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +22,11 @@ from napari_gsw.files.session_file import SUFFIX, session_title
 
 # So many of them are kept; older ones go when a new one is begun.
 MOST_KEPT = 8
-# Its process, when that began, and which of its files it is. What else is in the folder is somebody's own.
-NAME = re.compile(rf"(\d+)-(\d+)-\d+{re.escape(SUFFIX)}")
+# Its machine, its process, when that began, and which of its files it is. What else is in the folder is somebody's own.
+NAME = re.compile(rf"(?:([0-9a-f]{{8}})-)?(\d+)-(\d+)-\d+{re.escape(SUFFIX)}")
+# Machines may share a home, and another one cannot be asked what runs there. Seconds after which nobody is taken to
+# write any more, since a run is saved twice a minute; and after which a file may go, since a window may wait for long.
+SILENCE, FORGOTTEN = 600.0, 30 * 86_400.0
 _counter = itertools.count()
 # Those that this process writes to.
 _mine: set[Path] = set()
@@ -41,10 +49,11 @@ def autosave_folder() -> Path:
 def new_autosave() -> Path:
     """A file of our own to save to, named after the process that writes it; old ones that nobody writes go."""
     me = psutil.Process()
-    path = autosave_folder() / f"{me.pid}-{int(me.create_time())}-{next(_counter)}{SUFFIX}"
+    path = autosave_folder() / f"{_machine()}-{me.pid}-{int(me.create_time())}-{next(_counter)}{SUFFIX}"
     _mine.add(path)
-    for old in _left()[MOST_KEPT - 1 :]:
-        old.unlink(missing_ok=True)
+    for old in [old for old in _left() if not _is_written(old, FORGOTTEN)][MOST_KEPT - 1 :]:
+        with suppress(OSError):  # it is open elsewhere, or not ours to remove
+            old.unlink(missing_ok=True)
     return path
 
 
@@ -92,9 +101,22 @@ def _left() -> list[Path]:
         return []
 
 
-def _is_written(path: Path) -> bool:
-    """Whether the process that has named the file is still there, and is not this one."""
-    pid, began = map(int, path.name.split("-")[:2])
+@cache
+def _machine() -> str:
+    """A short name of this machine."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _is_written(path: Path, silence: float = SILENCE) -> bool:
+    """Whether the process that has named the file is still there, and is not this one.
+
+    One of another machine is there until nothing was written for so many seconds.
+    """
+    name = NAME.fullmatch(path.name)
+    assert name is not None
+    machine, pid, began = name[1] or _machine(), int(name[2]), int(name[3])
+    if machine != _machine():
+        return time.time() - path.stat().st_mtime < silence
     if pid == os.getpid():
         return False
     try:
