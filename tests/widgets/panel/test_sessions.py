@@ -280,9 +280,11 @@ def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     saved(panel, qtbot, path)
     viewer.layers.clear()
     imsave(file, 255 - IMAGE, check_contrast=False)
+    panel.form.controls["sweeps"].set_value(33)
     panel.saving.chosen.emit(str(path))
     wait_for(qtbot, lambda: "its pixels are others" in panel.reason.text())
     assert not panel.opening.busy
+    assert panel.form.controls["sweeps"].value() == 33  # nothing of the session was taken over
     file.unlink()
     viewer.layers.clear()
     panel.saving.chosen.emit(str(path))
@@ -334,3 +336,64 @@ def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_view
     for position in runs:
         assert_same(before[position].live, runs[position].live)
     other.shut_down()
+
+
+def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatch, tmp_path):
+    """Of "work" the dialog looks whether it is there; what is written is work.zarr.zip."""
+    from qtpy.QtWidgets import QFileDialog, QMessageBox
+
+    asked, written = [], []
+    there = tmp_path / "work.zarr.zip"
+    there.write_text("mine")
+    answer = QMessageBox.StandardButton.No
+    monkeypatch.setattr(QMessageBox, "question", lambda *words: asked.append(words[2]) or answer)
+    monkeypatch.setattr(panel.saving, "save", written.append)
+    for typed in ("work", "work.zarr.zip", "other"):
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, typed=typed: (str(tmp_path / typed), ""))
+        panel.saving._ask_save()
+    assert asked == ["work.zarr.zip is there already. Replace it?"]
+    assert written == [there, tmp_path / "other.zarr.zip"]  # the first was not, and of the second the dialog asked
+    answer = QMessageBox.StandardButton.Yes
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "work"), ""))
+    panel.saving._ask_save()
+    assert written[-1] == there
+
+
+def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_it_is_wanted(
+    panel, qtbot, monkeypatch, tmp_path
+):
+    from napari_gsw.files.session_file import open_session
+    from napari_gsw.widgets.layers import saved_layers
+
+    monkeypatch.setattr(saved_layers, "MOST_EMBEDDED", IMAGE.nbytes - 1)
+    panel.viewer.add_image(IMAGE, name="photo")
+    panel.form.controls["sweeps"].set_value(SWEEPS)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    sentences = []
+    panel.session.noticed.connect(sentences.append)
+    saved(panel, qtbot, tmp_path / "without.zarr.zip")
+    assert ["'photo' is in no file" in sentence for sentence in sentences] == [True]
+    assert open_session(tmp_path / "without.zarr.zip").images[0].pixels is None
+    saved(panel, qtbot, tmp_path / "with.zarr.zip", embed=True)
+    np.testing.assert_array_equal(open_session(tmp_path / "with.zarr.zip").images[0].pixels, IMAGE)
+    assert len(sentences) == 1
+
+
+def test_of_a_file_with_several_layers_the_one_that_was_segmented_is_taken(viewer, panel, qtbot, tmp_path):
+    from napari.layers._source import layer_source
+
+    path = tmp_path / "channels.tif"
+    with layer_source(path=str(path)):
+        viewer.add_image(IMAGE[::-1].copy(), name="first")
+        viewer.add_image(IMAGE, name="second")
+    panel.chooser.image.choose(viewer.layers["second"])
+    panel.form.controls["sweeps"].set_value(SWEEPS)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert "second [GSW]" in viewer.layers
+    saved(panel, qtbot, tmp_path / "work.zarr.zip")
+    viewer.layers.remove("second [GSW]")
+    panel.chooser.image.choose(viewer.layers["first"])
+    opened(panel, qtbot, tmp_path / "work.zarr.zip")
+    assert panel.session.segmentation.plan.source.layer is viewer.layers["second"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from napari_gsw.widgets.layers.kinds import is_image
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Source
 
-# An image that is nowhere on the disk is saved with the session, if it has no more bytes than this.
+# An image that is nowhere on the disk is saved with the session by itself, if it has no more bytes than this.
 MOST_EMBEDDED = 2**28
 # What of a layer is kept beside its pixels, as far as JSON holds it.
 GEOMETRY = ("scale", "translate", "axis_labels")
@@ -27,35 +27,49 @@ GEOMETRY = ("scale", "translate", "axis_labels")
 def saved_image(layer: Image, embed: bool = False) -> SavedImage:
     """What a session keeps of an image layer; its pixels if they are wanted, or if they are in no file.
 
-    What is too large or lazy is never embedded.
+    What is lazy is never embedded, and what is large only if it is wanted.
     """
     path = layer.source.path
-    in_memory = isinstance(layer.data, np.ndarray) and layer.data.nbytes <= MOST_EMBEDDED
-    keep = in_memory and (embed or path is None)
+    pixels = layer.data if isinstance(layer.data, np.ndarray) else None
+    if pixels is not None and not embed:  # kept for as long as the run goes on: a copy, which stays as it is
+        pixels = np.array(pixels) if path is None and pixels.nbytes <= MOST_EMBEDDED else None
     words = {name: np.asarray(getattr(layer, name)).tolist() for name in GEOMETRY}
     words |= {"rgb": bool(layer.rgb), "units": [str(unit) for unit in layer.units]}
     return SavedImage(
         name=layer.name,
         paths=() if path is None else (os.path.abspath(path),),
-        pixels=np.array(layer.data) if keep else None,
+        pixels=pixels,
         layer=words,
     )
 
 
-def image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path) -> Image:
+def image_layers(viewer: napari.Viewer, images: Sequence[SavedImage], session_path: Path) -> list[Image]:
+    """The layers of the images of a session, each another one."""
+    layers: list[Image] = []
+    for image in images:
+        layers.append(_image_layer(viewer, image, session_path, layers))
+    return layers
+
+
+def _likeliest(image: SavedImage, layers: Iterable[Layer], taken: Sequence[Layer]) -> Image | None:
+    """Of some layers the image that is likeliest to be meant: a file may be read as several, of a channel each."""
+    free = [layer for layer in layers if is_image(layer) and not any(layer is one for one in taken)]
+    return min(free, key=lambda layer: layer.name != image.name, default=None)
+
+
+def _image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path, taken: Sequence[Image]) -> Image:
     """The layer of a saved image: one that is open, one that is opened now, or one of the pixels in the session."""
-    for layer in viewer.layers:
-        path = layer.source.path
-        if is_image(layer) and path is not None and os.path.abspath(path) in image.paths:
-            return layer
+    paths = ((layer, layer.source.path) for layer in viewer.layers)
+    of_file = [layer for layer, path in paths if path is not None and os.path.abspath(path) in image.paths]
+    if (layer := _likeliest(image, of_file, taken)) is not None:
+        return layer
     if image.pixels is not None:
         return _added(viewer, image)
     for place in image_places(image, session_path):
         before = list(viewer.layers)
         viewer.open(str(place))
-        for layer in viewer.layers:
-            if is_image(layer) and not any(layer is x for x in before):
-                return layer
+        if (layer := _likeliest(image, viewer.layers, [*before, *taken])) is not None:
+            return layer
     for layer in viewer.layers:
         if is_image(layer) and layer.name == image.name:
             return layer

@@ -25,7 +25,7 @@ from napari_gsw.files.session_file import open_session
 from napari_gsw.widgets.kit.failure import report_failure, sentence
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.worker import make_worker
-from napari_gsw.widgets.layers.saved_layers import given_layer, image_layer, map_layer, saved_source
+from napari_gsw.widgets.layers.saved_layers import given_layer, image_layers, map_layer, saved_source
 from napari_gsw.widgets.layers.source import Source
 from napari_gsw.widgets.panel.form import Filling
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
@@ -36,7 +36,7 @@ from napari_gsw.widgets.panel.session_section import RestoreRow
 from napari_gsw.widgets.session.autosaves import are_written, discard, restorable
 from napari_gsw.widgets.session.keeper import RUNNING
 from napari_gsw.widgets.session.plan import Plan
-from napari_gsw.widgets.session.restoring import check_source, given_parts, restored_runs
+from napari_gsw.widgets.session.restoring import check_pixels, check_source, given_parts, restored_runs
 from napari_gsw.widgets.session.session import Session
 
 # What may have been given beside the image, as Labels layers; maps are image layers.
@@ -75,7 +75,8 @@ class Desk(NamedTuple):
         for name in MAPS:
             self.maps.combos[name].choose(layers[name])
         data = None if sites is None else np.array(sites.data)
-        return Plan(source, self.settings(source), seed, sites, data, seeds, lock, self.maps.layers())
+        maps = self.maps.layers()
+        return Plan(source, self.settings(source), seed, sites, data, seeds, lock, maps, source.mask_data())
 
 
 class Opening(QObject):  # type: ignore[misc]
@@ -122,13 +123,17 @@ class Opening(QObject):  # type: ignore[misc]
                 row.offer(str(path), title)
 
     def _place(self, path: Path, session: SavedSession) -> None:
-        """The image and the form, and then the chains."""
+        """The image, and if it is still the one that was segmented, the form and the chains."""
         images, words = session.images, session.window
         if not images:
             raise InputError("the session does not say which image it is of")
-        layers = [image_layer(self.viewer, image, path) for image in images]
+        layers = image_layers(self.viewer, images, path)
         bare = saved_source(words.get("source") or headless_words(session), layers, None)
         check_source(bare, session)
+        self._in_thread(lambda: check_pixels(bare, session), lambda _: self._lay_out(path, session, bare))
+
+    def _lay_out(self, path: Path, session: SavedSession, bare: Source) -> None:
+        words = session.window
         given: dict[str, Any] = {n: given_layer(self.viewer, bare, n, given_parts(session, n)) for n in GIVEN}
         given |= {n: map_layer(self.viewer, bare, n, given_parts(session, n)) for n in MAPS}
         source = dataclasses.replace(bare, mask=given["mask"])

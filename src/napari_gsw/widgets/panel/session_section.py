@@ -7,7 +7,7 @@ from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtCore import QSettings, Signal
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QMenu, QPushButton, QToolButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QMenu, QMessageBox, QPushButton, QToolButton, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.session_file import SUFFIX
@@ -43,7 +43,7 @@ class SessionSection(Section):
         self.embed = QCheckBox("With the image in it")
         self.embed.setToolTip(
             "Otherwise the session knows where the image is, and has to find it there; "
-            "an image that is in no file is always saved with it"
+            "an image that is in no file is saved with it anyway, unless it is very large"
         )
         row = QHBoxLayout()
         row.setSpacing(4)
@@ -65,14 +65,28 @@ class SessionSection(Section):
     def save(self, path: Path) -> None:
         """Save to a file."""
         try:
-            self.session.keeper.save(path, self.embed.isChecked())
+            left_out = self.session.keeper.save(path, self.embed.isChecked())
         except InputError as reason:
             self.session.say(str(reason))
+            return
+        for name in left_out:
+            self.session.say(
+                f"the image {name!r} is in no file, and too large to be put into the session by itself: tick "
+                f"{self.embed.text()!r}, or save the image, too, and open it before the session"
+            )
 
     def _ask_save(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save the session", f"session{SUFFIX}", PATTERN)
-        if path:
-            self.save(Path(path if path.endswith(".zip") else path + SUFFIX))
+        chosen, _ = QFileDialog.getSaveFileName(self, "Save the session", f"session{SUFFIX}", PATTERN)
+        if not chosen:
+            return
+        path = Path(chosen if chosen.endswith(".zip") else chosen + SUFFIX)
+        if str(path) == chosen or not path.exists() or self._may_replace(path):  # the dialog asked for what was typed
+            self.save(path)
+
+    def _may_replace(self, path: Path) -> bool:
+        buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
+        words = f"{path.name} is there already. Replace it?"
+        return bool(QMessageBox.question(self, "Save the session", words, buttons) == QMessageBox.StandardButton.Yes)
 
     def _ask_open(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open a session", "", PATTERN)

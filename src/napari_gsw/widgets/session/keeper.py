@@ -59,8 +59,11 @@ class Keeper(QObject):  # type: ignore[misc]
         self._segmentation: Segmentation | None = None
         orders.about_to_launch.connect(self._launching)
 
-    def save(self, path: Path, embed: bool = False) -> None:
-        """Save to a file; with the image in it, if it is wanted. It is done between two sweeps."""
+    def save(self, path: Path, embed: bool = False) -> list[str]:
+        """Save to a file; with the image in it, if it is wanted. It is done between two sweeps.
+
+        Returns the names of images that are neither in it nor in a file of their own.
+        """
         seg, position = self.orders.segmentation, self._any_position()
         if seg is None or position is None:
             raise InputError("there is nothing to save yet: press Run first")
@@ -73,6 +76,7 @@ class Keeper(QObject):  # type: ignore[misc]
             self.written.emit(str(path))
 
         self.orders.submit(position, order)
+        return [image.name for image in images if image.pixels is None and not image.paths]
 
     def _any_position(self) -> Position | None:
         seg = self.orders.segmentation

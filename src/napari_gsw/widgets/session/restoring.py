@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import Any
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.live_record import restored_live
 from napari_gsw.core.pipeline.provenance import looks_of
-from napari_gsw.core.pipeline.saved_run import with_image
+from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
 from napari_gsw.core.pipeline.saved_session import SavedSession
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
-from napari_gsw.widgets.session.keeper import position_word
 from napari_gsw.widgets.session.plan import Plan, finished_run
 
 
@@ -33,25 +33,37 @@ def given_parts(session: SavedSession, name: str) -> dict[Position, Any]:
 
 
 def restored_runs(plan: Plan, session: SavedSession) -> dict[Position, ArrayRun]:
-    """The run of each array, if the image is still the one that was segmented; to be called off the GUI thread."""
+    """The run of each array, of an image that was checked; to be called off the GUI thread."""
     runs: dict[Position, ArrayRun] = {}
-    for position in plan.source.positions:
-        saved = session.runs.get(position_word(position))
-        if saved is None:  # which the run had not come to
-            continue
+    for position, saved in _runs_of(plan.source, session):
         image = plan.source.image(position)
-        looked_at = plan.source.planes(image) if plan.source.several else image
-        if saved.looks and looks_of(looked_at) != dict(saved.looks):
-            raise InputError(
-                f"{plan.source.layer.name!r} has changed since the session was saved: its pixels are others"
-            )
         if plan.source.large:
             saved = with_image(saved, image)
         live = restored_live(saved)
         runs[position] = finished_run(replace(plan, settings=saved.settings), position, live, image, dict(saved.given))
+    return runs
+
+
+def _runs_of(source: Source, session: SavedSession) -> list[tuple[Position, SavedRun]]:
+    """The saved runs of a source's arrays, wherever the user was when it was saved."""
+    placed = [(saved_position(word), run) for word, run in session.runs.items()]
+    return [
+        (position, run)
+        for position, run in placed
+        if len(position) == len(source.loop) and all(map(operator.lt, position, source.loop))
+    ]
+
+
+def check_pixels(source: Source, session: SavedSession) -> None:
+    """Raise an InputError unless the image is still the one that was segmented; to be called off the GUI thread."""
+    runs = _runs_of(source, session)
     if not runs:
         raise InputError("the session belongs to other slices of the image")
-    return runs
+    for position, saved in runs:
+        image = source.image(position)
+        looked_at = source.planes(image) if source.several else image
+        if saved.looks and looks_of(looked_at) != dict(saved.looks):
+            raise InputError(f"{source.layer.name!r} has changed since the session was saved: its pixels are others")
 
 
 def check_source(source: Source, session: SavedSession) -> None:
