@@ -146,3 +146,65 @@ def test_kills_at_random_moments_change_nothing(photo, tmp_path, seed):
     print(kills, "kills")
     np.testing.assert_array_equal(labels(tmp_path / "on"), labels(tmp_path / "full"))
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".unfinished")]
+
+
+def test_a_mask_that_the_checkpoint_has_not_is_refused(photo, tmp_path, capsys):
+    gsw.save_session(tmp_path / "run.zarr.zip", gsw.segment(IMAGE, seed=3, sweeps=60))
+    imsave(tmp_path / "mask.png", np.ones(IMAGE.shape[:2], np.uint8), check_contrast=False)
+    words = ("--checkpoint", tmp_path / "run.zarr.zip", "--resume", "--mask", tmp_path / "mask.png")
+    assert run("segment", photo, "-o", tmp_path / "out", *OPTIONS, *words) == 2
+    assert "another mask" in capsys.readouterr().err
+
+
+def test_a_run_that_ended_by_agreement_ends_there_again(tmp_path):
+    result = gsw.segment(IMAGE, seed=3, sweeps=4000, chains=2, stop="agreement")
+    assert result.snapshot.sweep < 4000
+    again = gsw.resume(gsw.open_session(gsw.save_session(tmp_path / "run.zarr.zip", result)).run)
+    assert again.snapshot.sweep == result.snapshot.sweep
+    np.testing.assert_array_equal(again.labels, result.labels)
+    assert gsw.resume(result.run, sweeps=10).snapshot.sweep == result.snapshot.sweep + 10
+
+
+def test_an_image_that_has_changed_is_not_taken_for_that_of_the_session(photo, tmp_path, capsys):
+    _, path = steered(photo, tmp_path)
+    imsave(photo, IMAGE[::-1], check_contrast=False)
+    assert run("replay", path, "-o", tmp_path / "again", "-q") == 2
+    assert "it has changed" in capsys.readouterr().err
+    assert run("replay", path, "--image", photo, "-o", tmp_path / "other") == 0
+    assert "its settings and its seed are taken" in capsys.readouterr().out
+
+
+def test_another_image_is_replayed_with_its_own_axes_and_spacing(tmp_path):
+    import tifffile
+
+    planes = np.stack([IMAGE[..., 0], IMAGE[..., 1]])
+    volume = np.repeat(planes[:1], 3, axis=0)
+    saved = gsw.segment(volume[:, :40, :40], axes="ZYX", spacing="5,1,1", sweeps=5)
+    gsw.save_session(tmp_path / "volume.zarr.zip", saved)
+    tifffile.imwrite(tmp_path / "channels.ome.tif", planes, metadata={"axes": "CYX"})
+    assert (
+        run("replay", tmp_path / "volume.zarr.zip", "--image", tmp_path / "channels.ome.tif", "-o", tmp_path / "o") == 0
+    )
+    assert labels(tmp_path / "o").shape == planes.shape[1:]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    imsave(folder / "plane.png", IMAGE[..., 0], check_contrast=False)
+    words = ("--image", folder, "-o", tmp_path / "all", "--jobs", "1", "-q")
+    assert run("replay", tmp_path / "volume.zarr.zip", *words) == 0
+
+
+def test_pixels_outside_the_mask_may_be_nan_and_all_files_are_written(tmp_path):
+    import tifffile
+
+    image = IMAGE[..., 0].astype(np.float32)
+    image[:20, :20], image[:20, 20:30] = np.nan, np.inf
+    tifffile.imwrite(tmp_path / "scene.tif", image)
+    imsave(tmp_path / "mask.png", np.isfinite(image).astype(np.uint8), check_contrast=False)
+    words = ("--mask", tmp_path / "mask.png", "--save-plot", "--uncertainty", "--table", "--sweeps", "60", "-q")
+    assert run("segment", tmp_path / "scene.tif", "-o", tmp_path / "out", *words) == 0
+    assert {"overlay.png", "people.tif", "regions.csv"} <= set(os.listdir(tmp_path / "out"))
+    rows = np.genfromtxt(tmp_path / "out" / "regions.csv", delimiter=",", names=True)
+    means = next(rows[name] for name in rows.dtype.names if name.startswith("mean"))
+    assert np.isfinite(means).all()
+    for region, mean in zip(rows["index"], means, strict=True):
+        np.testing.assert_allclose(image[labels(tmp_path / "out") == region].mean(), mean, rtol=1e-4)

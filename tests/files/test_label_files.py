@@ -535,6 +535,14 @@ def test_a_layer_without_an_ending_with_provenance_and_regions(tmp_path):
     assert not (tmp_path / "none.regions.csv").exists()
 
 
+def test_a_layer_with_a_table_of_somebody_elses_is_saved_twice(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    meta = layer(features=pandas.DataFrame({"index": [1, 2], "area": [10.5, 3.0]}))
+    for _ in range(2):
+        written = write_labels_layer(str(tmp_path / "cells.tif"), example(3, 5, 7), meta)
+    assert str(tmp_path / "cells.regions.csv") in written
+
+
 def test_a_layer_of_several_levels_and_a_lazy_one(tmp_path):
     labels = example(3, 6, 8)
     write_labels_layer(str(tmp_path / "a.tif"), [labels, labels[:, ::2, ::2]], layer(multiscale=True))

@@ -5,7 +5,7 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.files.maps import open_map_file
+from napari_gsw.files.maps import file_of_map, open_map_file
 from napari_gsw.files.pixel_spacing import file_spacing
 
 zarr = pytest.importorskip("zarr")
@@ -80,3 +80,8 @@ def test_the_distance_of_planes_is_read_from_a_zarr(tmp_path, depth, spacing):
              "datasets": [{"path": "0", "coordinateTransformations": [scale]}]}  # fmt: skip
     group.attrs.update({"ome": {"version": "0.5", "multiscales": [image]}})
     assert file_spacing(path, "auto") == spacing
+
+
+def test_the_file_of_a_map_is_the_one_whose_change_matters(tmp_path):
+    assert file_of_map(tmp_path / "a.h5" / "predictions" / "0") == tmp_path / "a.h5"
+    assert file_of_map(tmp_path / "a.tif") == tmp_path / "a.tif"

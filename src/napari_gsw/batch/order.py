@@ -15,6 +15,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.model import priors
 from napari_gsw.core.pipeline.prepare import named_codebook
 from napari_gsw.core.versions import own_version
+from napari_gsw.files.maps import file_of_map
 from napari_gsw.files.results import Extras
 from napari_gsw.jobs.records import JobOptions
 from napari_gsw.methods.registry import ARRAYS, METHODS, Choice
@@ -103,7 +104,8 @@ class BatchOrder:
     def files(self, image: BatchImage) -> tuple[Path, ...]:
         """All that is read for an image: a result is made again when one of them has changed."""
         lessons = (file for teacher in self.teachers for file in teacher)
-        return image.path, *map(Path, self._setting_files().values()), *lessons, *self._map_files(image).values()
+        maps = map(file_of_map, self._map_files(image).values())
+        return image.path, *map(Path, self._setting_files().values()), *lessons, *maps
 
     def depends_on(self) -> dict[str, Any]:
         """All else that the results depend on, ready for JSON."""

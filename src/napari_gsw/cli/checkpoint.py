@@ -70,6 +70,7 @@ def checkpointed(
 
 def check_same(saved: SavedRun, choice: Choice, seed: int, image: Any, arrays: Mapping[str, Any]) -> None:
     """Refuse to go on with a run of another image, other settings or other arrays: the labels would be of neither."""
+    from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.pipeline.provenance import given_hashes, looks_of
 
     before, now = saved.settings.to_dict(), choice.settings.to_dict()
@@ -80,10 +81,10 @@ def check_same(saved: SavedRun, choice: Choice, seed: int, image: Any, arrays: M
         raise InputError(f"the checkpoint belongs to a run with other settings: {'; '.join(other)}")
     if dict(saved.looks) != looks_of(image):
         raise InputError("the checkpoint belongs to another image")
-    # A lazy array is not in the session; a codebook is a matter of the settings.
-    theirs = given_hashes({name: array for name, array in saved.given.items() if name != "codebook"})
-    ours = given_hashes(arrays)
-    differing = [name for name in {**theirs, **ours} if name in theirs and theirs.get(name) != ours.get(name)]
+    # A lazy array is not in the session; a codebook and its softness are a matter of the settings.
+    theirs = given_hashes({name: value for name, value in saved.given.items() if name not in ("codebook", "softness")})
+    ours = given_hashes({name: value for name, value in arrays.items() if name in theirs or not is_lazy(value)})
+    differing = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
     if differing:
         raise InputError(f"the checkpoint belongs to a run with another {differing[0]}")
 

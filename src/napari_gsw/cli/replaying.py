@@ -13,7 +13,9 @@ from napari_gsw.cli.segmentation import add_extras, targets, write_and_tell
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
+    from napari_gsw.core.pipeline.saved_run import SavedRun
     from napari_gsw.core.pipeline.saved_session import SavedSession
+    from napari_gsw.methods.registry import Choice
 
 
 def add_to(commands: Any) -> None:
@@ -46,26 +48,36 @@ def run_replay(arguments: argparse.Namespace) -> int:
     """``napari-gsw replay``."""
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.pipeline.replay import replay
-    from napari_gsw.core.posterior.result import Outcome, Result
+    from napari_gsw.core.posterior.result import Outcome
     from napari_gsw.files.folders import writable_folder
     from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.files.session_file import open_session
+    from napari_gsw.methods.registry import segment
 
     session = open_session(arguments.session)
     if arguments.image is not None and _is_folder(arguments.image):
         return _replay_folder(arguments)
     saved = session.run
-    image = _own_image(session, arguments.session) if arguments.image is None else _opened(arguments.image)
+    if "images" in saved.looks:
+        raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
+    other: Choice | None = None
+    if arguments.image is None:
+        image = _own_image(session, arguments.session)
+    else:
+        other, image = _other_image(saved, arguments.image)
     folder, name = targets(arguments, is_lazy(image))
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
     check_results(folder, planned_files(name, extras, True, is_lazy(image)), arguments.overwrite)
     with writable_folder(folder), SweepBar(saved.target, arguments.quiet) as progress:
-        result = replay(saved, image, report=progress.report)
+        if other is None:
+            result: Any = replay(saved, image, report=progress.report)
+            axes, outcome = result.summary.settings.axes, Outcome(result.labels, result.provenance, result)
+        else:
+            axes, outcome = other.settings.axes, segment(image, other, saved.seed, report=progress.report)
         progress.close()
-        if not isinstance(result, Result):
-            raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
-        outcome = Outcome(result.labels, result.provenance, result)
-        write_and_tell(arguments, image, result.summary.settings.axes, outcome, (folder, name), extras)
+        if other is not None and not arguments.quiet:
+            print("napari-gsw: another image than that of the session: its settings and its seed are taken")
+        write_and_tell(arguments, image, axes, outcome, (folder, name), extras)
     return 0 if progress.stopped is None else 128 + progress.stopped
 
 
@@ -83,23 +95,44 @@ def _replay_folder(arguments: argparse.Namespace) -> int:
 
 
 def _own_image(session: SavedSession, path: str) -> Any:
-    """The image that a session worked on: the one in it, or the first of its places where there is one."""
+    """The image that a session worked on, which is known by its hash: the one in it, or that of one of its places."""
+    from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.core.sites.mosaic import Mosaic
+    from napari_gsw.files.images import open_image, read_image
     from napari_gsw.files.session_file import image_places
 
-    if session.images and session.images[0].pixels is not None:
-        return session.images[0].pixels
-    for place in image_places(session.images[0], path) if session.images else ():
-        return _opened(str(place))
-    raise InputError(f"the image of {path!r} is not where it was; name it with --image")
+    saved, (first, *_) = session.run, session.images or (None,)
+    places = [] if first is None else image_places(first, path)
+    if first is not None and first.pixels is not None and _is_own(saved, first.pixels):
+        return first.pixels
+    for place in places:
+        image, _ = open_image(place)
+        if is_lazy(image) and not isinstance(saved.problem.sites, Mosaic):  # it was not worked on in blocks
+            image, _ = read_image(place)
+        if _is_own(saved, image):
+            return image
+    if not places and (first is None or first.pixels is None):
+        raise InputError(f"the image of {path!r} is not where it was; name it with --image")
+    raise InputError(
+        f"the image of {path!r} is not what was segmented: it has changed, or the session is of a part of it or of "
+        "several layers. Open the session in the window; or name an image with --image, to take the settings alone"
+    )
 
 
-def _opened(name: str) -> Any:
-    from napari_gsw.cli.choices import named_image
-    from napari_gsw.core.image.lazy import is_lazy
-    from napari_gsw.files.images import read_image
+def _is_own(saved: SavedRun, image: Any) -> bool:
+    from napari_gsw.core.pipeline.provenance import looks_of
 
-    image, _ = named_image(name)
-    return read_image(name)[0] if is_lazy(image) else image
+    return not saved.looks or looks_of(image) == dict(saved.looks)
+
+
+def _other_image(saved: SavedRun, name: str) -> tuple[Choice | None, Any]:
+    """An image that was named, and how to segment it: axes and spacing are its own. None if it is the session's."""
+    from napari_gsw.cli.choices import image_to_segment
+    from napari_gsw.methods.registry import Choice
+
+    choice = Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
+    image, axes = image_to_segment(name, choice)
+    return (None if _is_own(saved, image) else choice.with_axes(axes).with_spacing(name)), image
 
 
 def _is_folder(path: str) -> bool:

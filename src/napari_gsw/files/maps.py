@@ -35,6 +35,11 @@ def open_map_file(path: str | os.PathLike[str], lazily: bool = False) -> Any:
     return array
 
 
+def file_of_map(path: Path) -> Path:
+    """The file or folder of a path that may go on into an HDF5 file."""
+    return next((place for place in (path, *path.parents) if place.suffix.lower() in HDF5), path)
+
+
 def _hdf5_parts(path: str | os.PathLike[str]) -> tuple[Path | None, str]:
     """The HDF5 file in a path and the data set in it; no file if the path is that of something else."""
     full = Path(path)

@@ -58,6 +58,8 @@ def _write(target: Path, data: Any, meta: Mapping[str, Any], agreed: Sequence[st
     provenance = provenance if isinstance(provenance, Mapping) else None
     regions: Any = meta.get("features")
     table = f"{stem(target)}.regions.csv" if "index" in getattr(regions, "columns", ()) and len(regions) else None
+    if table is not None and provenance is None:
+        provenance = {"software": "napari-gsw"}  # by which a table is known as ours when it is written again
     axes = layer_axes(meta.get("axis_labels"), labels.ndim)
     place = geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), _unless_zero(meta.get("translate")))
 

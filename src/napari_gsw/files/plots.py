@@ -14,7 +14,7 @@ from skimage import color
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.lazy_image import open_lazy
-from napari_gsw.core.image.picture import picture
+from napari_gsw.core.image.picture import finite_outside, picture, unusable_pixels
 from napari_gsw.core.posterior.result import Result, Trace
 
 DPI = 150
@@ -41,6 +41,9 @@ def as_rgb(image: NDArray[Any], axes: str = "auto") -> Floats:
     -------
     (y, x, 3) float64 from 0 to 1.
     """
+    bad = unusable_pixels(image, axes)
+    if bad is not None:  # pixels outside the image, which a picture needs nevertheless
+        image = finite_outside(image, axes, lambda _: ~bad)
     checked_picture = picture(image, axes)
     if checked_picture.rgb:
         rgb: Floats = np.asarray(color.lab2rgb(checked_picture.channels), dtype=np.float64)

@@ -54,7 +54,8 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
         if lazily:
             write_values(values, image_file(name), geometry(values.ndim), name)
         else:
-            tifffile.imwrite(image_file(name), values)
+            # Three planes are no colours.
+            tifffile.imwrite(image_file(name), values, photometric="minisblack")
 
     if result.summary.counted:
         put("entropy", result.uncertainty)

@@ -50,11 +50,11 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _session_record(file: Path) -> dict[str, Any]:
-    """The settings and the seed of a session whose runs all have the same; axes are a matter of each image."""
+    """The settings and the seed of a session whose runs all have the same; axes and spacing are each image's own."""
     first, *others = open_session(file).runs.values()
     if any(run.settings != first.settings or run.seed != first.seed for run in others):
         raise InputError(f"{str(file)!r} has runs with different settings; none of them is that of all")
-    settings = {name: value for name, value in first.settings.to_dict().items() if name != "axes"}
+    settings = {name: value for name, value in first.settings.to_dict().items() if name not in ("axes", "spacing")}
     return {"software": "napari-gsw", "settings": settings, "seed": first.seed}
 
 

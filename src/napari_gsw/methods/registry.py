@@ -256,5 +256,5 @@ def _provenance(
         "given": {name: array_hash(np.asarray(value)) for name, value in arrays.items()},
         "method": choice.to_dict(),
         "seed": seed,
-        "regions": len(np.unique(labels)),
+        "regions": int(np.count_nonzero(np.unique(labels))),  # 0 is what is in none
     }  # fmt: skip

@@ -38,8 +38,8 @@ def replay(saved: SavedRun, image: Any, *, report: Report | None = None) -> Resu
     same = bool(saved.looks) and looks_of(image) == dict(saved.looks)
     if not same or not isinstance(saved.live, LiveRecord):
         given = {name: value for name, value in saved.given.items() if name in GIVEN} if same else {}
-        settings = saved.settings if same or are_several(image) else saved.settings.replace(axes="auto")
-        outcome: Result | SharedResult = segment(image, settings, seed=saved.seed, report=report, **given)
+        taken = saved.settings if same or are_several(image) else saved.settings.replace(axes="auto", spacing="auto")
+        outcome: Result | SharedResult = segment(image, taken, seed=saved.seed, report=report, **given)
         return outcome
     saved = with_image(saved, image)
     given = {name: saved.given.get(name) for name in ("mask", *MAPS)}

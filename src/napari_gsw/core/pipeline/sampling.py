@@ -76,8 +76,14 @@ class Sampling:
             if report and report(Stage("sampling", sweep, target), pooled(snapshots)):
                 self.stopped = sweep < target
                 break
-            if to_be_judged(self.settings, sweep) and self.summary().diagnosis.agree:
+            if self.ends_by_agreement:
                 break
+
+    @property
+    def ends_by_agreement(self) -> bool:
+        """Whether the chains agree, at a sweep at which that is the end."""
+        sweep = self.ensemble.snapshots[0].sweep
+        return to_be_judged(self.settings, sweep) and self.summary().diagnosis.agree
 
     @property
     def traces(self) -> list[NDArray[np.float64]]:

@@ -136,7 +136,9 @@ def resume(
     target = saved.target if sweeps is None else saved.sweep + whole_number("sweeps", sweeps)
     if target != saved.target:
         going.steps.append({"sweep": saved.sweep, "what": "run", "sweeps": target - saved.sweep})
-    going.run_to(target, report, keep)
+    going.target = target
+    if sweeps is not None or not going.ends_by_agreement:  # it was saved at its end, too
+        going.run_to(target, report, keep)
     return going.result()
 
 

@@ -17,7 +17,7 @@ from scipy.special import expit
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
-from napari_gsw.core.image.picture import picture
+from napari_gsw.core.image.picture import finite_outside, picture
 from napari_gsw.core.posterior.hierarchy import posterior_odds
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import boundary_probability
@@ -79,6 +79,8 @@ def human_boundary(image: ArrayLike, result: Result, model: BoundaryModel | None
     settings = problem.settings or Settings()
     if settings.coupling != "learnt":
         settings = settings.replace(network="shipped")  # the one that is named may be of another kind, or none
+    # What is outside may be NaN, as it may be for whoever segments the image.
+    image = finite_outside(image, settings.axes, lambda _: problem.site_image > 0)
     features = ImageFeatures(picture(image, settings.axes), problem.site_image, settings)
     model = model or photo_model(features.has_network)
     odds = human_odds(model.log_odds(features, problem.graph), result.snapshot.together, model.network)

@@ -72,7 +72,9 @@ def measured(
     if values is not None:
         grid = tiles_of_labels(labels)
         middle = grid.inside(tuple(count // 2 for count in grid.counts))
-        shift = np.nan_to_num(values(middle).reshape(-1, channels).mean(axis=0, dtype=np.float64))
+        shift = np.nan_to_num(
+            values(middle).reshape(-1, channels).mean(axis=0, dtype=np.float64), posinf=0.0, neginf=0.0
+        )
     sums = label_sums(labels, values, shift)
     table = _places(sums, letters.lower(), steps, unit, int(np.prod(shape)))
     middles = None
