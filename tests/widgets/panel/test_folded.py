@@ -57,7 +57,7 @@ def test_a_trace_that_was_unfolded_before_its_plot_was_there_is_in_its_place_of_
     section = panel.trace_section
     section.unfold()
     assert section._plot is None
-    wait_for(qtbot, lambda: section._plot is not None)
+    wait_for(qtbot, lambda: section._plot is not None and section._plot.isVisible())
     section.help.setFocus()
     QTest.keyClick(section.help, Qt.Key.Key_Tab)
     assert panel.window().focusWidget() is section.plot
@@ -85,6 +85,19 @@ def test_what_was_folded_while_it_ran_shows_the_run_when_it_is_unfolded(panel, q
     assert sweeps > len(panel.trace._traces[0])
     click(qtbot, panel.trace_section.button)
     wait_for(qtbot, lambda: len(panel.trace._traces[0]) == sweeps)
+
+
+def test_a_dock_that_was_hidden_while_it_ran_shows_the_run_when_it_is_seen_again(viewer, qtbot):
+    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    ran(panel, qtbot)
+    dock.hide()
+    panel.run()
+    wait_done(qtbot, panel)
+    sweeps = panel.session.frame.sweep
+    assert sweeps > len(panel.trace._traces[0])
+    dock.show()
+    wait_for(qtbot, lambda: len(panel.trace._traces[0]) == sweeps)
+    panel.shut_down()
 
 
 def test_the_picture_of_a_trace_that_was_never_seen_is_as_large_as_any_and_has_its_lines(panel, qtbot, tmp_path):

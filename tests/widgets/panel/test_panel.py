@@ -835,3 +835,32 @@ def test_the_microscopy_preset_outlines_objects(panel, qtbot):
     wait_for(qtbot, lambda: "7 objects" in panel.progress.status.text())
     api = gsw.segment(cells()[0], preset="microscopy")
     assert np.array_equal(panel.viewer.layers["cells [regions]"].data, api.labels)
+
+
+def test_superpixels_that_are_ticked_before_the_run_are_outlined_and_again_after_a_reset(panel, viewer, qtbot):
+    viewer.add_image(mosaic()[0][:60, :80], name="m")
+    panel.form.controls["sweeps"].set_value(10)
+    click(qtbot, panel.display.show_sites)
+    for _ in range(2):
+        click(qtbot, panel.run_button)
+        wait_done(qtbot, panel)
+        outlines = [layer for layer in viewer.layers if layer.name.endswith("[superpixels]")]
+        assert len(outlines) == 1
+        assert outlines[0].data.any()
+        panel.reset()
+        wait_for(qtbot, lambda: panel.run_button.text() == "Run" and panel.run_button.isEnabled())
+
+
+def test_a_table_is_of_what_is_shown_when_the_regions_are_hidden(panel, viewer, qtbot):
+    viewer.add_image(mosaic()[0][:60, :80], name="m")
+    panel.form.controls["sweeps"].set_value(20)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    regions, labels = (next(x for x in viewer.layers if x.name.endswith(f"[{kind}]")) for kind in ("regions", "GSW"))
+    wait_for(qtbot, lambda: "area" in regions.features.columns)
+    click(qtbot, panel.display.layer_boxes["regions"])
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    wait_for(qtbot, lambda: "solidity" in labels.features.columns)
+    assert sorted(labels.features["index"]) == [number for number in np.unique(labels.data) if number]
+    assert "index" not in regions.features.columns

@@ -62,3 +62,66 @@ def test_a_correction_of_a_long_run_is_counted_after_a_while():
         live.advance()
     assert live.summary.known
     assert live.target == live.since + 1_000_000
+
+
+def segmentation_of(plan):
+    from napari_gsw.widgets.session.plan import Segmentation
+
+    class NoLayers:
+        label_layers = ()
+
+    return Segmentation(plan.unstarted(), NoLayers())
+
+
+def carried_out(seg, jobs):
+    """Make what is to be made."""
+    from napari_gsw.widgets.session.array_run import ArrayRun
+
+    for position, job in jobs:
+        made = job if isinstance(job, ArrayRun) else job(lambda stage: None, lambda preview: None)
+        seg.array_runs[position] = made
+    return [isinstance(job, ArrayRun) for _, job in jobs]
+
+
+def plan_of(source, seed=0, **settings):
+    from napari_gsw.widgets.session.plan import Plan
+
+    return Plan(source, preset("paper", axes="YX", **settings), seed, mask_data=source.mask_data())
+
+
+def test_a_preparation_that_was_stopped_has_changed_nothing():
+    """Superpixels, or a seed, that a stopped run was to make are made by the next one."""
+    source = source_of(mosaic()[0][:48, :64, 0])
+    seg = segmentation_of(plan_of(source, site_count=40))
+    assert carried_out(seg, seg.jobs(plan_of(source, site_count=40))) == [False]
+    first = seg.array_runs[()]
+    seg.jobs(plan_of(source, site_count=12))  # and stopped
+    assert carried_out(seg, seg.jobs(plan_of(source, site_count=12))) == [False]
+    assert seg.array_runs[()].live.problem.n < first.live.problem.n
+    seg.jobs(plan_of(source, seed=1, site_count=12))  # and stopped
+    assert carried_out(seg, seg.jobs(plan_of(source, seed=1, site_count=12))) == [False]
+    assert seg.array_runs[()].live.seed == 1
+    assert carried_out(seg, seg.jobs(plan_of(source, seed=1, site_count=12))) == [True]
+
+
+@pytest.mark.parametrize("kind", ["labels", "shapes"])
+def test_a_region_that_was_made_larger_is_segmented(kind):
+    from napari.layers import Labels, Shapes
+
+    if kind == "labels":
+        data = np.zeros((48, 64), np.uint8)
+        data[:20, :20] = 1
+        mask = Labels(data)
+    else:
+        mask = Shapes([[[0, 0], [0, 19], [19, 19], [19, 0]]], shape_type="polygon")
+    source = source_of(mosaic()[0][:48, :64, 0], mask=mask)
+    seg = segmentation_of(plan_of(source, site_count=40))
+    carried_out(seg, seg.jobs(plan_of(source, site_count=40)))
+    assert carried_out(seg, seg.jobs(plan_of(source, site_count=40))) == [True]
+    before = np.count_nonzero(seg.array_runs[()].sites)
+    if kind == "labels":
+        mask.data[:40, :40] = 1
+    else:
+        mask.data = [np.array([[0, 0], [0, 39], [39, 39], [39, 0]])]
+    assert carried_out(seg, seg.jobs(plan_of(source, site_count=40))) == [False]
+    assert np.count_nonzero(seg.array_runs[()].sites) > 2 * before

@@ -369,3 +369,61 @@ def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     assert (live.numbers[live.locks] == 77).all()
     assert live.sweep >= 80
     agrees(done)
+
+
+def test_a_label_is_locked_as_it_is_on_the_screen(done, qtbot):
+    """The consensus is shown at rest; the newest state may be another one."""
+    live = done.session.array_run.live
+    consensus = live.shown("consensus")
+    (number, *_), _ = np.unique(consensus, return_counts=True)
+    other = np.where(consensus == number, consensus.max() + 5, number)
+    done.session.corrections._correct(lambda live: live.go_back(other))
+    wait_for(qtbot, lambda: settled(done))
+    wait_done(qtbot, done)
+    done.session.canvas.change_view(show="consensus")
+    wait_for(qtbot, lambda: settled(done))
+    live = done.session.array_run.live
+    shown = live.shown("consensus")
+    number = int(shown[0])
+    done.session.corrections.lock_label(number)
+    wait_for(qtbot, lambda: live.locks.any())
+    wait_done(qtbot, done)
+    np.testing.assert_array_equal(live.locks, shown == number)
+    assert (live.numbers[live.locks] == number).all()
+
+
+def test_what_is_painted_while_the_first_run_prepares_is_taken_up(panel, qtbot, monkeypatch):
+    from napari_gsw.widgets.session import plan
+
+    may_go_on = threading.Event()
+    made = plan.array_problem
+
+    def slow(*given):
+        assert may_go_on.wait(60)
+        return made(*given)
+
+    monkeypatch.setattr(plan, "array_problem", slow)
+    panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
+    panel.form.controls["sweeps"].set_value(40)
+    panel.seeds.canvas_wanted.emit()
+    layer = labels_of(panel)
+    layer.data_setitem(tuple(axis.ravel() for axis in np.mgrid[10:40, 10:40]), 5)
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: panel.session.run is not None)
+    layer.data_setitem(tuple(axis.ravel() for axis in np.mgrid[70:100, 100:140]), 6)
+    may_go_on.set()
+    wait_done(qtbot, panel)
+    live = panel.session.array_run.live
+    assert {5, 6} <= set(live.numbers[live.painted].tolist())
+
+
+def test_a_setting_that_may_change_is_taken_over_although_another_waits_for_the_next_run(running, qtbot):
+    live = running.session.array_run.live
+    running.form.controls["beta"].set_value(2 * running.form.controls["beta"].value())
+    assert "next run" in running._notice
+    running.form.controls["lam"].set_value(7.5)
+    wait_for(qtbot, lambda: live.settings.lam == 7.5)
+    assert "next run" in running._notice
+    assert live.settings.beta != running.form.controls["beta"].value()
+    running.stop()
+    wait_done(qtbot, running)

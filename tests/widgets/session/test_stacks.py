@@ -238,3 +238,118 @@ def test_lazy_arrays(panel, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     assert same(panel.viewer.layers["lazy [GSW]"].data, gsw.segment(image, axes="YX", sweeps=25).labels)
+
+
+@pytest.mark.gui
+def test_whoever_zooms_in_goes_on_with_the_part_that_was_visible(panel, viewer, qtbot):
+    viewer.add_image(flat(200, 300), name="large")
+    few(panel)
+    viewer.camera.zoom *= 3
+    panel.chooser.where.choose("view")
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    first, layers = panel.session.segmentation, [layer.name for layer in viewer.layers]
+    viewer.camera.zoom *= 2
+    viewer.camera.center = (60, 80)
+    assert panel.run_button.text() == "Continue"
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert panel.session.segmentation is first
+    assert [layer.name for layer in viewer.layers] == layers
+    assert panel.session.array_run.live.sweep == 50
+    # Who chooses the visible part again means what is visible now.
+    panel.chooser.where.activated.emit(panel.chooser.where.currentIndex())
+    assert panel.run_button.text() == "Run"
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert panel.session.segmentation is not first
+
+
+@pytest.fixture
+def series(panel, viewer, qtbot):
+    """A panel after a run over four time points."""
+    stack = np.stack([flat(seed=t) for t in range(4)])
+    viewer.add_image(stack, name="s", axis_labels=("time", "y", "x"))
+    few(panel)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert len(panel.session.segmentation.array_runs) == 4
+    return panel
+
+
+@pytest.mark.gui
+def test_a_picture_that_is_switched_on_afterwards_is_there_at_every_time_point(series, viewer, qtbot):
+    click(qtbot, series.display.layer_boxes["boundary"])
+    wait_for(qtbot, lambda: any(layer.name.endswith("[boundary]") for layer in viewer.layers))
+    layer = next(layer for layer in viewer.layers if layer.name.endswith("[boundary]"))
+    wait_for(qtbot, lambda: all(np.any(plane) for plane in layer.data))
+
+
+@pytest.mark.gui
+def test_what_was_looked_back_at_does_not_stay_when_another_time_point_is_looked_at(series, viewer, qtbot):
+    labels = viewer.layers["s [GSW]"]
+    viewer.dims.set_current_step(0, 1)
+    before = np.array(labels.data[1])
+    series.session.canvas.view_sweep(0)
+    assert not np.array_equal(labels.data[1], before)
+    viewer.dims.set_current_step(0, 2)
+    np.testing.assert_array_equal(labels.data[1], before)
+    assert series.session.canvas.viewing is None
+
+
+@pytest.mark.gui
+def test_a_time_point_that_waits_for_its_new_chain_gets_it_although_something_was_asked_of_the_old_one(
+    series, viewer, qtbot
+):
+    old = dict(series.session.segmentation.array_runs)
+    series.form.controls["beta"].set_value(2 * series.form.controls["beta"].value())
+    few(series, 300)
+    click(qtbot, series.run_button)
+    wait_for(qtbot, lambda: series.session.orders.sampling)
+    series.session.orders.redraw((3,))
+    wait_done(qtbot, series)
+    new = series.session.segmentation.array_runs
+    assert all(new[position] is not old[position] for position in old)
+    assert len({run.live.settings.beta for run in new.values()}) == 1
+
+
+@pytest.mark.gui
+def test_slices_done_one_at_a_time_are_all_in_their_session(panel, viewer, make_napari_viewer, qtbot, tmp_path):
+    viewer.add_image(np.stack([flat(seed=t) for t in range(4)]), name="s", axis_labels=("time", "y", "x"))
+    few(panel)
+    panel.chooser.where.choose("slice")
+    for step in (1, 3):
+        viewer.dims.set_current_step(0, step)
+        click(qtbot, panel.run_button)
+        wait_done(qtbot, panel)
+    assert set(panel.session.segmentation.array_runs) == {(1,), (3,)}
+    path = tmp_path / "two.zarr.zip"
+    with qtbot.waitSignal(panel.session.keeper.written, timeout=600_000):
+        panel.saving.save(path)
+    wait_done(qtbot, panel)
+    second = make_napari_viewer(show=True)
+    _, other = second.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    with qtbot.waitSignal(other.opening.opened, timeout=600_000):
+        other.saving.chosen.emit(str(path))
+    wait_done(qtbot, other)
+    assert set(other.session.segmentation.array_runs) == {(1,), (3,)}
+    wait_for(qtbot, lambda: all(second.layers["s [GSW]"].data[t].any() for t in (1, 3)))
+    other.shut_down()
+
+
+@pytest.mark.gui
+def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_there(panel, viewer, qtbot):
+    viewer.add_image(np.stack([flat(seed=t) for t in range(3)]), name="s", axis_labels=("time", "y", "x"))
+    few(panel, 2000)
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: "s [GSW]" in viewer.layers)
+    panel.pause()
+    labels, run = viewer.layers["s [GSW]"], panel.session.run
+    assert run.place == 0
+    viewer.dims.set_current_step(0, 2)
+    labels.data_setitem(tuple(axis.ravel() for axis in np.mgrid[2:3, 5:30, 5:20]), 77)
+    panel.pause()
+    wait_done(qtbot, panel)
+    live = panel.session.segmentation.array_runs[2,].live
+    assert 77 in live.numbers[live.painted]
+    wait_for(qtbot, lambda: np.mean(labels.data[2, 5:30, 5:20] == 77) > 0.9)

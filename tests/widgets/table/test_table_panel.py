@@ -212,3 +212,45 @@ def test_a_stack_has_every_column_that_one_of_its_tables_has():
         assert table["name"][rows].tolist() == ["", ""]
         assert np.isnan(table["area"]).sum() == 1
         assert table["one_with"].sum() == 7
+
+
+@gui
+def test_what_is_chosen_stays_chosen_when_the_table_is_sorted(table, qtbot):
+    from qtpy.QtCore import Qt
+
+    click_row(qtbot, table, row_of(table, 0, 2))
+    before = table.chosen.tolist()
+    assert len(before) == 1
+    area = list(table.model.columns).index("area")
+    for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
+        table.table.sortByColumn(area, order)
+        assert table.chosen.tolist() == before
+    table.choose(np.array([0, 3, 5]))
+    table.table.sortByColumn(area, Qt.SortOrder.DescendingOrder)
+    assert sorted(table.chosen.tolist()) == [0, 3, 5]
+
+
+@gui
+def test_dots_are_painted_once_for_each_colour_and_not_once_for_each_dot(table):
+    """pyqtgraph paints a dot for every brush: 5,000 rows took the window a second."""
+    numbers = np.arange(500.0)
+    table.plot.show_points(numbers, numbers, ("a", "b"))
+    for chosen in (np.arange(10), np.arange(200), np.arange(0)):
+        table.plot.show_chosen(chosen)
+    assert len(table.plot.dots.fragmentAtlas) <= 2
+
+
+@gui
+def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
+    other = viewer.add_labels(LABELS.copy(), name="s", scale=(1, 3, 3), metadata=mark("regions") | {TABLE_AXES: "tyx"})
+    other.features = pd.DataFrame(TABLE)
+    qtbot.waitUntil(lambda: table.layer_combo.findText("s") >= 0, timeout=600_000)
+    for layer in (viewer.layers["r"], other):
+        table.layer_combo.choose(layer)
+        table.choose(np.array([1]))
+        qtbot.waitUntil(
+            lambda layer=layer: (
+                table.outlines.layer is not None and np.array_equal(table.outlines.layer.scale, layer.scale)
+            ),
+            timeout=600_000,
+        )

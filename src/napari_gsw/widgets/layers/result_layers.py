@@ -245,7 +245,10 @@ class ResultLayers:
 
         What napari tells under the mouse is the last row with a label.
         """
-        layer = self.labels if self.regions is None else self.regions
+        outlined = self.regions is not None and self.regions.visible
+        if self.regions is not None and not outlined and "index" in self.regions.features.columns:
+            self.regions.features = None  # nobody writes to it while it is hidden: it may be of another state
+        layer = self.regions if outlined else self.labels
         if layer is not None:
             rows = [(position, columns) for position, (columns,) in tables]
             layer.metadata[TABLE_AXES] = self.source.label_axes.lower()

@@ -260,6 +260,14 @@ class Source:
             return np.broadcast_to(plane, self.space)
         return None
 
+    def mask_data(self) -> tuple[NDArray[Any], ...]:
+        """What the mask is now, so that a later edit shows: its array, or the corners and kinds of its shapes."""
+        if isinstance(self.mask, Labels):
+            return (np.array(finest(self.mask)),)
+        if isinstance(self.mask, Shapes):
+            return (np.array(self.mask.shape_type), *map(np.array, self.mask.data))
+        return ()
+
     def check_labels(self, labels: Labels) -> None:
         """Raise an InputError if a Labels layer (superpixels, seeds) does not fit the image."""
         if labels.data.shape not in (self.label_shape, self.space, self._uncropped):

@@ -195,6 +195,7 @@ class Display(QWidget):  # type: ignore[misc]
         self.session.canvas.change_view(detail=None if on else self.detail.value() / STEPS)
 
     def _sites_toggled(self, on: bool) -> None:
+        self.session.canvas.outlines_sites = on  # also of what is made later
         seg, position = self.session.segmentation, self.session.position
         if seg is None or position is None:
             return
@@ -209,6 +210,8 @@ class Display(QWidget):  # type: ignore[misc]
         self._eyes_changed(name, False)
 
     def _eyes_changed(self, name: str, shown: bool) -> None:
+        if name == "sites":
+            self.session.canvas.outlines_sites = shown
         _set_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
 
 

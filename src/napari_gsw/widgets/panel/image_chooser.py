@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import napari
@@ -87,6 +89,10 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.form.addRow("Stack as", self.depth)
         self.image.chosen.connect(self._image_chosen)
         self.where.chosen.connect(self.changed)
+        self.where.activated.connect(self._chosen_again)
+        # The source of the run that there is, if there is one, and the one that the user has turned away from.
+        self.standing: Callable[[], Source | None] = lambda: None
+        self._left: Source | None = None
         self.channel_axis.activated.connect(self._axis_chosen)
         self.also.changed.connect(self.changed)
         self.together.changed.connect(self.changed)
@@ -115,8 +121,25 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             source: Source = SeveralImages(layer, slices="shared", members=members, **beside)
         else:
             source = Source(layer, depth=self._depth(), slices=self._slices(), **beside)
+        source = self._with_kept_view(source)
         source.check()
         return source
+
+    def _with_kept_view(self, source: Source) -> Source:
+        """The part that was visible when its run began, until the user chooses the visible part again.
+
+        Whoever has zoomed in to look at something goes on with what there is.
+        """
+        kept = self.standing()
+        if kept is None or kept is self._left or not kept.where == source.where == "view":
+            return source
+        same = dataclasses.replace(source, corners=kept.corners)
+        return same if same.key == kept.key else source
+
+    def _chosen_again(self) -> None:
+        """The user has chosen where, perhaps the same as before: what is visible now is meant."""
+        self._left = self.standing()
+        self.changed.emit()
 
     def choose(self, source: Source) -> None:
         """Show the choices that a source was made by."""

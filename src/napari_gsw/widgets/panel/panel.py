@@ -63,6 +63,7 @@ class SegmentationPanel(Docked):
         self._notice = cache_folder().remark
         self._plan_error = ""
         self._build()
+        self.chooser.standing = self._standing_source
         self._source: Source | None = None
         self._image: Image | None = None
         self._expectation: Expectation | None = None
@@ -241,6 +242,11 @@ class SegmentationPanel(Docked):
 
     # ---- the plan
 
+    def _standing_source(self) -> Source | None:
+        """What the chains are of that there are."""
+        seg = self.session.segmentation
+        return seg.plan.source if seg is not None and seg.array_runs else None
+
     def _plan(self) -> Plan | None:
         """What the form asks for, or None with the reason on the screen."""
         try:
@@ -255,7 +261,7 @@ class SegmentationPanel(Docked):
         sites, seeds = self._check_layers(source)
         data = None if sites is None else np.array(sites.data)
         lock, maps = self.session.corrections.lock_strokes, self.form.maps.layers()
-        return Plan(source, settings, self.seed.value(), sites, data, seeds, lock, maps)
+        return Plan(source, settings, self.seed.value(), sites, data, seeds, lock, maps, source.mask_data())
 
     def _check_layers(self, source: Source) -> tuple[Labels | None, Labels | None]:
         """The layers of superpixels and of seeds, if there are any; an InputError if one does not fit the image."""

@@ -114,8 +114,8 @@ class TraceSection(Section):
         return self.plot.picture()
 
     def showEvent(self, event: QShowEvent) -> None:
-        if self._plot is None and not self._turn.isActive():
-            self._turn.start(AFTER_OPENING)
+        if not self._turn.isActive() and (self._plot is None or self.button.isChecked()):
+            self._turn.start(AFTER_OPENING if self._plot is None else 0)  # with what came while the dock was hidden
         super().showEvent(event)
 
     def _toggle(self, on: bool) -> None:

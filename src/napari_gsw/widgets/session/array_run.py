@@ -54,6 +54,7 @@ class ArrayRun:
     pictured : what was fixed in the last picture of regions.
     given : arrays of the user's own that went into it, by name, for the provenance.
     images : the several images that the array is made of; None if it is one.
+    plan : what it was made by, a :class:`~napari_gsw.widgets.session.plan.Plan`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ArrayRun:
         self.verdict, self.settled = "", False
         self.n_regions = self.unusable = 0
         self.pictured: HeldPixels | None = None
+        self.plan: Any = None
         # What was computed of the sites, with the sites that it is of: they may be cut.
         self._means = self.sites, means
         self._faces: tuple[Sites | Mosaic, Faces] | None = None

@@ -36,6 +36,8 @@ class Canvas(QObject):  # type: ignore[misc]
     -------
     changed : something else is looked at.
     labels_added, regions_added : the layer of labels, or of regions or objects, has just been made.
+    painted_late : a position, and (\\*shape,) what was painted there after its chain was begun and before its first
+        picture, which goes over it.
     layer_gone : name of a picture ("boundary", "entropy", "regions", "sites") whose layer the user has removed.
 
     Attributes
@@ -43,12 +45,14 @@ class Canvas(QObject):  # type: ignore[misc]
     frames : the newest frame at each position.
     drawn : the frame that is on the screen at each position.
     viewing, viewed : the sweep that the user looks back at, and its numbers; None if it is the present.
+    outlines_sites : whether the outlines of the superpixels are wanted.
     brushes, region_brush : what watches the layers of labels and of regions for paint, if anything does.
     """
 
     changed = Signal()
     labels_added = Signal()
     regions_added = Signal()
+    painted_late = Signal(object, object)
     layer_gone = Signal(str)
 
     def __init__(self, viewer: napari.Viewer, orders: Orders, parent: QObject | None = None) -> None:
@@ -68,6 +72,9 @@ class Canvas(QObject):  # type: ignore[misc]
         self._next_part.setInterval(BETWEEN_PARTS)
         self._next_part.timeout.connect(self._draw_part)
         self._shown_tables: list[int] = []
+        self.outlines_sites = False
+        # Positions whose pictures are to be made again when they are looked at.
+        self._outdated: set[Position] = set()
 
     # ---- where we are
 
@@ -179,8 +186,9 @@ class Canvas(QObject):  # type: ignore[misc]
             parts.append(partial(self.write_regions, position, frame.regions, frame.region_outlines))
         if frame.held is not None and (force or before is None or frame.held is not before.held):
             parts.append(partial(layers.show_locks, position, frame.held.labels, frame.held.outlines))
-        if layers.pictures("sites") and before is not None and len(frame.numbers) != len(before.numbers):
-            parts.append(partial(layers.show_sites, position, frame.array_run.sites))  # some were cut
+        cut = before is not None and len(frame.numbers) != len(before.numbers)
+        if (before is None or cut) and (self.outlines_sites or layers.pictures("sites")):
+            parts.append(partial(layers.show_sites, position, frame.array_run.sites))
         if frame.provenance is not None:
             for labels in layers.label_layers:
                 _sign(labels, seg.plan, position, frame.provenance)
@@ -212,10 +220,13 @@ class Canvas(QObject):  # type: ignore[misc]
         seg = self.orders.segmentation
         assert seg is not None
         new = not seg.layers.label_layers
+        late = None if new else seg.late_paint(position)
         seg.layers.show_labels(position, labels)
         seg.written[position] = labels
         if new:
             self.labels_added.emit()
+        if late is not None:
+            self.painted_late.emit(position, late)
 
     def write_regions(self, position: Position, regions: Any, outlines: Outlined | None = None) -> None:
         """Write a label image of regions or objects where it belongs, and keep it, as :meth:`write` does."""
@@ -253,7 +264,10 @@ class Canvas(QObject):  # type: ignore[misc]
         position = self.position
         if seg is None or position is None or not self.orders.resting or view.ink != before.ink:
             return
-        for place in list(seg.array_runs) if view.background != before.background else [position]:
+        others = [place for place in seg.array_runs if place != position]
+        # A slider is dragged: of other slices it is enough that they are right when they are looked at.
+        self._outdated = set(others) if view.detail != before.detail else set()
+        for place in [position] if self._outdated else [position, *others]:
             self.orders.redraw(place)
 
     def layer_removed(self, layer: Layer) -> None:
@@ -296,7 +310,10 @@ class Canvas(QObject):  # type: ignore[misc]
         """The user has gone to another slice."""
         seg = self.orders.segmentation
         if seg is not None and seg.plan.source.loop:
-            self.look_ahead()
+            self.live_again()  # what was looked back at stays in no slice
+            if (position := self.position) in self._outdated and self.orders.resting:
+                self._outdated.discard(position)
+                self.orders.redraw(position)
             self.changed.emit()
 
     def forget(self) -> None:
@@ -307,6 +324,7 @@ class Canvas(QObject):  # type: ignore[misc]
         self.drawn.clear()
         self.preview_layer.remove()
         self._shown_tables = []
+        self._outdated = set()
         self.look_ahead()
 
 

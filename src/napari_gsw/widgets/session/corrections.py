@@ -48,6 +48,7 @@ class Corrections(QObject):  # type: ignore[misc]
         self.orders, self.canvas, self.steps = orders, canvas, steps
         self.lock_strokes = bool(preference("lock_painted"))
         canvas.labels_added.connect(self.attach_brush)
+        canvas.painted_late.connect(self._painted_late)
 
     # ---- what the user asks for
 
@@ -60,8 +61,17 @@ class Corrections(QObject):  # type: ignore[misc]
         self._correct(lambda live: live.lock(np.flatnonzero(live.painted & ~live.locks)))
 
     def lock_label(self, number: int) -> None:
-        """Lock a region as it is."""
-        self._correct(lambda live: live.lock(np.flatnonzero((live.numbers == number) & ~live.locks)))
+        """Lock a label as it is on the screen, which may show another state than the newest."""
+        show, viewed = self.orders.view.show, self.canvas.viewed
+
+        def lock(live: LiveChain) -> None:
+            shown = live.shown(show) if viewed is None or len(viewed) != live.problem.n else viewed
+            seen = (shown == number) & ~live.locks
+            there = live.numbers == number
+            live.lock(np.flatnonzero(seen & there))
+            live.paint(np.flatnonzero(seen & ~there), number, True)
+
+        self._correct(lock)
 
     def unlock(self, number: int | None = None) -> None:
         """Unlock the sites of a number, or all."""
@@ -143,6 +153,17 @@ class Corrections(QObject):  # type: ignore[misc]
                 self.canvas.draw()
             else:
                 self.canvas.write(position, self._snapped(position, array_run, stroke, written))
+            self.changed.emit()
+
+    def _painted_late(self, position: Position, paint: NDArray[np.uint16]) -> None:
+        """Paint that was there before the first picture of its chain is a stroke like any other."""
+        seg = self.orders.segmentation
+        array_run = None if seg is None else seg.array_runs.get(position)
+        if seg is None or array_run is None:
+            return
+        stroke = stroke_of(array_run.live.problem.site_image, np.zeros_like(paint), paint)
+        if stroke.sites.size:
+            self.submit(position, partial(LiveChain.draw, stroke=stroke, lock=self.lock_strokes))
             self.changed.emit()
 
     def _snapped(

@@ -91,7 +91,7 @@ class Measuring(QObject):  # type: ignore[misc]
         seg = self.orders.segmentation
         if seg is None or self.orders.sampling or seg.plan.source.large or self.canvas.viewing is not None:
             return {}
-        outlined = bool(seg.layers.pictures("regions"))
+        outlined = any(layer.visible for layer in seg.layers.pictures("regions"))
         pictures = seg.written_regions if outlined else seg.written
         known = {position: picture for position, (picture, _) in self.tables.items()}
         return {p: picture for p, picture in pictures.items() if p in seg.array_runs and known.get(p) is not picture}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.pipeline.live_chain import TUNABLE
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.worker import start_at_once
@@ -102,18 +104,20 @@ class Orders(QObject):  # type: ignore[misc]
         self.submit(position, lambda live: None)
 
     def retune(self, settings: Settings) -> bool:
-        """Hand settings to a running chain; False if they apply at the next run only."""
+        """Hand a running chain the settings that may change; False if others differ, which apply at the next run."""
         if self.run is None or self.run.errand:
             return False
-        array_runs = dict(self.run.array_runs)
-        try:
-            for array_run in array_runs.values():
+        all_taken = True
+        wanted = {name: value for name, value in settings.to_dict().items() if name in TUNABLE}
+        for position, array_run in dict(self.run.array_runs).items():
+            with suppress(InputError):
+                array_run.live.settings.replace(**wanted)  # which may not go with the others as they still are
+                self.submit(position, lambda live: live.retune(live.settings.replace(**wanted)))
+            try:
                 array_run.live.check_tuning(settings)
-        except InputError:
-            return False
-        for position in array_runs:
-            self.submit(position, lambda live: live.retune(settings))
-        return True
+            except InputError:
+                all_taken = False
+        return all_taken
 
     def remake(self, settings: Settings) -> None:
         """Have regions or objects of chains at rest made again as settings say; a chain that runs is retuned."""

@@ -49,6 +49,7 @@ class Plan:
     sites : a Labels layer with superpixels, or None to make them.
     sites_data : its array then, so that a later edit shows.
     seeds : a Labels layer whose labels are clamped, or None.
+    mask_data : what the mask of the source was then, likewise.
     lock : whether paint that is already there is locked.
     maps : image layers that are evidence beside the image, by the names of the maps.
     """
@@ -61,6 +62,7 @@ class Plan:
     seeds: Labels | None = None
     lock: bool = False
     maps: Mapping[str, Image] = field(default_factory=dict)
+    mask_data: tuple[NDArray[Any], ...] = ()
 
     def unstarted(self) -> Plan:
         """The plan before the first: it has a seed that nobody can choose, so that everything starts afresh."""
@@ -69,6 +71,8 @@ class Plan:
     def same_sites(self, other: Plan) -> bool:
         """Whether two plans have the same superpixels."""
         if self.sites is not other.sites or self.source.key != other.source.key:
+            return False
+        if len(self.mask_data) != len(other.mask_data) or not all(map(np.array_equal, self.mask_data, other.mask_data)):
             return False
         if self.sites is not None:
             return bool(np.array_equal(self.sites_data, other.sites_data))  # type: ignore[arg-type]
@@ -111,6 +115,7 @@ class Segmentation:
     array_runs : the chains, by position.
     written : what was last written to the label layer at a position; the difference to what is there is paint.
     written_regions : likewise of the layer of regions or objects.
+    taken_paint : what was painted at a position when its first chain was begun.
     """
 
     plan: Plan
@@ -118,6 +123,7 @@ class Segmentation:
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
     written: dict[Position, Any] = field(default_factory=dict)
     written_regions: dict[Position, Any] = field(default_factory=dict)
+    taken_paint: dict[Position, NDArray[np.uint16] | None] = field(default_factory=dict)
 
     def is_of(self, layer: Layer | None) -> bool:
         """Whether a layer is among the images that are segmented."""
@@ -131,24 +137,36 @@ class Segmentation:
 
     def jobs(self, plan: Plan) -> list[ArrayJob]:
         """What there is to do for a plan: chains that go on, and those that have to be made (again)."""
-        afresh = plan.seed != self.plan.seed
         jobs: list[ArrayJob] = []
         for position in plan.source.positions:
-            array_run = None if afresh else self.array_runs.get(position)
-            if array_run is not None and plan.same_problem(self.plan) and _tuned(array_run.live, plan.settings):
+            array_run = self.array_runs.get(position)
+            # By what it was made itself: a preparation that was stopped has made nothing of a later plan.
+            made_by = None if array_run is None else array_run.plan
+            if made_by is None or array_run is None or plan.seed != made_by.seed:
+                jobs.append((position, self._maker(plan, position, None, False)))
+            elif plan.same_problem(made_by) and _tuned(array_run.live, plan.settings):
                 jobs.append((position, array_run))
             else:
-                jobs.append((position, self._maker(plan, position, array_run, plan.same_sites(self.plan))))
+                jobs.append((position, self._maker(plan, position, array_run, plan.same_sites(made_by))))
         self.plan = plan
         return jobs
 
     def _maker(self, plan: Plan, position: Position, before: ArrayRun | None, same_sites: bool) -> ArrayRunMaker:
-        paint = self._paint_at(position) if before is None else None
+        paint = self.taken_paint[position] = self._paint_at(position) if before is None else None
 
         def make(report: StageReport, show: PreviewReport) -> ArrayRun:
             return make_array_run(plan, position, report, before, same_sites, paint, show)
 
         return make
+
+    def late_paint(self, position: Position) -> NDArray[np.uint16] | None:
+        """What was painted since the first chain at a position was begun, before anything was written there."""
+        if position in self.written or position not in self.taken_paint:
+            return None
+        here, taken = self._paint_at(position), self.taken_paint.pop(position)
+        if here is not None and taken is not None:
+            here[here == taken] = 0
+        return here if here is not None and here.any() else None
 
     def _paint_at(self, position: Position) -> NDArray[np.uint16] | None:
         """What a person has painted where no chain has been yet."""
@@ -279,7 +297,9 @@ def finished_run(plan: Plan, position: Position, live: LiveChain, image: Any, gi
         )
         means = site_means(image, source.axes, problem.site_image)  # a session of a script may leave them open
     images = source.planes(image) if source.several else None
-    return ArrayRun(live, image, source.axes, means, names, source.pixel_size, given, images)
+    array_run = ArrayRun(live, image, source.axes, means, names, source.pixel_size, given, images)
+    array_run.plan = plan
+    return array_run
 
 
 def array_problem(plan: Plan, image: Any, given: Mapping[str, Any], report: StageReport) -> Problem:

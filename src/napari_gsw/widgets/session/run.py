@@ -197,7 +197,7 @@ class Run:
     def _work(self) -> Iterator[None]:
         for place, (position, job) in enumerate(self.jobs):
             self.place = place
-            array_run = self.array_runs.get(position) or self._prepared(position, job)
+            array_run = job if isinstance(job, ArrayRun) else self._prepared(position, job)
             yield
             if self._is_left():
                 return
@@ -264,9 +264,7 @@ class Run:
                 self._publish(position)
             yield
 
-    def _prepared(self, position: Position, job: ArrayRun | ArrayRunMaker) -> ArrayRun:
-        assert not isinstance(job, ArrayRun)
-
+    def _prepared(self, position: Position, job: ArrayRunMaker) -> ArrayRun:
         def report(stage: Stage) -> None:
             if self.stopping:
                 raise PreparationStopped

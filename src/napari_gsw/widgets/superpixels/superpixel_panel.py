@@ -122,6 +122,11 @@ class SuperpixelPanel(Docked):
         return source
 
     def _touched(self, _: Any = None) -> None:
+        if self._foretell() and self.preview.value:
+            self._timer.start()
+
+    def _foretell(self) -> bool:
+        """Say how many there would be, or why there can be none; whether there can."""
         now = self.settings()
         self.settings_widgets["compactness"].enabled = now.matters("compactness")
         try:
@@ -129,13 +134,12 @@ class SuperpixelPanel(Docked):
         except InputError as reason:
             self.count.value = str(reason)
             self.make_button.enabled = self.worker is not None
-            return
+            return False
         self.make_button.enabled = True
         slices = len(source.positions)
         about = f"about {now.wanted_sites(source.pixels):,}"
         self.count.value = about + (f" in each of {slices} slices" if slices > 1 else "")
-        if self.preview.value:
-            self._timer.start()
+        return True
 
     def _layers_changed(self, event: Any = None) -> None:
         """List the layers as they are now; what is said about the chosen ones stays unless the choice has changed."""
@@ -155,7 +159,8 @@ class SuperpixelPanel(Docked):
 
     def _pressed(self) -> None:
         if self.worker is not None:
-            self._cancelled = True
+            self._cancelled, self._again = True, False
+            self._timer.stop()
         else:
             self.make()
 
@@ -265,7 +270,7 @@ class SuperpixelPanel(Docked):
         if self._again:
             self.make()
         elif self._cancelled:
-            self._touched()
+            self._foretell()  # whoever has cancelled does not want them again at once
 
     # ---- the end
 

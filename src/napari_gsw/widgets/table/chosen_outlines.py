@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import napari
@@ -78,6 +78,7 @@ class ChosenOutlines:
     def __init__(self, viewer: napari.Viewer) -> None:
         self.viewer = viewer
         self.layer: Labels | None = None
+        self._place: Mapping[str, Any] = {}
 
     def show(self, layer: Labels | None, columns: Columns, rows: NDArray[np.integer]) -> None:
         """Outline the labels of some rows; none of them takes the outlines away."""
@@ -85,12 +86,12 @@ class ChosenOutlines:
             self.remove()
             return
         image = chosen_image(layer, columns, rows)
-        if self.layer is None or self.layer not in self.viewer.layers or self.layer.data.shape != image.shape:
+        place = {name: getattr(layer, name) for name in PLACE}
+        shown = self.layer if self.layer in self.viewer.layers else None
+        if shown is None or shown.data.shape != image.shape or str(place) != str(self._place):
             self.remove()
+            self._place = place
             active = self.viewer.layers.selection.active
-            place = {
-                name: getattr(layer, name) for name in ("scale", "translate", "rotate", "shear", "affine", "units")
-            }
             self.layer = add_labels(self.viewer, image, name=f"{layer.name} chosen", metadata=mark("chosen"), **place)
             self.layer.contour = 3
             self.layer.colormap = inks(INK)
@@ -98,8 +99,8 @@ class ChosenOutlines:
             if active is not None:
                 self.viewer.layers.selection.active = active
         else:
-            self.layer.data[...] = image
-            self.layer.refresh(thumbnail=False, extent=False, highlight=False)
+            shown.data[...] = image
+            shown.refresh(thumbnail=False, extent=False, highlight=False)
 
     def remove(self) -> None:
         """Take the outlines away."""

@@ -68,6 +68,8 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         self.hideButtons()
         for side in self.getPlotItem().axes:  # a share of .4 is .4 and not 400 (x0.001); and labels are laid out once
             self.getAxis(side).enableAutoSIPrefix(False)
+        # Two for all dots: pyqtgraph paints a dot once for every brush that it is given, whatever its colour.
+        self._brush, self._chosen_brush = pg.mkBrush(DOT), pg.mkBrush(CHOSEN_DOT)
         self.dots = pg.ScatterPlotItem(size=6, pen=None)
         self.addItem(self.dots)
         self.box.drawn.connect(self._lasso)
@@ -92,7 +94,7 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
     def show_chosen(self, rows: NDArray[np.integer]) -> None:
         """Mark the dots of some rows."""
         chosen = np.isin(self.rows, rows)
-        brushes = [pg.mkBrush(CHOSEN_DOT if one else DOT) for one in chosen]
+        brushes = [self._chosen_brush if one else self._brush for one in chosen]
         self.dots.setData(pos=self.points, brush=brushes, data=self.rows)
 
     def follow_theme(self, name: str) -> None:

@@ -85,10 +85,15 @@ class TableModel(QAbstractTableModel):  # type: ignore[misc]
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self.layoutAboutToBeChanged.emit()
+        before, kept = self.order, self.persistentIndexList()
         names = list(self.columns)
         known = 0 <= column < len(names)
         self._sorted = (names[column], order == Qt.SortOrder.AscendingOrder) if known else None
         self._arrange()
+        # What is chosen are rows of the table, wherever they are now.
+        place = {int(row): now for now, row in enumerate(self.order)}
+        moved = [self.index(place[int(before[index.row()])], index.column()) for index in kept]
+        self.changePersistentIndexList(kept, moved)
         self.layoutChanged.emit()
 
 
