@@ -200,3 +200,17 @@ def test_a_correction_that_comes_as_an_errand_ends_wakes_the_chain_too(done, qtb
     wait_for(qtbot, lambda: bool(late) and session.run is None)
     assert live.locks[0]
     assert live.sweep == live.target > 60
+
+
+def test_keys_answer_whichever_of_our_layers_is_selected(done, qtbot):
+    """A layer that is selected is asked before the viewer, and has keys of its own for its tools."""
+    click(qtbot, done.ask_row.button)
+    first = asked(done, qtbot)
+    image = done.session.segmentation.plan.source.layer
+    done.viewer.layers.selection.active = image
+    press_key(qtbot, done.viewer, "2")
+    live = done.session.array_run.live
+    wait_for(qtbot, lambda: live.locks[first.site])
+    assert image.mode == "pan_zoom"
+    click(qtbot, done.ask_row.button)
+    assert not any(key in image.keymap for key in done.ask_row._actions())

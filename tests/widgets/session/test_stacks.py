@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import tifffile
 
 import napari_gsw as gsw
 from gui_actions import click, wait_done, wait_for
+from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
 
@@ -311,6 +313,17 @@ def test_a_time_point_that_waits_for_its_new_chain_gets_it_although_something_wa
     new = series.session.segmentation.array_runs
     assert all(new[position] is not old[position] for position in old)
     assert len({run.live.settings.beta for run in new.values()}) == 1
+
+
+@pytest.mark.gui
+def test_a_stroke_at_another_time_point_wakes_its_chain_while_the_first_one_settles(series, qtbot):
+    lives = {t: series.session.segmentation.array_runs[t,].live for t in (1, 2)}
+    before = {t: live.sweep for t, live in lives.items()}
+    for t in lives:
+        series.session.corrections.submit((t,), partial(LiveChain.paint, sites=[0], number=90 + t, lock=True))
+    wait_for(qtbot, lambda: all(live.sweep > before[t] for t, live in lives.items()))
+    wait_done(qtbot, series)
+    assert all(live.sweep == live.target and live.summary.known for live in lives.values())
 
 
 @pytest.mark.gui

@@ -84,7 +84,8 @@ class AskRow(QWidget):  # type: ignore[misc]
 
     def _bind(self) -> None:
         seg = self.session.segmentation
-        layers: list[Layer] = [] if seg is None else [*seg.layers.label_layers]
+        # Whichever of them is selected: it is asked before the viewer, and has keys of its own for its tools.
+        layers: list[Layer] = [] if seg is None else [*seg.layers.all(), *seg.plan.source.image_layers]
         wanted = [self.session.viewer, *layers]
         if len(wanted) == len(self._bound) and all(a is b for a, b in zip(wanted, self._bound, strict=True)):
             return

@@ -71,10 +71,10 @@ class Run:
 
     def __init__(self, jobs: Sequence[ArrayJob], sweeps: int, errand: bool = False) -> None:
         self.jobs = list(jobs)
-        self.sweeps = sweeps
+        self.sweeps, self.errand = sweeps, errand
         self.view = View()
-        self.errand = errand
         self.frame_wanted = True
+        self._woken: set[Position] = set()  # chains of an errand that have to settle
         self.stage = Stage("preparing")
         self.place = 0
         self.array_runs: dict[Position, ArrayRun] = {p: job for p, job in self.jobs if isinstance(job, ArrayRun)}
@@ -89,9 +89,8 @@ class Run:
         self._go.set()
         self._wake = threading.Event()
         self._framed = threading.Condition()
-        self._steps = 0
+        self._steps, self._stale = 0, False
         self._spent, self._timed, self._frame_due = 0.0, 0, 0.0
-        self._stale = False
         # When the slower pictures of an array are due again.
         self._tables_due: dict[Position, float] = {}
         self._pictures_due: dict[Position, float] = {}
@@ -226,14 +225,16 @@ class Run:
         yield
 
     def _settle_late(self) -> Iterator[None]:
-        """An order that came when an errand was all but over has woken its chain, too: let it settle."""
-        position, _ = self.jobs[self.place]
-        live = self.array_runs[position].live
-        if self._goes_on(position):
-            live.ensemble.executor = self._threads
-            yield from self._sweep(position, live)
-            live.ensemble.executor = None
-            self._publish(position, last=True)
+        """Orders for another chain, or that came when the errand was all but over, have woken theirs: let it settle."""
+        while self._woken and not self.stopping:
+            position = next(iter(self._woken))
+            live = self.array_runs[position].live
+            if live.sweep < live.target:
+                live.ensemble.executor = self._threads
+                yield from self._sweep(position, live)
+                live.ensemble.executor = None
+                self._publish(position, last=True)
+            self._woken.discard(position)
 
     def _sweep(self, position: Position, live: LiveChain) -> Iterator[None]:
         """Advance a chain to its target, and do meanwhile what the user asks for."""
@@ -288,8 +289,9 @@ class Run:
             marks, corrections = len(array_run.live.marks), len(array_run.live.deeds)
             try:
                 order(array_run.live)
-                if self._is_here(position) and self.errand and len(array_run.live.marks) > marks:
+                if self.errand and len(array_run.live.marks) > marks:
                     array_run.live.wake()
+                    self._woken.add(position)
                 corrected |= len(array_run.live.deeds) > corrections
             except InputError as reason:
                 self.notices.append(str(reason))
@@ -318,7 +320,8 @@ class Run:
     def _goes_on(self, position: Position) -> bool:
         """Whether sweeps follow at once, and with them another frame: this one need not have everything."""
         live = self.array_runs[position].live
-        return self._is_here(position) and not self.held and not self.stopping and live.sweep < live.target
+        here = self._is_here(position) or position in self._woken
+        return here and not self.held and not self.stopping and live.sweep < live.target
 
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of an array in its slot."""
