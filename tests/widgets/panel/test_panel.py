@@ -837,6 +837,7 @@ def test_the_microscopy_preset_outlines_objects(panel, qtbot):
     assert np.array_equal(panel.viewer.layers["cells [regions]"].data, api.labels)
 
 
+@pytest.mark.slow
 def test_superpixels_that_are_ticked_before_the_run_are_outlined_and_again_after_a_reset(panel, viewer, qtbot):
     viewer.add_image(mosaic()[0][:60, :80], name="m")
     panel.form.controls["sweeps"].set_value(10)

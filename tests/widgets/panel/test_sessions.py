@@ -359,6 +359,7 @@ def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatc
     assert written[-1] == there
 
 
+@pytest.mark.slow
 def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_it_is_wanted(
     panel, qtbot, monkeypatch, tmp_path
 ):
@@ -380,6 +381,7 @@ def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_
     assert len(sentences) == 1
 
 
+@pytest.mark.slow
 def test_of_a_file_with_several_layers_the_one_that_was_segmented_is_taken(viewer, panel, qtbot, tmp_path):
     from napari.layers._source import layer_source
 

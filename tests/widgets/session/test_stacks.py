@@ -288,6 +288,7 @@ def test_a_picture_that_is_switched_on_afterwards_is_there_at_every_time_point(s
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_what_was_looked_back_at_does_not_stay_when_another_time_point_is_looked_at(series, viewer, qtbot):
     labels = viewer.layers["s [GSW]"]
     viewer.dims.set_current_step(0, 1)
@@ -353,7 +354,7 @@ def test_slices_done_one_at_a_time_are_all_in_their_session(panel, viewer, make_
 @pytest.mark.gui
 def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_there(panel, viewer, qtbot):
     viewer.add_image(np.stack([flat(seed=t) for t in range(3)]), name="s", axis_labels=("time", "y", "x"))
-    few(panel, 2000)
+    few(panel, 1_000_000)
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: "s [GSW]" in viewer.layers)
     panel.pause()
@@ -361,6 +362,7 @@ def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_t
     assert run.place == 0
     viewer.dims.set_current_step(0, 2)
     labels.data_setitem(tuple(axis.ravel() for axis in np.mgrid[2:3, 5:30, 5:20]), 77)
+    few(panel)
     panel.pause()
     wait_done(qtbot, panel)
     live = panel.session.segmentation.array_runs[2,].live
