@@ -410,6 +410,7 @@ def test_a_chunk_that_holds_more_than_it_says_is_refused_before_it_is_unpacked(s
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_session_whose_arrays_pack_well_is_opened(result, tmp_path):
     """A large image with little in it: it takes more than five hundred times the bytes of the file."""
     image = np.zeros((24_000, 24_000), np.uint8)

@@ -52,6 +52,7 @@ def test_tab_goes_down_the_panel_through_what_was_unfolded_in_any_order(panel, q
     assert {panel.sites, panel.seed, panel.seeds.seeds, *boxes} <= set(reached)
 
 
+@pytest.mark.slow
 def test_a_trace_that_was_unfolded_before_its_plot_was_there_is_in_its_place_of_the_tab_order(viewer, qtbot):
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     section = panel.trace_section
@@ -87,6 +88,7 @@ def test_what_was_folded_while_it_ran_shows_the_run_when_it_is_unfolded(panel, q
     wait_for(qtbot, lambda: len(panel.trace._traces[0]) == sweeps)
 
 
+@pytest.mark.slow
 def test_a_dock_that_was_hidden_while_it_ran_shows_the_run_when_it_is_seen_again(viewer, qtbot):
     dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     ran(panel, qtbot)

@@ -202,6 +202,7 @@ def test_a_correction_that_comes_as_an_errand_ends_wakes_the_chain_too(done, qtb
     assert live.sweep == live.target > 60
 
 
+@pytest.mark.slow
 def test_keys_answer_whichever_of_our_layers_is_selected(done, qtbot):
     """A layer that is selected is asked before the viewer, and has keys of its own for its tools."""
     click(qtbot, done.ask_row.button)

@@ -417,6 +417,7 @@ def test_what_is_painted_while_the_first_run_prepares_is_taken_up(panel, qtbot, 
     assert {5, 6} <= set(live.numbers[live.painted].tolist())
 
 
+@pytest.mark.slow
 def test_a_setting_that_may_change_is_taken_over_although_another_waits_for_the_next_run(running, qtbot):
     live = running.session.array_run.live
     running.form.controls["beta"].set_value(2 * running.form.controls["beta"].value())

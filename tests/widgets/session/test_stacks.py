@@ -317,6 +317,7 @@ def test_a_time_point_that_waits_for_its_new_chain_gets_it_although_something_wa
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_a_stroke_at_another_time_point_wakes_its_chain_while_the_first_one_settles(series, qtbot):
     lives = {t: series.session.segmentation.array_runs[t,].live for t in (1, 2)}
     before = {t: live.sweep for t, live in lives.items()}
@@ -328,6 +329,7 @@ def test_a_stroke_at_another_time_point_wakes_its_chain_while_the_first_one_sett
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_slices_done_one_at_a_time_are_all_in_their_session(panel, viewer, make_napari_viewer, qtbot, tmp_path):
     viewer.add_image(np.stack([flat(seed=t) for t in range(4)]), name="s", axis_labels=("time", "y", "x"))
     few(panel)

@@ -187,6 +187,7 @@ def test_a_stack_of_slices(cutter, viewer, qtbot):
     assert not slices[0] & slices[1]
 
 
+@pytest.mark.slow
 def test_cancel_is_not_undone_by_the_live_preview(cutter, viewer, qtbot, monkeypatch):
     from napari_gsw.widgets.superpixels import superpixel_panel
 

@@ -241,6 +241,7 @@ def test_dots_are_painted_once_for_each_colour_and_not_once_for_each_dot(table):
 
 
 @gui
+@pytest.mark.slow
 def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
     other = viewer.add_labels(LABELS.copy(), name="s", scale=(1, 3, 3), metadata=mark("regions") | {TABLE_AXES: "tyx"})
     other.features = pd.DataFrame(TABLE)
