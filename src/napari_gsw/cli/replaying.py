@@ -132,7 +132,7 @@ def _other_image(saved: SavedRun, name: str) -> tuple[Choice | None, Any]:
 
     choice = Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
     image, axes = image_to_segment(name, choice)
-    return (None if _is_own(saved, image) else choice.with_axes(axes).with_spacing(name)), image
+    return (None if saved.looks and _is_own(saved, image) else choice.with_axes(axes).with_spacing(name)), image
 
 
 def _is_folder(path: str) -> bool:

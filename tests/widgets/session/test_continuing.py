@@ -125,3 +125,17 @@ def test_a_region_that_was_made_larger_is_segmented(kind):
         mask.data = [np.array([[0, 0], [0, 39], [39, 39], [39, 0]])]
     assert carried_out(seg, seg.jobs(plan_of(source, site_count=40))) == [False]
     assert np.count_nonzero(seg.array_runs[()].sites) > 2 * before
+
+
+def test_a_session_whose_runs_have_other_names_is_refused_in_a_sentence():
+    """A script may call its runs what it likes; the window knows them by their place."""
+    import napari_gsw as gsw
+    from napari_gsw.core.pipeline.saved_session import SavedSession
+    from napari_gsw.widgets.session.restoring import check_pixels
+
+    source = source_of(np.kron(np.eye(2), np.ones((20, 20))))
+    run = gsw.segment(source.layer.data, sweeps=5).run
+    check_pixels(source, SavedSession({"run": run}))
+    for name in ("Zelle", "0", "-1"):
+        with pytest.raises(InputError, match="other slices"):
+            check_pixels(source, SavedSession({name: run}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
 from napari_gsw.core.pipeline.saved_session import SavedSession
 from napari_gsw.widgets.layers.source import Position, Source
 from napari_gsw.widgets.session.array_run import ArrayRun
+from napari_gsw.widgets.session.keeper import position_word
 from napari_gsw.widgets.session.plan import Plan, finished_run
 
 
@@ -46,12 +47,8 @@ def restored_runs(plan: Plan, session: SavedSession) -> dict[Position, ArrayRun]
 
 def _runs_of(source: Source, session: SavedSession) -> list[tuple[Position, SavedRun]]:
     """The saved runs of a source's arrays, wherever the user was when it was saved."""
-    placed = [(saved_position(word), run) for word, run in session.runs.items()]
-    return [
-        (position, run)
-        for position, run in placed
-        if len(position) == len(source.loop) and all(map(operator.lt, position, source.loop))
-    ]
+    positions = ((position, position_word(position)) for position in itertools.product(*map(range, source.loop)))
+    return [(position, session.runs[word]) for position, word in positions if word in session.runs]
 
 
 def check_pixels(source: Source, session: SavedSession) -> None:
