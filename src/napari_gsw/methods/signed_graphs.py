@@ -76,7 +76,10 @@ def partition(n: int, edges: Ints, coupling: Floats, length: Floats, options: Si
     length : (m,) of the boundary along each edge.
     options : which method, and its settings.
     """
-    weight = np.asarray(coupling, np.float64) - options.neutral
+    edges = np.sort(edges, axis=1)
+    order = np.lexsort((edges[:, 1], edges[:, 0]))  # in which bioimage-cpp wants them
+    edges, length = edges[order], np.asarray(length, np.float64)[order]
+    weight = np.asarray(coupling, np.float64)[order] - options.neutral
     if isinstance(options, MutexWatershed):
         parts = _mutex_watershed(n, edges, weight)
     elif isinstance(options, Gasp):
@@ -122,7 +125,7 @@ def _multicut(n: int, edges: Ints, weight: Floats) -> Any:
 def _gasp(n: int, edges: Ints, weight: Floats, length: Floats, linkage: str) -> Any:
     agglomeration = _module("bioimage_cpp.graph.agglomeration", "GASP")
     policy = agglomeration.GaspClusterPolicy(linkage=linkage)
-    return policy.optimize(_graph(n, edges), weight, edge_sizes=np.asarray(length, np.float64))
+    return policy.optimize(_graph(n, edges), weight, edge_sizes=length)
 
 
 def _mutex_watershed(n: int, edges: Ints, weight: Floats) -> Any:
