@@ -42,7 +42,7 @@ class SweepBar:
         self._stage = ""
 
     def __enter__(self) -> SweepBar:
-        from napari_gsw.core.jit import COMPILATION
+        from napari_gsw.core.compiler.compilation import COMPILATION
 
         self._handlers.enter_context(handled(self._interrupt))
         COMPILATION.watchers.append(self._compiling)

@@ -115,9 +115,9 @@ def run_segment(arguments: argparse.Namespace) -> int:
 def _segment(arguments: argparse.Namespace) -> int:
     # What takes long to import, while the process that is to compile does the same.
     with loading():
+        from napari_gsw.core.compiler.kernel_files import cache_folder
         from napari_gsw.core.evidence.given_maps import MAPS
         from napari_gsw.core.image.lazy import is_lazy
-        from napari_gsw.core.kernel_files import cache_folder
         from napari_gsw.core.pipeline.warm_up import is_cold, warm_up
         from napari_gsw.files.folders import writable_folder
         from napari_gsw.files.images import open_labels, read_labels

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core import side_compiler
-from napari_gsw.core.jit import COMPILATION
-from napari_gsw.core.kernel_cache import KernelCache
-from napari_gsw.core.kernel_files import CacheFolder
+from napari_gsw.core.compiler import side_compiler
+from napari_gsw.core.compiler.compilation import COMPILATION
+from napari_gsw.core.compiler.kernel_cache import KernelCache
+from napari_gsw.core.compiler.kernel_files import CacheFolder
 from napari_gsw.core.pipeline import head_start
 from napari_gsw.core.pipeline import warm_up as module
 from napari_gsw.core.pipeline.stage import Stage
@@ -290,7 +290,7 @@ def test_a_process_is_started_before_numba_is_imported():
 
 @pytest.mark.slow
 def test_the_number_of_kernels_that_is_announced_is_true(tmp_path):
-    script = "import napari_gsw; napari_gsw.warm_up(); from napari_gsw.core.jit import COMPILATION as c; print(c.count)"
+    script = "import napari_gsw; napari_gsw.warm_up(); from napari_gsw.core.compiler.compilation import COMPILATION as c; print(c.count)"
     asked = {"env": os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, "capture_output": True, "text": True}
     process = subprocess.run([sys.executable, "-c", script], check=True, **asked)
     assert int(process.stdout) == KERNELS

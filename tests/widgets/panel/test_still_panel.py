@@ -140,7 +140,7 @@ def test_a_second_dock_is_a_tab(panel, qtbot):
 
 
 def test_it_says_that_it_compiles_whatever_stage_it_is_at(panel, monkeypatch):
-    from napari_gsw.core.jit import COMPILATION
+    from napari_gsw.core.compiler.compilation import COMPILATION
     from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.core.pipeline.warm_up import KERNELS
     from napari_gsw.widgets.session.orders import Orders

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from napari_gsw.core.kernel_files import KernelFiles, cache_folder
-from napari_gsw.core.side_compiler import SideCompiler
+from napari_gsw.core.compiler.kernel_files import KernelFiles, cache_folder
+from napari_gsw.core.compiler.side_compiler import SideCompiler
 
 # What the sampler's loop is kept as.
 KEPT = "chain_kernels.advance"

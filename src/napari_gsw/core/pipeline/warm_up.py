@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from napari_gsw.core.jit import COMPILATION
-from napari_gsw.core.kernel_cache import is_kept
+from napari_gsw.core.compiler.compilation import COMPILATION
+from napari_gsw.core.compiler.kernel import is_kept
+from napari_gsw.core.compiler.side_compiler import SideCompiler, seldom_collected
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.head_start import SIDE
 from napari_gsw.core.pipeline.prepare import prepare
@@ -19,7 +20,6 @@ from napari_gsw.core.posterior.consensus import consensus
 from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.sampler.snapshot import Snapshot
-from napari_gsw.core.side_compiler import SideCompiler, seldom_collected
 
 # How many kernels a segmentation with the usual settings compiles where nothing is in the cache; a test counts them.
 KERNELS = 87

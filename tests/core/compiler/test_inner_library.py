@@ -12,9 +12,9 @@ from numba.core import event
 from numba.core.compiler import Flags
 
 from napari_gsw.core import jit as jit_module
-from napari_gsw.core.inner_library import InnerLibrary, QuickFlags
+from napari_gsw.core.compiler.inner_library import InnerLibrary, QuickFlags
 from napari_gsw.core.jit import inner, jit
-from napari_gsw.core.kernel_files import CacheFolder
+from napari_gsw.core.compiler.kernel_files import CacheFolder
 
 # The parts of which are inner kernels, two deep, one of them with two callers.
 SCRIPT = """
@@ -57,7 +57,7 @@ for kernel in {kernels}:
 print(sum(sum(kernel.stats.cache_misses.values()) for kernel in (root, filled, checked, first, second)), "compiled",
     "with" if sys.modules.keys() & {"numba.typed.dictimpl", "numba.np.arrayobj"} else "without", "what compiling needs")
 """
-WITHOUT = "from napari_gsw.core import inner_library\ninner_library.IS_POSSIBLE = False\n"
+WITHOUT = "from napari_gsw.core.compiler import inner_library\ninner_library.IS_POSSIBLE = False\n"
 NEEDED = "what compiling needs"
 ANSWERS = {"first": f"{2.0}", "second": f"{sum(i**0.5 for i in range(5)) + 5**0.5}"}
 

@@ -24,13 +24,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 ENDING = ".nbc"
 DIGEST = 16  # bytes
 # Files whose functions, records or constants are compiled into kernels.
 COMPILED_IN = (
     "*kernels.py", "*tables.py", "records.py", "schedule.py", "field.py", "priors.py", "region_graph.py",
-    "rising_factorial.py", "jit.py", "kernel_*.py", "inner_library.py",
+    "rising_factorial.py", "jit.py", "compiler/*.py",
 )  # fmt: skip
 
 
@@ -113,29 +113,36 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
 
 
+def kernel_name(function: Callable[..., Any]) -> str:
+    """What the files of a kernel begin with."""
+    return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+
 class KernelFiles:
     """The files of one kernel, one for each type of its arguments; a drop-in for numba's index and its data.
 
     Parameters
     ----------
     folder : where they are.
-    name : what they begin with.
+    name, ending : what they begin and end with.
     read : makes of a file what was kept in it.
     """
 
-    def __init__(self, folder: Path, name: str, read: Callable[[BinaryIO], Any] = pickle.load) -> None:
-        self.folder, self.name, self._read = folder, name, read
+    def __init__(
+        self, folder: Path, name: str, ending: str = ENDING, read: Callable[[BinaryIO], Any] = pickle.load
+    ) -> None:
+        self.folder, self.name, self.ending, self._read = folder, name, ending, read
 
     def path(self, key: tuple[Any, ...]) -> Path:
-        """The file of a key of numba's: a signature, what the processor is, and hashes of the function."""
+        """The file of a key: a signature or words for it, what the processor is, and hashes of the function."""
         signature, *others = key
         digest = hashlib.sha256(repr((str(signature), *others)).encode()).hexdigest()[:24]
-        return self.folder / f"{self.name}.{source_stamp()}-{digest}{ENDING}"
+        return self.folder / f"{self.name}.{source_stamp()}-{digest}{self.ending}"
 
     @property
     def any(self) -> bool:
         """Whether there are any."""
-        return any(self.folder.glob(f"{self.name}.{source_stamp()}-*{ENDING}"))
+        return any(self.folder.glob(f"{self.name}.{source_stamp()}-*{self.ending}"))
 
     def save(self, key: tuple[Any, ...], data: Any) -> None:
         """Keep what was compiled; whoever reads meanwhile sees all of it or nothing. A full disk keeps nothing."""
@@ -166,12 +173,12 @@ class KernelFiles:
 
     def flush(self) -> None:
         """Forget everything."""
-        for file in self.folder.glob(f"{self.name}.*{ENDING}"):
+        for file in self.folder.glob(f"{self.name}.*{self.ending}"):
             file.unlink(missing_ok=True)
 
     def _sweep_out(self) -> None:
         """Remove what an earlier state of the package has left."""
-        for file in self.folder.glob(f"{self.name}.*{ENDING}"):
+        for file in self.folder.glob(f"{self.name}.*{self.ending}"):
             if not file.name.startswith(f"{self.name}.{source_stamp()}-"):
                 with suppress(OSError):
                     file.unlink()

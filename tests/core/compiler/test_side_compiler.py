@@ -13,10 +13,11 @@ import numba
 import numpy as np
 import pytest
 
-from napari_gsw.core import side_compiler
-from napari_gsw.core.jit import COMPILATION, jit
-from napari_gsw.core.kernel_cache import KernelCache, kept_path
-from napari_gsw.core.side_compiler import Helper, Order, SideCompiler
+from napari_gsw.core.compiler import side_compiler
+from napari_gsw.core.compiler.compilation import COMPILATION
+from napari_gsw.core.jit import jit
+from napari_gsw.core.compiler.kernel_cache import KernelCache, kept_path
+from napari_gsw.core.compiler.side_compiler import Helper, Order, SideCompiler
 
 MODULE = """
 from napari_gsw.core.jit import inner, jit

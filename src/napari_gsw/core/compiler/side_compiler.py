@@ -54,7 +54,7 @@ def serve() -> None:
     A function that is named on the command line, after its module and a colon, is called first: what it compiles will
     be ordered.
     """
-    from napari_gsw.core.jit import COMPILATION
+    from napari_gsw.core.compiler.compilation import COMPILATION
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for whoever has started it, who ends it
     COMPILATION.watchers.append(lambda: print(COMPILATION.count, flush=True))
@@ -107,7 +107,7 @@ class Helper:
 
     def compile(self, order: bytes) -> None:
         """Until it is done, or has ended; what it compiles is counted here. `order` is a pickled :class:`Order`."""
-        from napari_gsw.core.jit import COMPILATION
+        from napari_gsw.core.compiler.compilation import COMPILATION
 
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -141,7 +141,7 @@ class SideCompiler:
         """Until the kernel is in the cache; at once if it is, or if this process had better compile it for itself."""
         from numba.core.serialize import dumps
 
-        from napari_gsw.core.kernel_cache import kept_path
+        from napari_gsw.core.compiler.kernel_cache import kept_path
 
         path = kept_path(kernel, types)
         if path is None or path.exists() or not _is_possible() or not _is_known(kernel):
@@ -178,7 +178,7 @@ class SideCompiler:
                 self._close(self._free.pop())
 
     def _order(self, order: bytes) -> None:
-        from napari_gsw.core.jit import COMPILATION
+        from napari_gsw.core.compiler.compilation import COMPILATION
 
         helper = self._taken()
         if helper is None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any, BinaryIO
 
 from numba.core import environment
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 
-from napari_gsw.core.inner_library import read_inner
-from napari_gsw.core.kernel_files import KernelFiles
-
-
-def is_kept(kernel: Any) -> bool:
-    """Whether a kernel is in the cache, compiled for some type of its arguments."""
-    files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    return isinstance(files, KernelFiles) and files.any
+from napari_gsw.core.compiler.argument_types import NoWords, words_of_type
+from napari_gsw.core.compiler.inner_library import InnerLibrary, read_inner
+from napari_gsw.core.compiler.kernel import code_files, code_key
+from napari_gsw.core.compiler.kernel_files import ENDING, KernelFiles, kernel_name
+from napari_gsw.core.compiler.machine_code import Environment, MachineCode, is_known, is_possible
 
 
 def kept_path(kernel: Any, types: tuple[Any, ...]) -> Path | None:
@@ -89,9 +89,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._name, self._py_func = repr(function), function
         self._impl = _InnerCacheImpl(function) if is_inner else _KernelCacheImpl(function)
         self._cache_path = str(folder)
-        self._cache_file = KernelFiles(
-            folder, f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}", _read
-        )
+        self._cache_file = KernelFiles(folder, kernel_name(function), ENDING, _read)
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -103,6 +101,39 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         rtsys.initialize(target_context)
         return self._load_overload(sig, target_context)
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, for numba and for :class:`~napari_gsw.core.compiler.kernel.Kernel`."""
+        super().save_overload(sig, data)
+        with suppress(NoWords, AttributeError, PicklingError, TypeError):  # numba reads it then, as it did
+            keep_code(self._py_func, data)
+
     def path(self, types: tuple[Any, ...], context: Any) -> Path:
         """The file for some types of arguments, compiled in a context of numba's."""
         return self._cache_file.path(self._index_key(types, context.codegen()))
+
+
+def keep_code(function: Callable[..., Any], compiled: Any) -> None:
+    """Keep the machine code of a kernel if that is all that it takes to run it."""
+    words = ", ".join([words_of_type(kind) for kind in compiled.signature.args])
+    files, code = code_files(function), machine_code_of(compiled)
+    if files is not None and code is not None:
+        files.save(code_key(function, words), code)
+
+
+def machine_code_of(compiled: Any) -> MachineCode | None:
+    """The code of a kernel, and what is around it; None if it needs more than that."""
+    library = compiled.library
+    if not is_possible() or isinstance(library, InnerLibrary) or compiled.lifted or compiled.objectmode:
+        return None
+    if compiled.reload_init or library.has_dynamic_globals:
+        return None
+    module = library._final_module
+    called = {thing.name for thing in (*module.functions, *module.global_variables) if thing.is_declaration}
+    if not all(map(is_known, called)):
+        return None
+    environments = {kept.env_name: kept for kept in (compiled.environment, *compiled._find_referenced_environments())}
+    return MachineCode(
+        library._get_compiled_object(),
+        compiled.fndesc.llvm_cpython_wrapper_name,
+        [Environment(kept.env_name, kept.globals["__name__"], list(kept.consts)) for kept in environments.values()],
+    )

@@ -8,9 +8,9 @@ import os
 import numba
 import pytest
 
-from napari_gsw.core import kernel_files
-from napari_gsw.core.kernel_cache import KernelCache, is_kept
-from napari_gsw.core.kernel_files import COMPILED_IN, ENDING, CacheFolder, KernelFiles, cache_folder
+from napari_gsw.core.compiler import kernel_files
+from napari_gsw.core.compiler.kernel_cache import KernelCache, is_kept
+from napari_gsw.core.compiler.kernel_files import COMPILED_IN, ENDING, CacheFolder, KernelFiles, cache_folder
 
 
 def key(*types):
