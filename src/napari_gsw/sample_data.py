@@ -16,7 +16,6 @@ import numpy as np
 import scipy
 import skimage
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from napari_gsw.core.errors import InputError
 
@@ -41,6 +40,8 @@ def tissue() -> tuple[Image, Truth]:
 
 def mosaic() -> tuple[Image, Truth]:
     """Six noisy colour patches with curved borders, 240 x 320 RGB, and which is which."""
+    from scipy import ndimage
+
     rng = np.random.default_rng(6)
     truth = _patches((240, 320), 6, 40.0, rng)
     colours = np.array([[196, 78, 62], [72, 120, 180], [98, 160, 88], [222, 184, 84], [120, 84, 150], [200, 200, 196]])
@@ -63,6 +64,8 @@ def coffee() -> tuple[Image, Truth]:
 
 def coffee_strokes() -> NDArray[np.uint8]:
     """(400, 600) strokes on the coffee: 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
+    from scipy import ndimage
+
     lines: dict[int, list[tuple[tuple[int, int], ...]]] = {
         1: [((240, 40), (340, 60), (380, 120)), ((80, 500), (200, 560), (320, 520)), ((60, 60), (40, 160))],
         2: [((180, 110), (290, 150), (350, 240), (352, 370)), ((220, 450), (260, 460))],
@@ -97,6 +100,8 @@ def nuclei_time() -> tuple[Image, Truth]:
 
 def membranes() -> tuple[Image, Truth]:
     """Cells with dark membranes, 256 x 256 uint8, as an electron microscope shows them, and which is which."""
+    from scipy import ndimage
+
     rng = np.random.default_rng(8)
     shape = (256, 256)
     centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
@@ -136,6 +141,8 @@ def _shipped(name: str, file: str) -> Image:
 
 def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:
     """Four to eight noisy patches of random colours with curved borders, and which is which."""
+    from scipy import ndimage
+
     truth = _patches(shape, int(rng.integers(4, 9)), 26.0, rng)
     colours = rng.uniform(40, 215, (8, 3))
     shade = ndimage.gaussian_filter(rng.normal(0, 60, shape), 3)[..., None]
@@ -158,6 +165,8 @@ def sample(name: str) -> tuple[Image, Truth]:
 
 def _patches(shape: tuple[int, ...], count: int, smooth: float, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Random regions 1..count with smooth borders: where a smooth random field of each is the largest."""
+    from scipy import ndimage
+
     fields = [ndimage.gaussian_filter(rng.normal(size=shape), smooth) for _ in range(count)]
     fields = [field / field.std() for field in fields]
     return np.asarray(np.argmax(fields, axis=0) + 1, dtype=np.uint8)
@@ -185,6 +194,8 @@ class _Cells:
 
     def drawn(self, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Image, NDArray[np.uint8]]:
         """A picture uint16 as a camera takes it, and which nucleus is where."""
+        from scipy import ndimage
+
         away = np.indices(shape)[:, np.newaxis] - self.centres.T[..., np.newaxis, np.newaxis]  # (2, n, h, w)
         cos, sin = np.cos(self.angles)[:, np.newaxis, np.newaxis], np.sin(self.angles)[:, np.newaxis, np.newaxis]
         along, across = away[0] * cos + away[1] * sin, away[1] * cos - away[0] * sin

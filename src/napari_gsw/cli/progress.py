@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ class SweepBar:
     def __init__(self, sweeps: int, quiet: bool) -> None:
         from tqdm import tqdm
 
+        tqdm.set_lock(threading.RLock())  # its own is one for processes, too, which takes longer to import than a bar
         bar_format = (
             "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
         )

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
-from scipy.special import gammaln
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
@@ -110,6 +108,8 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
     links : (n,) the site that each site points at.
     regions : (n,) whole numbers, equal within a table; in the dd-CRP different in different tables.
     """
+    from scipy.special import gammaln
+
     problem, c = model.problem, check_labels(links, model.problem.n, "links")
     z = check_labels(regions, problem.n, "regions")
     weight = _weights(model)
@@ -131,6 +131,8 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
 
 def tables_of_links(links: NDArray[np.integer]) -> NDArray[np.int64]:
     """(n,) number of the table of each site, 0, 1, ..."""
+    from scipy.sparse.csgraph import connected_components
+
     n = len(links)
     joined = coo_array((np.ones(n, np.int8), (np.arange(n), links)), shape=(n, n))
     return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
@@ -225,6 +227,8 @@ def _assembled(
 
 def _links_within(problem: Problem, regions: Ints) -> Ints:
     """Links along a tree of edges in each connected part of each region; the root of a tree points at itself."""
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
     n, (a, b) = problem.n, problem.edges.T
     same = regions[a] == regions[b]
     graph = coo_array((np.ones(same.sum(), np.int8), (a[same], b[same])), shape=(n, n)).tocsr()

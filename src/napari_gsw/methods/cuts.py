@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.sparse import coo_array, csc_array, csr_array, diags_array, eye_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackError, eigsh
 
 from napari_gsw.core.arrays import Floats, Longs, Mask
 
@@ -44,6 +41,8 @@ def parts(n: int, edges: NDArray[np.integer], tie: Floats, threshold: float, rng
     -------
     (n,) int64 part of each node, 0..k-1.
     """
+    from scipy.sparse.csgraph import connected_components
+
     strong = tie >= WEAKEST
     left, right = edges[strong].T
     half = coo_array((tie[strong], (left, right)), shape=(n, n)).tocsr()
@@ -80,6 +79,9 @@ def second_vector(graph: csr_array[Any], rng: np.random.Generator) -> Floats:
     -------
     (n,) float64.
     """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackError, eigsh
+
     n = graph.shape[0]
     root: Floats = 1 / np.sqrt(graph.sum(axis=0))
     scaled = diags_array(root)

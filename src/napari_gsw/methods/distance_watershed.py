@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 from skimage import feature, segmentation
 
 from napari_gsw.core.image.ridges import ridge_map
@@ -55,6 +54,8 @@ def distance_watershed(image: ArrayLike, options: DistanceWatershed = DEFAULT, a
     -------
     (\\*shape,) int32, regions 1..k.
     """
+    from scipy import ndimage
+
     ridges = ridge_map(image, axes)
     distance = ndimage.distance_transform_edt(ridges <= options.threshold)
     distance = ndimage.gaussian_filter(distance, options.smoothing)

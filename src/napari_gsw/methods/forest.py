@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
-from skimage.color.colorconv import rgb2lab
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.errors import InputError
@@ -66,6 +64,9 @@ def forest(
     -------
     (Y, X) int32, a painted label everywhere.
     """
+    from scipy import ndimage
+    from skimage.color.colorconv import rgb2lab
+
     ensemble = _scikit_learn("ensemble")
     colours = rgb_samples(image, axes, "the forest")
     strokes = strokes_of(seeds, colours.shape[:2], "the forest")
@@ -88,6 +89,8 @@ def forest(
 
 def pixel_features(lab: Floats32) -> Floats32:
     """(pixels, features) float32 of an image in Lab (Y, X, 3): blurred colours, gradients, curvatures, the place."""
+    from scipy import ndimage
+
     height, width = lab.shape[:2]
     columns = [*np.indices((height, width), np.float32)]
     for sigma in SCALES:

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
-from skimage.color.colorconv import rgb2lab
 
 from napari_gsw.core.arrays import Floats, Floats32, Longs
 from napari_gsw.core.errors import InputError
@@ -75,6 +73,8 @@ def graph_cut(
     -------
     (Y, X) int32, a painted label everywhere.
     """
+    from skimage.color.colorconv import rgb2lab
+
     colours = rgb_samples(image, axes, "the graph cut")
     strokes = strokes_of(seeds, colours.shape[:2], "the graph cut")
     few = strokes.halved()
@@ -87,6 +87,8 @@ def graph_cut(
 
 def costs(lab: Floats32, strokes: Strokes, options: GraphCut, seed: int) -> Floats:
     """(k, Y, X) minus the log density of each label's mixture at a pixel of an image in Lab, and what was painted."""
+    from scipy import ndimage
+
     mixture = _package("sklearn.mixture", "scikit-learn")
     flat = lab.reshape(-1, 3)
     near = NEAR * float(np.hypot(*lab.shape[:2]))

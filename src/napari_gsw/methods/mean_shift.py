@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.color.colorconv import rgb2luv
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.setting import Options, setting
@@ -95,6 +94,8 @@ def mean_shift(image: ArrayLike, options: MeanShift = DEFAULT, axes: str = "auto
     -------
     (Y, X) int32, regions 1..k in the order of their first pixel, each connected through pixel faces.
     """
+    from skimage.color.colorconv import rgb2luv
+
     cv2 = _opencv()
     levels, scale = _levels(rgb2luv(rgb_samples(image, axes, "mean shift")))
     until = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, MOST_STEPS, 0.0)

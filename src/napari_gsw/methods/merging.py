@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from napari_gsw.core.arrays import Floats, Longs, Mask
 
@@ -43,6 +42,8 @@ class Regions:
 
     def joined(self, chosen: Mask) -> Regions:
         """The regions after all edges that are `chosen`, (m,), have been closed."""
+        from scipy.sparse.csgraph import connected_components
+
         n = len(self.size)
         ends = self.edges[chosen]
         closed = coo_array((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), shape=(n, n))

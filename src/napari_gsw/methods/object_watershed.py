@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 from skimage import feature, filters, segmentation
 
 from napari_gsw.core.arrays import Ints
@@ -41,6 +40,8 @@ class NetworkWatershed(Options):
 
 def otsu_watershed(image: ArrayLike, options: OtsuWatershed, axes: str = "auto") -> Ints:
     """(Y, X) int32 objects of a flat image, 0 for the background: the lesser class of Otsu, cut at necks."""
+    from scipy import ndimage
+
     light = _flat(image, axes, "otsu-watershed").astype(np.float64).mean(axis=-1)
     if light.max() == light.min():
         return np.zeros(light.shape, np.int32)
@@ -57,6 +58,8 @@ def otsu_watershed(image: ArrayLike, options: OtsuWatershed, axes: str = "auto")
 
 def network_watershed(image: ArrayLike, options: NetworkWatershed, axes: str = "auto") -> Ints:
     """(Y, X) int32 objects of a flat image, 0 for the background: the maps of a network, flooded from the middles."""
+    from scipy import ndimage
+
     values = _flat(image, axes, "network-watershed")
     network = network_named(options.network, "objects")
     if network is None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from skimage import segmentation
-from skimage.color.colorconv import rgb2lab
 
 from napari_gsw.core.setting import POSITIVE, Options, setting
 from napari_gsw.methods.photographs import rgb_samples
@@ -50,6 +49,8 @@ def random_walker(
     -------
     (Y, X) int32, a painted label everywhere.
     """
+    from skimage.color.colorconv import rgb2lab
+
     colours = rgb_samples(image, axes, "the random walker")
     strokes = strokes_of(seeds, colours.shape[:2], "the random walker")
     few = strokes.halved()

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 from skimage import segmentation
-from skimage.color.colorconv import rgb2lab
 
 from napari_gsw.core.setting import POSITIVE, Options, setting
 from napari_gsw.methods.photographs import rgb_samples
@@ -48,6 +46,9 @@ def watershed(
     -------
     (Y, X) int32, a painted label everywhere.
     """
+    from scipy import ndimage
+    from skimage.color.colorconv import rgb2lab
+
     colours = rgb_samples(image, axes, "the watershed")
     strokes = strokes_of(seeds, colours.shape[:2], "the watershed")
     channels = np.moveaxis(rgb2lab(colours), -1, 0)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import gammaln
 
 from napari_gsw.core.arrays import Counts, Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.evidence.rising_factorial import log_rising
+from napari_gsw.core.evidence.rising_factorial import log_gamma, log_rising
 
 # The columns of `Evidence.tail`: what a word adds to the log marginal at a count m that its table does not reach,
 #     FACTOR log Gamma(BASE + UNIT m) + SHIFT + LOG_FACTOR log(1 + LOG_UNIT m) + SLOPE m.
@@ -151,7 +150,7 @@ def _log_gamma_table(sign: float, base: float, weight: float, entries: int) -> F
 def _log_gamma_tail(sign: float, base: float, weight: float) -> Floats:
     """(TAIL,) the same by column."""
     tail = np.zeros(TAIL)
-    tail[[FACTOR, BASE, UNIT, SHIFT]] = sign, base, weight, -sign * gammaln(base)
+    tail[[FACTOR, BASE, UNIT, SHIFT]] = sign, base, weight, -sign * log_gamma(base)
     return tail
 
 
@@ -168,7 +167,7 @@ def _pixel_tail(block: Gaussian) -> Floats:
     """(TAIL,) the same by column."""
     channels, weight = len(block.rate), block.weight
     tail = np.zeros(TAIL)
-    tail[[FACTOR, BASE, UNIT, SHIFT]] = channels, block.shape, weight / 2, -channels * gammaln(block.shape)
+    tail[[FACTOR, BASE, UNIT, SHIFT]] = channels, block.shape, weight / 2, -channels * log_gamma(block.shape)
     tail[[LOG_FACTOR, LOG_UNIT]] = -channels / 2, weight / block.kappa
     tail[SLOPE] = -weight / 2 * (channels * np.log(2 * np.pi) + np.log(block.rate).sum())
     return tail

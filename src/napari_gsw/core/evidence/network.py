@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats32, Pixels
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.network_graph import FINE, INPUT, PLACES, onnx_model
 from napari_gsw.core.evidence.network_plan import PLACE_STRIDE, STRIDE
 from napari_gsw.core.evidence.network_weights import NetworkWeights, load_weights
+from napari_gsw.core.odds import expit
 from napari_gsw.core.threads import cores
 
 # What is subtracted from lightness, and by what Lab is divided, before a network sees it.
@@ -110,7 +110,7 @@ class Network:
         image = np.ascontiguousarray(wide.transpose(2, 0, 1)[np.newaxis])
         names = [FINE, *([PLACES] if self.weights.plan.places else [])]
         outputs = [a[0].transpose(1, 2, 0) for a in self._session.run(names, {INPUT: image})]
-        fine = expit(outputs[0][:height, :width])
+        fine = np.asarray(expit(outputs[0][:height, :width]), np.float32)
         if len(outputs) == 1:
             return NetworkMaps(fine, np.zeros((height, width, 0), np.float32))
         large = outputs[1].repeat(PLACE_STRIDE, axis=0).repeat(PLACE_STRIDE, axis=1)

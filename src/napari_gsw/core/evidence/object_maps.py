@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 from skimage import filters
 
 from napari_gsw.core.arrays import Floats32
@@ -78,11 +77,15 @@ def stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _calm(light: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy import ndimage
+
     return np.asarray(ndimage.gaussian_filter(light, (*(CALM,) * (light.ndim - 1), 0)))
 
 
 def resized(image: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """An image (h, w, c) at another shape, by interpolation along straight lines."""
+    from scipy import ndimage
+
     places = np.meshgrid(*(np.linspace(0, n - 1, m) for n, m in zip(image.shape, shape, strict=False)), indexing="ij")
     channels = [ndimage.map_coordinates(image[..., c], places, order=1, mode="nearest") for c in range(image.shape[-1])]
     return np.stack(channels, axis=-1)
@@ -90,6 +93,8 @@ def resized(image: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 def zoomed(image: NDArray[np.uint8], zoom: float, least: int = 16) -> NDArray[np.uint8]:
     """A picture (h, w, 3) at another scale; blurred first where it becomes smaller, so that nothing is too fine."""
+    from scipy import ndimage
+
     if zoom < 1:
         image = ndimage.gaussian_filter(image, (0.4 / zoom, 0.4 / zoom, 0))
     return np.asarray(resized(image, tuple(max(least, round(n * zoom)) for n in image.shape[:2])))
@@ -132,6 +137,8 @@ def are_beyond(values: NDArray[Any], maps: Floats32, network: Network) -> bool:
 
 def widest_plain(image: NDArray[np.uint8]) -> float:
     """Pixels across the widest object of a picture (h, w, 3) of plain shapes; 0 if there is more in it than these."""
+    from scipy import ndimage
+
     channels = picture(image, "YXS", calm=True).channels
     if plain_width(channels) is None:
         return 0.0
@@ -191,6 +198,8 @@ def planes_inside(
     depth : distance of the planes, in units of that of the pixels in a plane.
     progress : called with the planes that are done and how many there are.
     """
+    from scipy import ndimage
+
     light = values.astype(np.float32)
     around = ndimage.gaussian_filter1d(light, max(LEAST_DEPTH, DEPTH / depth), axis=0)
     image = stretched(ndimage.gaussian_filter(light + DEEPER * (light - around), (*(SPECK,) * 3, 0)))

@@ -1,17 +1,46 @@
-"""The logarithm of the rising factorial Gamma(a + m) / Gamma(a), of which likelihoods and priors are made."""
+"""The logarithms of Gamma(a) and of the rising factorial Gamma(a + m) / Gamma(a), of which the model is made."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from napari_gsw.core.arrays import Floats
 
-# From here on the difference of two log Gammas is a series of its own. Below, it is the difference of two values of
-# scipy, right to 1e-10; every preset, and every parameter that is not meant as "very large", is there, so that tables
-# keep their last digit from version to version.
+# From here on log Gamma is Stirling's series, to the last digit.
+FAR = 12.0
+# 1 / (12 x) - 1 / (360 x^3) + ...: Bernoulli's numbers B_2k over 2k (2k - 1).
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+# From here on the difference of two log Gammas is a series of its own. Below, it is the difference of two values, right
+# to 1e-10; every preset, and every parameter that is not meant as "very large", is there.
 LARGE = 2.0**15
+
+
+def log_gamma(x: ArrayLike) -> Floats:
+    """log Gamma(x) for x > 0, right to a few units in the last place; 0 at 1 and 2, to the last digit.
+
+    SciPy has it too. Importing its special functions takes a tenth of what a small segmentation does.
+
+    Examples
+    --------
+    >>> log_gamma([1, 2, 5]).tolist() == [0.0, 0.0, math.log(24)]
+    True
+    """
+    values = np.atleast_1d(np.asarray(x, np.float64))
+    # The smallest are few: of a table only its beginning.
+    near = values < FAR
+    far = np.where(near, FAR, values)
+    inverse = 1 / far
+    square = inverse * inverse
+    series = np.zeros_like(far)
+    for factor in reversed(STIRLING):
+        series = series * square + factor
+    result = (far - 0.5) * np.log(far) - far + HALF_LOG_2_PI + inverse * series
+    result[near] = [math.lgamma(value) for value in values[near].tolist()]
+    return result.reshape(np.shape(x))
 
 
 def log_rising(a: ArrayLike, m: ArrayLike) -> Floats:
@@ -43,9 +72,9 @@ def log_rising(a: ArrayLike, m: ArrayLike) -> Floats:
     base, rise = np.asarray(a, np.float64), np.asarray(m, np.float64)
     large = base >= LARGE
     if not large.any():
-        return np.asarray(gammaln(base + rise) - gammaln(base))
+        return np.asarray(log_gamma(base + rise) - log_gamma(base))
     r = rise / base
     series = rise * np.log(base) + (base + rise - 0.5) * np.log1p(r) - rise - r / (12 * (base + rise))
     if large.all():
         return np.asarray(series)
-    return np.where(large, series, gammaln(base + rise) - gammaln(base))
+    return np.where(large, series, log_gamma(base + rise) - log_gamma(base))

@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
-from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
@@ -20,6 +19,7 @@ from napari_gsw.core.graph.decision_forest import DecisionForest
 from napari_gsw.core.graph.membrane_cues import first_membrane_cues, second_membrane_cues
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.ridges import light_of
+from napari_gsw.core.odds import expit
 
 # The kinds of cues.
 CUES = ("photo", "membranes")

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
-from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats, Longs, Sites
 from napari_gsw.core.graph.boundary_cue_kernels import add_merges
 from napari_gsw.core.graph.merge_tree import merge_tree, strength_tree
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.ridges import curvatures
+from napari_gsw.core.odds import expit
 from napari_gsw.core.sites.per_site import means_over
 
 # Widths in pixels of the blurs: of the light, of its curvatures and of its slope.
@@ -31,6 +30,8 @@ GROWTHS = (0.3, 0.6)
 
 def pixel_maps(light: Floats) -> Iterator[Floats]:
     """(h, w) each, in the order in which a model takes them."""
+    from scipy import ndimage
+
     for width in LIGHT:
         yield ndimage.gaussian_filter(light, width)
     for width in BENDS:

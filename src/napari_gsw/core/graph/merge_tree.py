@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import merge_tree_kernels as kernels
 from napari_gsw.core.graph.region_graph import check_edges
+from napari_gsw.core.odds import expit
 
 
 @dataclass(frozen=True, eq=False)

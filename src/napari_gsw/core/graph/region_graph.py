@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
 from napari_gsw.core.errors import InputError
@@ -17,6 +15,7 @@ from napari_gsw.core.image.spacing import face_areas
 from napari_gsw.core.inputs import plain_array
 from napari_gsw.core.sites.face_kernels import touching_pairs
 from napari_gsw.core.sites.per_site import means_and_pixels
+from napari_gsw.core.sites.pixel_kernels import grouped
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +160,6 @@ def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int
 
 
 def connected_pairs(n: int, pairs: NDArray[np.integer]) -> Ints:
-    """(n,) int32 the group of each of n things, of those that hang together through pairs (m, 2)."""
-    graph = sparse.coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int32)
+    """(n,) int32 the group 0, 1, ... of each of n things, of those that hang together through pairs (m, 2)."""
+    first, second = np.array(pairs.T, np.int32, order="C")
+    return grouped(n, first, second)

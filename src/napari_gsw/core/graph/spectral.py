@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import eigsh
 
 from napari_gsw.core.arrays import Floats
 
@@ -34,6 +33,8 @@ def embedding(n: int, edges: NDArray[np.int32], affinity: Floats, modes: int) ->
         al. 2011).
     slowness : (modes,) lambda_k in ascending order, in [0, 2]; 1 for modes that the graph does not have.
     """
+    from scipy.sparse.linalg import eigsh
+
     place, slowness = np.zeros((n, modes)), np.ones(modes)
     wanted = min(modes + 1, n - 2)
     if wanted < 2:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
 from napari_gsw.core.graph.region_graph import connected_pairs
@@ -82,6 +81,8 @@ class StrokeWalk:
 
     def _until(self, painted: Mask) -> _Walk:
         """The walk that ends at strokes (n,), or is lost."""
+        from scipy.sparse.linalg import splu
+
         # A painted site is a node of its own, whatever it was grouped with.
         node = np.where(painted, self.group.max() + 1 + np.arange(self.n), self.group)
         used, node = np.unique(node, return_inverse=True)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 from skimage import filters
 
 from napari_gsw.core.arrays import Floats
@@ -172,6 +171,8 @@ def telling_light(parts: Sequence[Floats]) -> Floats | None:
 
 def _blurred(light: Floats, width: float, spacing: Spacing) -> Floats:
     """(\\*shape,) light blurred by so many of the smallest distances between pixels."""
+    from scipy import ndimage
+
     return np.asarray(ndimage.gaussian_filter(light, pixel_widths(width, light.ndim, spacing)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats, Floats32
 from napari_gsw.core.image.picture import Picture, picture
@@ -63,6 +62,8 @@ def curvatures(light: Floats, width: float) -> tuple[Floats, Floats]:
 
     Both are multiplied by the square of the width, so that they can be compared from width to width.
     """
+    from scipy import ndimage
+
     axes = range(light.ndim)
 
     def bend(a: int, b: int) -> Floats:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from napari_gsw.core.arrays import Mask
 from napari_gsw.core.errors import InputError
@@ -31,6 +30,8 @@ def filled_outside(values: NDArray[Any], seen: Mask) -> NDArray[Any]:
     values : (\\*shape, C). Where none of them is finite, all become 0.
     seen : (\\*shape,) the pixels that count.
     """
+    from scipy import ndimage
+
     bad = bad_pixels(values)
     if bad is None:
         return values

@@ -34,11 +34,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, logsumexp
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.rising_factorial import LARGE, log_rising
+from napari_gsw.core.evidence.rising_factorial import LARGE, log_gamma, log_rising
 from napari_gsw.core.inputs import float_array, whole_number
 from napari_gsw.core.model.partition_kernels import log_convolution
 from napari_gsw.core.settings import LEAST, MOST, Settings, declarations
@@ -139,7 +138,7 @@ class DirichletProcess(PartitionPrior):
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> PriorTables:
-        log_w = gammaln(np.maximum(np.arange(n + 1), 1))
+        log_w = log_gamma(np.maximum(np.arange(n + 1), 1))
         return PriorTables(np.arange(n + 1) * np.float64(math.log(self.alpha)), np.asarray(log_w))
 
     def expected_clusters(self, n: int) -> float:
@@ -192,7 +191,7 @@ class PitmanYor(PartitionPrior):
         m = np.maximum(np.arange(n + 1), 1)
         # m - theta, not (1 - theta) + (m - 1), which has one rounding more; of a large -theta neither would do
         large = 1 - self.theta >= LARGE
-        log_w = log_rising(1 - self.theta, m - 1) if large else gammaln(m - self.theta) - gammaln(1 - self.theta)
+        log_w = log_rising(1 - self.theta, m - 1) if large else log_gamma(m - self.theta) - log_gamma(1 - self.theta)
         return PriorTables(log_v, log_w)
 
     def expected_clusters(self, n: int) -> float:
@@ -317,7 +316,7 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
     log_v, log_w = prior.tables(n)
     # With z(j, k) = Z(j, k) / j! the binomial becomes m/j * W(m)/m!, a plain convolution.
     m = np.maximum(np.arange(n + 1), 1)
-    weight = log_w + np.log(m) - gammaln(m + 1)
+    weight = log_w + np.log(m) - log_gamma(m + 1)
     row = np.full(n + 1, -np.inf)
     row[0] = 0.0
     log_p = np.full(n + 1, -np.inf)
@@ -332,7 +331,7 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
             break
     if np.isneginf(log_p).all():
         raise InputError(f"min_size and max_size leave no partition of {n} sites")
-    probability: Floats = np.exp(log_p - logsumexp(log_p))
+    probability: Floats = np.exp(log_p - np.logaddexp.reduce(log_p))
     probability.setflags(write=False)
     return probability
 

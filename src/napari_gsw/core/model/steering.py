@@ -17,12 +17,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from napari_gsw.core.arrays import Floats, Ints, Mask
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
 from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
+from napari_gsw.core.graph.region_graph import connected_pairs
 from napari_gsw.core.graph.stroke_walk import StrokeWalk
 from napari_gsw.core.model.field import Field
 from napari_gsw.core.model.map_field import MapField, with_map, without_anchors
@@ -147,9 +146,7 @@ class Steering:
     @cached_property
     def _parts(self) -> Ints:
         """(n,) which of the graph's connected parts a site is in; of several images each is one, or more."""
-        i, j = self.problem.edges.T
-        n = self.problem.n
-        return np.asarray(connected_components(sparse.coo_matrix((np.ones(len(i)), (i, j)), (n, n)), directed=False)[1])
+        return connected_pairs(self.problem.n, self.problem.edges)
 
     @cached_property
     def _steps(self) -> Floats:

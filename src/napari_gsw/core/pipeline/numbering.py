@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from napari_gsw.core.arrays import Ints, Longs
 from napari_gsw.core.model.partition_kernels import canonical
@@ -31,6 +30,8 @@ def matched_numbers(
     >>> matched_numbers(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
     [5, 5, 1, 3]
     """
+    from scipy.optimize import linear_sum_assignment
+
     # In the order of their first sites, whatever a chain calls them: one that was saved may call them otherwise.
     new, i = _ranked(canonical(labels.astype(np.int32)))
     old, j = _ranked(shown)

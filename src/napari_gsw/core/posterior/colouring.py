@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
-from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.graph.object_model import COLOURS
+from napari_gsw.core.graph.region_graph import connected_pairs
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.odds import expit
 
 # Two fragments are shown as one object if they are so with a probability above this: more than one half, since two
 # objects taken for one are both lost, and of one that is cut the larger part often remains.
@@ -69,8 +69,8 @@ def likely_objects(problem: Problem, together: Floats, seeds: Ints) -> Ints | No
     """
     i, j = problem.edges.T
     kept = (together > ONE) & ((seeds[i] == seeds[j]) | (seeds[i] < 0) | (seeds[j] < 0))
-    links = sparse.coo_matrix((np.ones(int(kept.sum())), (i[kept], j[kept])), (problem.n, problem.n))
-    count, part = connected_components(links, directed=False)
+    part = connected_pairs(problem.n, problem.edges[kept])
+    count = int(part.max()) + 1
     colour = np.full(count, -1)
     numbers = np.unique(seeds[seeds >= 0])
     held = np.unique(np.stack((part, seeds))[:, seeds >= 0], axis=1)

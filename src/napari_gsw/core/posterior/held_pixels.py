@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Ints, LabelImage, Longs, Mask, Sites
@@ -91,6 +90,8 @@ def box_around(mask: Mask) -> tuple[slice, ...]:
 
 def _pieces(base: LabelImage, fixed: Ints, smallest: int) -> Ints:
     """(\\*shape,) free parts 1, 2, ...: those of `base` as they are, of broken ones the pieces that stand."""
+    from scipy import ndimage
+
     free = np.where(fixed == 0, base, 0).astype(np.int32)
     broken = np.zeros(int(base.max()) + 1, bool)
     broken[np.unique(base[fixed != 0])] = True

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.graph.merge_tree import MergeTree, strength_tree
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.odds import logit
 from napari_gsw.core.settings import Settings
 
 # A share of some hundred sweeps is not known better than this.

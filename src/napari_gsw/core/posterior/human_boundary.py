@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
 from napari_gsw.core.image.picture import finite_outside, picture
+from napari_gsw.core.odds import expit
 from napari_gsw.core.posterior.hierarchy import posterior_odds
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import boundary_probability

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats, LabelImage, Longs
 from napari_gsw.core.image import lazy
@@ -87,6 +86,8 @@ def numbered_rows(labels: LabelImage) -> tuple[NDArray[np.uint64], NDArray[np.in
 
 def _tile_sums(labels: Any, values: Reader | None, shift: Floats, around: Slices, inside: Slices) -> LabelSums:
     """The sums of one tile; `around` has one more pixel on its sides, for the pairs across its border."""
+    from scipy import ndimage
+
     wide = lazy.read(labels, around)
     tile = wide[crop(around, inside)]
     index, rows = numbered_rows(tile)

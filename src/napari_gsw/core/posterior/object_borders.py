@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from napari_gsw.core.arrays import Floats, Ints, Mask
 
@@ -86,6 +85,8 @@ def slopes(
     core : the part in which slopes are summed, where the rest belongs to others; None for all.
     pieces : (\\*core,) the numbers by which they are summed there; None for those of the objects.
     """
+    from scipy import ndimage
+
     part = (...,) if core is None else core
     numbers = objects[part] if pieces is None else pieces
     glow = light.astype(np.float64)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Floats, Ints, Mask
@@ -206,7 +205,8 @@ def parted(inside: NDArray[np.bool_], light: NDArray[np.float32] | None, neck: f
     A landscape whose height is the logarithm of the depth inside the mask plus that of the brightness: a ridge between
     two peaks that is lower than the smaller one by the factor `neck` divides them, whatever their size.
     """
-    from skimage.morphology import local_maxima, reconstruction  # which take long to import; regions need neither
+    from scipy import ndimage
+    from skimage.morphology import local_maxima, reconstruction
 
     middle = (slice(1, -1),) * inside.ndim
     depth = ndimage.distance_transform_edt(np.pad(inside, 1, mode="edge"), sampling=spacing)[middle]

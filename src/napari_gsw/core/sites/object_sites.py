@@ -7,7 +7,6 @@ fragment or a few.
 from __future__ import annotations
 
 import numpy as np
-from scipy import ndimage
 from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import Floats32, Ints, Mask, Sites
@@ -29,7 +28,8 @@ def fragments(inside: Floats32, middle: Floats32) -> Ints:
     ----------
     inside, middle : (h, w) probability of an object, and how near a pixel is to the middle of its own.
     """
-    from skimage.morphology import local_maxima, reconstruction  # which take long to import; photographs need neither
+    from scipy import ndimage
+    from skimage.morphology import local_maxima, reconstruction
 
     covered = inside > LEAST_INSIDE
     if not covered.any():

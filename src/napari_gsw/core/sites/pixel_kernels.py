@@ -19,6 +19,31 @@ def root_of(parent: Ints, i: int) -> int:
 
 
 @jit
+def grouped(n: int, first: Ints, second: Ints) -> Ints:
+    """(n,) int32 the group 0, 1, ... of each of n things, in the order of their first one.
+
+    Parameters
+    ----------
+    first, second : (pairs,) int32 the things of each pair, which are of one group.
+    """
+    parent = np.arange(n).astype(np.int32)
+    for e in range(first.size):
+        a = root_of(parent, first[e])
+        b = root_of(parent, second[e])
+        parent[max(a, b)] = min(a, b)  # a root is the first of its group
+    group = np.empty(n, np.int32)
+    count = 0
+    for i in range(n):
+        root = root_of(parent, i)
+        if root == i:
+            group[i] = count
+            count += 1
+        else:
+            group[i] = group[root]
+    return group
+
+
+@jit
 def felzenszwalb_roots(left: Ints, right: Ints, weight: Floats32, pixels: int, scale: float, smallest: int) -> Ints:
     """Felzenszwalb and Huttenlocher's merging along edges: (pixels,) int32, the root of the component of each pixel.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import ndimage
 from skimage import measure, segmentation
 
 from napari_gsw.core.arrays import LabelImage, Longs, Pixels, Sites
@@ -32,6 +31,8 @@ def divided_sites(sites: Sites, strokes: LabelImage, channels: Pixels) -> tuple[
     >>> divided_sites(sites, strokes, grey)[0].tolist()
     [[1, 1, 3, 3, 2, 2]]
     """
+    from scipy import ndimage
+
     n = int(sites.max())
     mixed = mixed_sites(sites, strokes)
     parents = [np.arange(n)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 from skimage import filters, segmentation
 
-from napari_gsw.core.arrays import Mask, Pixels, Sites
+from napari_gsw.core.arrays import Ints, Mask, Pixels, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.focus import refocused
 from napari_gsw.core.image.picture import Picture
@@ -47,12 +46,14 @@ def superpixels(picture: Picture, settings: Settings, mask: ArrayLike | None = N
     if settings.refocus == "auto" and len(picture.shape) == 2:
         channels = refocused(channels)
     if settings.smoothing > 0:
+        from scipy import ndimage
+
         widths = (*pixel_widths(settings.smoothing, len(picture.shape), picture.spacing), 0)
         channels = ndimage.gaussian_filter(channels, widths)
     if settings.superpixels == "slic":
         return _slic(np.ascontiguousarray(channels), settings, inside, picture.spacing)
     if settings.superpixels == "ridges":
-        groups = np.asarray(segmentation.watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)))
+        groups: NDArray[np.generic] = _ridges(picture)
     else:
         methods = {"felzenszwalb": _felzenszwalb, "watershed": _watershed, "grid": _grid}
         groups = methods[settings.superpixels](channels, settings, inside, picture.spacing)
@@ -179,6 +180,12 @@ def _tidy(clusters: Sites, channels: Pixels, smallest: int) -> Sites:
     sites = np.empty_like(parts)
     paint_into(parts.ravel(), np.concatenate((np.zeros(1, np.int32), numbers)), sites.ravel())
     return sites
+
+
+def _ridges(picture: Picture) -> Ints:
+    from scipy import ndimage
+
+    return np.asarray(segmentation.watershed(ndimage.gaussian_filter(ridges(light_of(picture)), RIDGE_BLUR)))
 
 
 def _watershed(channels: Pixels, settings: Settings, inside: Mask | None, spacing: Spacing) -> NDArray[np.generic]:
