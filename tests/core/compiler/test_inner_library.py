@@ -11,10 +11,10 @@ from numba import int64
 from numba.core import event
 from numba.core.compiler import Flags
 
-from napari_gsw.core import jit as jit_module
+from napari_gsw.core.compiler import numba_dispatcher
 from napari_gsw.core.compiler.inner_library import InnerLibrary, QuickFlags
-from napari_gsw.core.jit import inner, jit
 from napari_gsw.core.compiler.kernel_files import CacheFolder
+from napari_gsw.core.jit import inner, jit
 
 # The parts of which are inner kernels, two deep, one of them with two callers.
 SCRIPT = """
@@ -133,7 +133,7 @@ def test_quick_flags_are_equal_where_numbas_are():
 
 
 def test_who_may_call_a_kernel_makes_no_difference_to_what_calls_in_it_mean(monkeypatch):
-    monkeypatch.setattr(jit_module, "cache_folder", lambda: CacheFolder(None))
+    monkeypatch.setattr(numba_dispatcher, "cache_folder", lambda: CacheFolder(None))
 
     @inner
     def part(n):

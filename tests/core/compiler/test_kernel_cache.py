@@ -9,8 +9,15 @@ import numba
 import pytest
 
 from napari_gsw.core.compiler import kernel_files
-from napari_gsw.core.compiler.kernel_cache import KernelCache, is_kept
-from napari_gsw.core.compiler.kernel_files import COMPILED_IN, ENDING, CacheFolder, KernelFiles, cache_folder
+from napari_gsw.core.compiler.kernel import Kernel, Use, is_kept
+from napari_gsw.core.compiler.kernel_files import (
+    ENDING,
+    CacheFolder,
+    KernelFiles,
+    cache_folder,
+    compiled_files,
+    kernel_name,
+)
 
 
 def key(*types):
@@ -54,7 +61,7 @@ def test_code_with_a_bit_that_has_turned_is_not_run(tmp_path):
 def test_all_that_kernels_import_from_us_is_in_the_stamp():
     """A constant or a record of another file is compiled into a kernel, and must not outlive a change of that file."""
     package = kernel_files.PACKAGE
-    stamped = {file for name in COMPILED_IN for file in package.rglob(name)}
+    stamped = set(compiled_files())
     types_only = package / "core" / "arrays.py"  # which are not compiled
     kernels = [*package.rglob("*kernels.py"), package / "core" / "sampler" / "records.py"]
     assert len(kernels) > 20
@@ -123,10 +130,11 @@ def test_the_command_line_says_where_kernels_are_kept_if_that_is_not_for_good(tm
     assert "only for now" not in capsys.readouterr().err
 
 
-def test_what_is_kept_is_known_without_loading_it(tmp_path):
-    kernel = numba.njit(lambda x: x)
+def test_what_is_kept_is_known_without_loading_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("napari_gsw.core.compiler.kernel.cache_folder", lambda: CacheFolder(tmp_path))
+    kernel = Kernel(key, Use(), numba.njit)
     assert not is_kept(kernel)
-    kernel._cache = KernelCache(kernel.py_func, tmp_path)
-    assert not is_kept(kernel)
-    kernel._cache._cache_file.save(key("int32"), "code")
+    KernelFiles(tmp_path, kernel_name(key)).save(key("int32"), "code")
     assert is_kept(kernel)
+    monkeypatch.setattr("napari_gsw.core.compiler.kernel.cache_folder", lambda: CacheFolder(None))
+    assert not is_kept(kernel)

@@ -15,9 +15,9 @@ import pytest
 
 from napari_gsw.core.compiler import side_compiler
 from napari_gsw.core.compiler.compilation import COMPILATION
-from napari_gsw.core.jit import jit
 from napari_gsw.core.compiler.kernel_cache import KernelCache, kept_path
 from napari_gsw.core.compiler.side_compiler import Helper, Order, SideCompiler
+from napari_gsw.core.jit import jit
 
 MODULE = """
 from napari_gsw.core.jit import inner, jit
@@ -45,8 +45,8 @@ def quarter(tmp_path, monkeypatch):
     import quarter_kernels
 
     yield quarter_kernels.quarter
-    quarter_kernels.quarter._cache._cache_file.flush()
-    quarter_kernels.half._cache._cache_file.flush()
+    quarter_kernels.quarter._cache.flush()
+    quarter_kernels.half._cache.flush()
     del sys.modules["quarter_kernels"]
 
 

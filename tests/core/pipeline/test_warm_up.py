@@ -290,7 +290,10 @@ def test_a_process_is_started_before_numba_is_imported():
 
 @pytest.mark.slow
 def test_the_number_of_kernels_that_is_announced_is_true(tmp_path):
-    script = "import napari_gsw; napari_gsw.warm_up(); from napari_gsw.core.compiler.compilation import COMPILATION as c; print(c.count)"
+    script = (
+        "import napari_gsw; from napari_gsw.core.compiler.compilation import COMPILATION as c\n"
+        "napari_gsw.warm_up(); print(c.count)"
+    )
     asked = {"env": os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, "capture_output": True, "text": True}
     process = subprocess.run([sys.executable, "-c", script], check=True, **asked)
     assert int(process.stdout) == KERNELS

@@ -44,17 +44,17 @@ def words_of(value: object) -> str:
 
 def _words_of_array(array: np.ndarray[Any, np.dtype[Any]]) -> str:
     dtype, flags = array.dtype, array.flags
-    if dtype.kind not in NUMBERS or not dtype.isnative:
+    if dtype.kind not in NUMBERS or not dtype.isnative or not flags.aligned:
         raise NoWords
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-    return _words_of_layout(dtype.name, array.ndim, layout, flags.writeable, flags.aligned)
+    return _words_of_layout(dtype.name, array.ndim, layout, flags.writeable)
 
 
 def words_of_type(kind: Any) -> str:
     """What a value of one of numba's types is to a kernel."""
     name = type(kind).__name__
-    if name == "Array":
-        return _words_of_layout(words_of_type(kind.dtype), kind.ndim, kind.layout, kind.mutable, kind.aligned)
+    if name == "Array" and kind.aligned:
+        return _words_of_layout(words_of_type(kind.dtype), kind.ndim, kind.layout, kind.mutable)
     if name in ("Integer", "Float", "Boolean"):
         return str(kind)
     if name == "NoneType":
@@ -68,8 +68,8 @@ def words_of_type(kind: Any) -> str:
     raise NoWords
 
 
-def _words_of_layout(dtype: str, dimensions: int, layout: str, writeable: bool, aligned: bool) -> str:
-    return f"{dtype}[{dimensions}{layout}{'' if writeable else ' constant'}{'' if aligned else ' unaligned'}]"
+def _words_of_layout(dtype: str, dimensions: int, layout: str, writeable: bool) -> str:
+    return f"{dtype}[{dimensions}{layout}{'' if writeable else ' constant'}]"
 
 
 def _words_of_tuple(kind: type, entries: list[str]) -> str:

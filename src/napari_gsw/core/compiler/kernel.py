@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -78,9 +79,12 @@ class Kernel:
             raise AttributeError(name)
         return getattr(self.dispatcher, name)
 
-    def __reduce__(self) -> str:
-        """Another process knows it by its name."""
-        return str(self.py_func.__qualname__)
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Another process knows it by its name, or makes it again if it has none."""
+        name = self.py_func.__qualname__
+        if getattr(sys.modules.get(self.py_func.__module__), name, None) is self:
+            return name
+        return Kernel, (self.py_func, self.use, self._made_by)
 
     def _ready_for(self, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What runs for such arguments without numba; None if there is nothing."""

@@ -107,6 +107,12 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         with suppress(NoWords, AttributeError, PicklingError, TypeError):  # numba reads it then, as it did
             keep_code(self._py_func, data)
 
+    def flush(self) -> None:
+        """Forget everything."""
+        super().flush()
+        if (files := code_files(self._py_func)) is not None:
+            files.flush()
+
     def path(self, types: tuple[Any, ...], context: Any) -> Path:
         """The file for some types of arguments, compiled in a context of numba's."""
         return self._cache_file.path(self._index_key(types, context.codegen()))

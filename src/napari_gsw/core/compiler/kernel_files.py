@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatch
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -27,11 +28,13 @@ from typing import Any, BinaryIO, NamedTuple
 PACKAGE = Path(__file__).parents[2]
 ENDING = ".nbc"
 DIGEST = 16  # bytes
-# Files whose functions, records or constants are compiled into kernels.
-COMPILED_IN = (
+# Folders of the package with kernels in them, and files in these whose functions, records or constants are compiled.
+COMPILED_IN = ("core", "methods")
+COMPILED = (
     "*kernels.py", "*tables.py", "records.py", "schedule.py", "field.py", "priors.py", "region_graph.py",
-    "rising_factorial.py", "jit.py", "compiler/*.py",
+    "rising_factorial.py", "jit.py",
 )  # fmt: skip
+COMPILER = "compiler"
 
 
 class CacheFolder(NamedTuple):
@@ -95,6 +98,17 @@ def _is_private(folder: Path) -> bool:
     return False
 
 
+def compiled_files() -> list[Path]:
+    """The files of this package from which anything is compiled."""
+    folders = [(Path(folder), names) for part in COMPILED_IN for folder, _, names in os.walk(PACKAGE / part)]
+    return sorted(
+        folder / name
+        for folder, names in folders
+        for name in names
+        if folder.name == COMPILER or any(fnmatch(name, pattern) for pattern in COMPILED)
+    )
+
+
 @cache
 def source_stamp() -> str:
     """A hash of everything that compiled code is made of, beside the types of its arguments.
@@ -103,7 +117,7 @@ def source_stamp() -> str:
     their entries: a change in any of these files counts for all.
     """
     content = hashlib.sha256(f"{version('numba')} {sys.version}".encode())
-    for file in sorted(file for name in COMPILED_IN for file in PACKAGE.rglob(name)):
+    for file in compiled_files():
         content.update(file.read_bytes())
     return content.hexdigest()[:12]
 

@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 # Settings of numba's that change nothing about what is compiled, or for whom.
 HARMLESS = {"NUMBA_CACHE_DIR", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"}
 SETTINGS_FILE = ".numba_config.yaml"
+# What an object file begins with on Linux.
+OBJECT_FILE = b"\x7fELF"
 
 
 class Environment(NamedTuple):
@@ -82,6 +84,8 @@ def callable_of(kept: MachineCode, function: Callable[..., Any]) -> Callable[...
     """A function that runs the code; `function` is what it was made of."""
     from llvmlite import binding
 
+    if not kept.code.startswith(OBJECT_FILE):  # which LLVM would not survive
+        raise ImportError(f"what was kept of {function.__name__} is not code")
     with _LOCK:
         _prepare_llvm()
         # An engine for each kernel: parts that two of them share have the same names.
@@ -94,7 +98,7 @@ def callable_of(kept: MachineCode, function: Callable[..., Any]) -> Callable[...
     if not entry or environments[0] is None:
         raise ImportError(f"no {kept.entry} in what was kept")
     made: Callable[..., Any] = _extension("_dynfunc").make_function(
-        sys.modules[function.__module__], function.__name__, function.__doc__, entry, environments[0],
+        sys.modules[function.__module__], function.__name__, function.__doc__ or "", entry, environments[0],
         (engine, environments),
     )  # fmt: skip
     return made
