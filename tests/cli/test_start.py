@@ -13,7 +13,7 @@ import tifffile
 SCRIPT = """
 import sys
 from napari_gsw.cli import main
-main(["segment", "sample:mosaic", "-q", "--set", "sweeps=20", "-o", sys.argv[1]])
+main(["segment", "sample:astronaut", "-q", "--set", "sweeps=20", "-o", sys.argv[1]])
 print(*sorted(sys.modules))
 """
 # What takes longer to import than a small picture to segment.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from napari_gsw.core.compiler.argument_types import NoWords, words_of
 from napari_gsw.core.compiler.kernel_files import KernelFiles, cache_folder, kernel_name
-from napari_gsw.core.compiler.machine_code import MachineCode, callable_of, is_possible, processor
+from napari_gsw.core.compiler.machine_code import MachineCode, callable_of, is_wanted, processor
 
 CODE = ".code"
 _LOCK = threading.RLock()
@@ -100,7 +100,7 @@ class Kernel:
         return ready
 
     def _read(self, words: str) -> Callable[..., Any] | None:
-        files = code_files(self.py_func) if is_possible() else None
+        files = code_files(self.py_func) if is_wanted() else None
         kept = None if files is None else files.load(code_key(self.py_func, words))
         if not isinstance(kept, MachineCode):
             return None

@@ -18,7 +18,7 @@ from napari_gsw.core.compiler.argument_types import NoWords, words_of_type
 from napari_gsw.core.compiler.inner_library import InnerLibrary, read_inner
 from napari_gsw.core.compiler.kernel import code_files, code_key
 from napari_gsw.core.compiler.kernel_files import ENDING, KernelFiles, kernel_name
-from napari_gsw.core.compiler.machine_code import Environment, MachineCode, is_known, is_possible
+from napari_gsw.core.compiler.machine_code import IS_TRIED, Environment, MachineCode, is_known
 
 
 def kept_path(kernel: Any, types: tuple[Any, ...]) -> Path | None:
@@ -129,7 +129,7 @@ def keep_code(function: Callable[..., Any], compiled: Any) -> None:
 def machine_code_of(compiled: Any) -> MachineCode | None:
     """The code of a kernel, and what is around it; None if it needs more than that."""
     library = compiled.library
-    if not is_possible() or isinstance(library, InnerLibrary) or compiled.lifted or compiled.objectmode:
+    if not IS_TRIED or isinstance(library, InnerLibrary) or compiled.lifted or compiled.objectmode:
         return None
     if compiled.reload_init or library.has_dynamic_globals:
         return None

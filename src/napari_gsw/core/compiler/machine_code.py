@@ -59,10 +59,14 @@ class MachineCode(NamedTuple):
     environments: list[Environment]
 
 
-def is_possible() -> bool:
-    """Whether code can be run here as numba would run it; tried on Linux alone, on x86 and on ARM."""
+# Elsewhere numba reads what it has compiled: this was tried on Linux alone.
+IS_TRIED = sys.platform == "linux"
+
+
+def is_wanted() -> bool:
+    """Whether code is run without numba: whoever has set something of numba's gets numba."""
     others = {name for name in os.environ if name.startswith("NUMBA_")} - HARMLESS
-    return sys.platform == "linux" and not others and not os.path.exists(SETTINGS_FILE)
+    return IS_TRIED and not others and not os.path.exists(SETTINGS_FILE)
 
 
 @cache
