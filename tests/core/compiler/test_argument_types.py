@@ -73,7 +73,7 @@ def local_record():
         np.zeros(2, "datetime64[s]"), np.ma.zeros(2), np.array("text"), object(), (1, "text"), local_record(),
         np.random.RandomState(0), np.datetime64(1, "s"), UNALIGNED,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_there_are_no_words_for_what_only_numba_knows(value):
     with pytest.raises(NoWords):
