@@ -71,6 +71,7 @@ def test_labels_mean_in_every_image_what_they_mean_in_the_paint(lesson):
     assert summary["teachers"] == [{"image": "first.png", "painted": "painted.tif"}]
 
 
+@pytest.mark.slow
 def test_an_image_is_segmented_as_together_with_its_teacher_in_python(lesson):
     path, _ = lesson
     rows = run_batch(

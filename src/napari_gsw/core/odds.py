@@ -19,7 +19,9 @@ def expit(odds: ArrayLike) -> Floats:
     >>> expit([-800.0, 0.0, 800.0]).tolist()
     [0.0, 0.5, 1.0]
     """
-    return np.asarray(np.exp(-np.logaddexp(0.0, np.negative(odds))))
+    x = np.asarray(odds)
+    with np.errstate(invalid="ignore"):  # what is not known stays so
+        return np.asarray(np.exp(-np.logaddexp(0.0, -(x if x.dtype.kind == "f" else x.astype(np.float64)))))
 
 
 def logit(probability: ArrayLike) -> Floats:

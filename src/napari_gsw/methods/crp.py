@@ -44,6 +44,7 @@ from napari_gsw.core.sampler.snapshot import (
 from napari_gsw.core.sampler.state_format import VERSION, check_version
 from napari_gsw.core.setting import Options, setting
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.threads import off_main_thread
 from napari_gsw.methods import crp_kernels
 from napari_gsw.methods.crp_kernels import CHILD, ELDER, YOUNGER, LinkPrior, LinkWalker
 
@@ -185,9 +186,10 @@ def _drain(chain: _Chain, sweeps: int, every: int, burn_in: int) -> Iterator[Sna
     prior = LinkPrior(math.log(model.alpha), math.log(gamma), model.gamma is not None)
     while sweeps > 0:
         trace = np.empty((min(every, sweeps), TRACE))
-        chain.walker = crp_kernels.advance(
-            model.problem.evidence, chain.graph, prior, chain.walker, chain.rng, burn_in, trace
-        )
+        chain.walker = off_main_thread(  # in which a signal during a kernel would take its records apart
+            np.zeros(1, bool), crp_kernels.advance,
+            model.problem.evidence, chain.graph, prior, chain.walker, chain.rng, burn_in, trace,
+        )  # fmt: skip
         sweeps -= len(trace)
         yield _snapshot(chain, trace)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -78,59 +79,62 @@ print(numba.njit(lambda x: x + 1)(1), stepped(state, 5, None, np.random.default_
 """
 
 
+def run_script(folder, **settings):
+    """What the script prints in a process of its own, and whether that took numba."""
+    done = subprocess.run(
+        [sys.executable, str(folder / "script.py")], capture_output=True, text=True, timeout=120, check=False,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(folder / "kernels")} | settings,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr.strip()
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A folder with the script and what it has compiled, under a setting of numba's; and what it printed."""
+    folder = tmp_path_factory.mktemp("compiled")
+    (folder / "step_kernels.py").write_text(MODULE)
+    (folder / "script.py").write_text(SCRIPT)
+    said, with_numba = run_script(folder, NUMBA_WARNINGS="0")
+    assert with_numba == "True"
+    return folder, said
+
+
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
-    """Runs the script in a process of its own: what it prints, and whether that took numba."""
-    (tmp_path / "step_kernels.py").write_text(MODULE)
-    (tmp_path / "script.py").write_text(SCRIPT)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
-
-    def ran(**settings):
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "script.py")],
-            capture_output=True, text=True, timeout=120, check=False, env=os.environ | settings,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        # Who refuses an argument of a type that nothing was compiled for: numba, when it is asked.
-        return done.stdout, done.stderr.strip()
-
-    return ran
+def said(compiled, tmp_path):
+    """What the script has printed that can be run in this folder; it has been compiled."""
+    shutil.copytree(compiled[0], tmp_path, dirs_exist_ok=True)
+    return compiled[1]
 
 
 def kept(tmp_path, ending):
     return sorted(file.name.split(".")[1] for file in tmp_path.glob(f"kernels/*/*{ending}"))
 
 
-def test_what_was_compiled_runs_without_numba_and_does_the_same(ran, tmp_path):
-    said, with_numba = ran()
-    assert with_numba == "True"
+def test_what_was_compiled_runs_without_numba_and_does_the_same(said, tmp_path):
     assert kept(tmp_path, CODE) == ["stepped", "stepped"]  # with None, and with a number
     script = (tmp_path / "script.py").read_text()
     (tmp_path / "script.py").write_text(script.replace("stepped(3, 5, None, rng)", "int('refused')"))
-    again, with_numba = ran()
+    again, with_numba = run_script(tmp_path)
     assert with_numba == "False"
     assert again.replace("ValueError\n", "TypingError\n") == said
     assert "('too small', -1)" in again
 
 
 @pytest.mark.parametrize("damage", [b"", b"not what was kept", None])
-def test_what_is_damaged_or_gone_is_read_by_numba(ran, tmp_path, damage):
-    said, _ = ran()
+def test_what_is_damaged_or_gone_is_read_by_numba(said, tmp_path, damage):
     for file in tmp_path.glob(f"kernels/*/*{CODE}"):
         if damage is None:
             file.unlink()
         else:
             file.write_bytes(damage + file.read_bytes()[len(damage) :] if damage else b"")
     before = kept(tmp_path, ENDING)
-    assert ran() == (said, "True")
+    assert run_script(tmp_path) == (said, "True")
     assert kept(tmp_path, ENDING) == before
 
 
-def test_whoever_sets_numba_gets_numba(ran, tmp_path, monkeypatch):
-    said, _ = ran(NUMBA_WARNINGS="0")  # which leaves what others can run without
-    assert ran()[0] == said
-    assert ran(NUMBA_BOUNDSCHECK="1") == (said, "True")
-    assert len(kept(tmp_path, CODE)) == 2
+def test_whoever_sets_numba_gets_numba(said, tmp_path, monkeypatch):
+    assert run_script(tmp_path, NUMBA_BOUNDSCHECK="1") == (said, "True")
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert not is_wanted()
     monkeypatch.delenv("NUMBA_OPT")
@@ -166,10 +170,10 @@ def plain(x):
     return x + 1
 
 
-def test_what_is_not_code_or_lacks_its_function_is_refused(ran, tmp_path):
+@pytest.mark.usefixtures("said")
+def test_what_is_not_code_or_lacks_its_function_is_refused(tmp_path):
     with pytest.raises(ImportError, match="not code"):
         callable_of(MachineCode(b"not an object file", "nobody", []), plain)
-    ran()
     code = pickle.loads(next(tmp_path.glob(f"kernels/*/*{CODE}")).read_bytes()[DIGEST:])
     with pytest.raises(ImportError, match="no nobody"):
         callable_of(code._replace(entry="nobody"), plain)
@@ -204,3 +208,41 @@ def test_an_inner_kernel_is_never_looked_for(monkeypatch):
     monkeypatch.setattr(kernel_module, "code_files", lambda function: pytest.fail("was looked for"))
     kernel = Kernel(plain, Use(is_inner=True), lambda kernel: kernel.py_func)
     assert kernel(3) == 4
+
+
+INTERRUPTED = """
+import os
+import signal
+import sys
+import threading
+import numpy as np
+from napari_gsw.core.sites.pixel_kernels import grouped
+
+grouped(3, *np.zeros((2, 2), np.int32))  # compiled and kept; boxed once
+size = 10_000_000
+pairs = np.random.default_rng(0).integers(0, size, (2, size), np.int32)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    grouped(size, *pairs)
+    print("in time")
+except KeyboardInterrupt:
+    print("interrupted")
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals are others there")
+def test_ctrl_c_during_a_kernel_is_heard_after_it():
+    """A signal that comes while a kernel runs is raised when it boxes what it returns."""
+    for _ in range(2):  # the first may compile
+        done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["interrupted", "False"]
+
+
+@pytest.mark.usefixtures("said")
+def test_code_for_another_processor_is_not_kept_for_this_one(tmp_path):
+    before, code = kept(tmp_path, ENDING), kept(tmp_path, CODE)
+    run_script(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    assert len(kept(tmp_path, ENDING)) > len(before)
+    assert kept(tmp_path, CODE) == code

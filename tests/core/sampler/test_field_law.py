@@ -79,6 +79,7 @@ def test_sweeps_over_the_clusters_next_door_under_a_field(sampler):
     check(problem, SAMPLERS[sampler](problem, rng), moves=HALF, seeds=seeds)
 
 
+@pytest.mark.slow
 def test_tempered_chains_under_a_field():
     rng = np.random.default_rng(36)
     problem, seeds = steered(PRIORS["pitman-yor"], "words", rng)

@@ -58,6 +58,7 @@ def test_a_folder_is_segmented_as_the_window_is_set(panel, qtbot, folder, tmp_pa
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_a_stopped_folder_goes_on_and_painting_teaches_it(panel, qtbot, folder, tmp_path):
     viewer, section = panel.viewer, panel.apply
     viewer.add_image(np.asarray(mosaic()[0])[:60, :80], name="m")

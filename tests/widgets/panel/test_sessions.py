@@ -70,6 +70,7 @@ def assert_same(a, b):
     np.testing.assert_array_equal(a.summary.labels, b.summary.labels)
 
 
+@pytest.mark.slow
 def test_a_session_opened_in_another_window_is_the_same_and_goes_on_the_same(
     viewer, panel, make_napari_viewer, qtbot, tmp_path
 ):

@@ -75,6 +75,7 @@ def test_images_of_different_sizes_are_what_segment_makes_of_a_list(panel, qtbot
     assert (tmp_path / "002.overlay.png").exists()
 
 
+@pytest.mark.slow
 def test_a_stroke_on_any_of_them_teaches_all(panel, qtbot, viewer):
     open_images(panel)
     run(panel, qtbot)

@@ -354,6 +354,7 @@ def test_slices_done_one_at_a_time_are_all_in_their_session(panel, viewer, make_
 
 
 @pytest.mark.gui
+@pytest.mark.slow
 def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_there(panel, viewer, qtbot):
     viewer.add_image(np.stack([flat(seed=t) for t in range(3)]), name="s", axis_labels=("time", "y", "x"))
     few(panel, 1_000_000)

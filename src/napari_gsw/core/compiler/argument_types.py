@@ -16,6 +16,10 @@ NUMBERS = "biuf"
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
+# Names of types of numbers, which numpy takes long to make; "" for what kernels know nothing about.
+_NAMES: dict[np.dtype[Any], str] = {}
+
+
 class NoWords(Exception):
     """A value or a type that only numba knows about."""
 
@@ -44,10 +48,13 @@ def words_of(value: object) -> str:
 
 def _words_of_array(array: np.ndarray[Any, np.dtype[Any]]) -> str:
     dtype, flags = array.dtype, array.flags
-    if dtype.kind not in NUMBERS or not dtype.isnative or not flags.aligned:
+    if dtype not in _NAMES:
+        _NAMES[dtype] = dtype.name if dtype.kind in NUMBERS and dtype.isnative else ""
+    name = _NAMES[dtype]
+    if not name or not flags.aligned:
         raise NoWords
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-    return _words_of_layout(dtype.name, array.ndim, layout, flags.writeable)
+    return _words_of_layout(name, array.ndim, layout, flags.writeable)
 
 
 def words_of_type(kind: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import platform
 import sys
 import threading
 from collections.abc import Callable
@@ -19,9 +20,8 @@ from napari_gsw.core.compiler.kernel_files import KernelFiles, cache_folder, ker
 from napari_gsw.core.compiler.machine_code import MachineCode, callable_of, is_wanted, processor
 
 CODE = ".code"
-_LOCK = threading.RLock()
 # Attributes of a kernel that are not numba's.
-_OWN = {"py_func", "use", "_made_by", "_dispatcher", "_ready"}
+_OWN = {"py_func", "use", "_made_by", "_dispatcher", "_ready", "_lock"}
 
 
 class Use(NamedTuple):
@@ -48,6 +48,10 @@ class Kernel:
         self.py_func, self.use = function, use
         self._made_by, self._dispatcher = dispatcher, None
         self._ready: dict[str, Callable[..., Any]] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.py_func.__module__}.{self.py_func.__qualname__}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run it; compile it before if that was not done for arguments of such types."""
@@ -59,7 +63,7 @@ class Kernel:
     def dispatcher(self) -> Any:
         """Numba's, made when it is first asked for."""
         if self._dispatcher is None:
-            with _LOCK:
+            with self._lock:
                 if self._dispatcher is None:
                     self._dispatcher = self._made_by(self)
         return self._dispatcher
@@ -95,7 +99,7 @@ class Kernel:
         except NoWords:
             return None
         if (ready := self._ready.get(words)) is None:
-            with _LOCK, suppress(Exception):  # whatever is wrong with what is kept, numba reads or compiles it
+            with self._lock, suppress(Exception):  # whatever is wrong with what is kept, numba reads or compiles it
                 ready = self._ready.get(words) or self._read(words)
         return ready
 
@@ -124,4 +128,4 @@ def code_files(function: Callable[..., Any]) -> KernelFiles | None:
 
 def code_key(function: Callable[..., Any], words: str) -> tuple[Any, ...]:
     """What machine code depends on beside the sources of this package; `words` are those of its arguments."""
-    return words, *processor(), hashlib.sha256(function.__code__.co_code).hexdigest()
+    return words, platform.machine(), *processor(), hashlib.sha256(function.__code__.co_code).hexdigest()

@@ -7,18 +7,17 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from pickle import PicklingError
 from typing import Any, BinaryIO
 
 from numba.core import environment
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 
-from napari_gsw.core.compiler.argument_types import NoWords, words_of_type
+from napari_gsw.core.compiler.argument_types import words_of_type
 from napari_gsw.core.compiler.inner_library import InnerLibrary, read_inner
 from napari_gsw.core.compiler.kernel import code_files, code_key
 from napari_gsw.core.compiler.kernel_files import ENDING, KernelFiles, kernel_name
-from napari_gsw.core.compiler.machine_code import IS_TRIED, Environment, MachineCode, is_known
+from napari_gsw.core.compiler.machine_code import IS_TRIED, Environment, MachineCode, is_known, processor
 
 
 def kept_path(kernel: Any, types: tuple[Any, ...]) -> Path | None:
@@ -104,7 +103,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, for numba and for :class:`~napari_gsw.core.compiler.kernel.Kernel`."""
         super().save_overload(sig, data)
-        with suppress(NoWords, AttributeError, PicklingError, TypeError):  # numba reads it then, as it did
+        with suppress(Exception):  # it was compiled, and numba reads it, whatever is wrong here
             keep_code(self._py_func, data)
 
     def flush(self) -> None:
@@ -132,6 +131,8 @@ def machine_code_of(compiled: Any) -> MachineCode | None:
     if not IS_TRIED or isinstance(library, InnerLibrary) or compiled.lifted or compiled.objectmode:
         return None
     if compiled.reload_init or library.has_dynamic_globals:
+        return None
+    if library.codegen.magic_tuple()[1:] != processor():  # for another processor than this one
         return None
     module = library._final_module
     called = {thing.name for thing in (*module.functions, *module.global_variables) if thing.is_declaration}

@@ -116,7 +116,7 @@ def source_stamp() -> str:
     The code of a function in another file is compiled into its callers, and so are records and the constants that name
     their entries: a change in any of these files counts for all.
     """
-    content = hashlib.sha256(f"{version('numba')} {sys.version}".encode())
+    content = hashlib.sha256(" ".join((*map(version, ("numba", "llvmlite", "numpy")), sys.version)).encode())
     for file in compiled_files():
         content.update(file.read_bytes())
     return content.hexdigest()[:12]

@@ -24,10 +24,16 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 # Settings of numba's that change nothing about what is compiled, or for whom.
-HARMLESS = {"NUMBA_CACHE_DIR", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"}
+HARMLESS = {
+    "NUMBA_CACHE_DIR", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER",
+}  # fmt: skip
 SETTINGS_FILE = ".numba_config.yaml"
 # What an object file begins with on Linux.
 OBJECT_FILE = b"\x7fELF"
+# The module with the function that makes objects of what is kept in code, and bytes of numba's hash of that.
+UNPICKLES, DIGEST = "numba.core.serialize", 20
+# Seconds after which another thread gets a turn: much longer than what must not be seen by one.
+ONE_TURN = 5.0
 
 
 class Environment(NamedTuple):
@@ -101,14 +107,17 @@ def callable_of(kept: MachineCode, function: Callable[..., Any]) -> Callable[...
         environments = [_placed(engine, environment) for environment in kept.environments]
     if not entry or environments[0] is None:
         raise ImportError(f"no {kept.entry} in what was kept")
-    made: Callable[..., Any] = _extension("_dynfunc").make_function(
+    _LOADED.append(engine)
+    ready: Callable[..., Any] = _extension("_dynfunc").make_function(
         sys.modules[function.__module__], function.__name__, function.__doc__ or "", entry, environments[0],
-        (engine, environments),
+        tuple(environments),
     )  # fmt: skip
-    return made
+    return ready
 
 
 _LOCK = threading.Lock()
+# Engines whose code may run: as numba's, it stays as long as the process.
+_LOADED: list[Any] = []
 
 
 def _placed(engine: Any, kept: Environment) -> object | None:
@@ -132,6 +141,7 @@ def _prepare_llvm() -> None:
     _extension("core.runtime._nrt_python").memsys_use_cpython_allocator()
     for name, address in _addresses().items():
         binding.add_symbol(name, address)
+    _teach_to_unpickle(_addresses()["numba_unpickle"])
 
 
 @cache
@@ -147,8 +157,6 @@ def _addresses() -> dict[str, int]:
     for thing in vars(builtins).values():
         if isinstance(thing, type) and issubclass(thing, BaseException):
             addresses[f"PyExc_{thing.__name__}"] = id(thing)
-    # Numba's own imports numba for the function that it calls.
-    addresses["numba_unpickle"] = ctypes.cast(_UNPICKLE, ctypes.c_void_p).value or 0
     return addresses
 
 
@@ -173,14 +181,34 @@ def _extension(name: str) -> ModuleType:
 
 # Objects that are kept in code, such as the classes of records, by their place there and numba's hash of them.
 _CONSTANTS: dict[tuple[int, bytes], Any] = {}
-NUMBAS_DIGEST = 20  # bytes
 
 
-def _unpickled(address: int, size: int, digest: int) -> Any:
-    key = address, ctypes.string_at(digest, NUMBAS_DIGEST)
+def _unpickled(address: int, content: bytes, digest: bytes) -> Any:
+    key = address, digest
     if key not in _CONSTANTS:
-        _CONSTANTS[key] = pickle.loads(ctypes.string_at(address, size))
+        _CONSTANTS[key] = pickle.loads(content)
     return _CONSTANTS[key]
 
 
-_UNPICKLE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(_unpickled)
+def _teach_to_unpickle(function: int) -> None:
+    """Have numba's C function that makes objects of what is kept in code call ours; it would import numba for it.
+
+    It looks for what it calls when it is first called, and remembers it. So for that one call there is a module of
+    numba's name, and no other thread gets a turn meanwhile. The function stays numba's, since a callback from C to
+    Python cannot raise: Ctrl+C during a kernel would be lost.
+    """
+    if "numba" in sys.modules:
+        return
+    module = ModuleType(UNPICKLES)
+    module.__dict__["_numba_unpickle"] = _unpickled
+    call = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(function)
+    content = pickle.dumps(None)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(ONE_TURN)
+    try:
+        sys.modules |= {"numba": ModuleType("numba"), UNPICKLES: module}
+        call(content, len(content), bytes(DIGEST))
+    finally:
+        for name in ("numba", UNPICKLES):
+            del sys.modules[name]
+        sys.setswitchinterval(interval)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.arrays import Floats
 
 # From here on log Gamma is Stirling's series, to the last digit.
-FAR = 12.0
+FAR = 12
 # 1 / (12 x) - 1 / (360 x^3) + ...: Bernoulli's numbers B_2k over 2k (2k - 1).
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
@@ -20,26 +20,34 @@ LARGE = 2.0**15
 
 
 def log_gamma(x: ArrayLike) -> Floats:
-    """log Gamma(x) for x > 0, right to a few units in the last place; 0 at 1 and 2, to the last digit.
+    """log Gamma(x) for x > 0, right to a few units in the last place of it or of 1; exactly 0 at 1 and 2.
 
-    SciPy has it too. Importing its special functions takes a tenth of what a small segmentation does.
+    Stirling's series from FAR on. What is nearer is moved there: Gamma(x + k) = x (x + 1) ... (x + k - 1) Gamma(x).
+    SciPy has it too; importing its special functions takes a tenth of what a small segmentation does.
 
     Examples
     --------
-    >>> log_gamma([1, 2, 5]).tolist() == [0.0, 0.0, math.log(24)]
-    True
+    >>> [round(float(value), 12) for value in log_gamma([1, 2, 5])]  # the last one is log 24
+    [0.0, 0.0, 3.178053830348]
     """
     values = np.atleast_1d(np.asarray(x, np.float64))
-    # The smallest are few: of a table only its beginning.
     near = values < FAR
-    far = np.where(near, FAR, values)
-    inverse = 1 / far
-    square = inverse * inverse
-    series = np.zeros_like(far)
-    for factor in reversed(STIRLING):
-        series = series * square + factor
-    result = (far - 0.5) * np.log(far) - far + HALF_LOG_2_PI + inverse * series
-    result[near] = [math.lgamma(value) for value in values[near].tolist()]
+    few = values[near]
+    product = np.ones_like(few)
+    for k in range(FAR):
+        product *= few + k
+    far = values.copy()
+    far[near] = few + FAR
+    with np.errstate(all="ignore"):
+        inverse = 1 / far
+        square = inverse * inverse
+        series = np.full_like(far, STIRLING[-1])
+        for factor in STIRLING[-2::-1]:
+            series = series * square + factor
+        result = (far - 0.5) * np.log(far) - far + HALF_LOG_2_PI + inverse * series
+        result[near] -= np.log(product)
+    result[(values == 1) | (values == 2)] = 0.0
+    result[np.isposinf(values)] = np.inf
     return result.reshape(np.shape(x))
 
 
@@ -64,8 +72,8 @@ def log_rising(a: ArrayLike, m: ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> float(log_rising(3.0, 2))  # log (3 * 4)
-    2.4849066497880004
+    >>> round(float(log_rising(3.0, 2)), 12)  # log (3 * 4)
+    2.484906649788
     >>> float(log_rising(1e300, 1)) == float(np.log(1e300))
     True
     """

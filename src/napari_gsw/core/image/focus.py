@@ -106,7 +106,7 @@ def smoothed(light: Floats32, width: float) -> Floats32:
 
     As SciPy's filter, whose import takes longer than this takes for most pictures: every picture is looked at.
     """
-    reach = round(4 * width)
+    reach = int(4 * width + 0.5)
     weights = np.exp(-((np.arange(-reach, reach + 1) / width) ** 2) / 2)
     for axis in (0, 1):
         size = light.shape[axis]

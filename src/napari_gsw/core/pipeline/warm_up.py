@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,9 @@ from napari_gsw.core.sampler.snapshot import Snapshot
 
 # How many kernels a segmentation with the usual settings compiles where nothing is in the cache; a test counts them.
 KERNELS = 88
+
+# What colours that stay, strokes, objects and tables need: the usual way from an image to labels goes without.
+FIRST_DEEDS = ("scipy.ndimage", "scipy.optimize", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.special")
 
 
 def warm_up() -> None:
@@ -76,7 +80,7 @@ class Background:
         self._leave_compiling_to_others()
         if not self.warm and not self.going:
             self.ending = False
-            self._thread = threading.Thread(target=self._work, name="napari-gsw compiles")
+            self._thread = threading.Thread(target=self._prepare_window, name="napari-gsw compiles")
             self._thread.start()
 
     def end(self) -> None:
@@ -104,6 +108,14 @@ class Background:
     def _leave_compiling_to_others(self) -> None:
         self._users += 1
         COMPILATION.beside = self._compile_beside
+
+    def _prepare_window(self) -> None:
+        """Warm up, and import what a person's first deeds need, which a window would else wait for."""
+        self._work()
+        for name in FIRST_DEEDS:
+            if self.ending:
+                return
+            importlib.import_module(name)
 
     def _work(self) -> None:
         """All stages of a segmentation of a small picture; the sampler is compiled beside all the rest."""
