@@ -221,7 +221,7 @@ from napari_gsw.core.sites.pixel_kernels import grouped
 grouped(3, *np.zeros((2, 2), np.int32))  # compiled and kept; boxed once
 size = 10_000_000
 pairs = np.random.default_rng(0).integers(0, size, (2, size), np.int32)
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     grouped(size, *pairs)
     print("in time")
