@@ -241,11 +241,13 @@ def ratios() -> str:
     return words + table(("section", "ratio", "recorded", "better"), rows)
 
 
-# ---- speed and memory on one machine: docs/data/performance/bench.json of `napari-gsw bench -o`
+# ---- speed and memory on one machine: docs/data/performance/bench.json of `napari-gsw bench -o`; the start, which was
+# measured later, on another one, by itself
 
 
 def measured(section: str) -> str:
-    content: Mapping[str, Any] = json.loads((DATA / "performance" / "bench.json").read_text())
+    folder = DATA / "performance" / ("start" if section == "startup" else "")
+    content: Mapping[str, Any] = json.loads((folder / "bench.json").read_text())
     one = content["sections"][section]
     rows = [[str(row[0]), *(cell_text(cell) for cell in row[1:])] for row in one["rows"]]
     title = one["title"][0].upper() + one["title"][1:]
