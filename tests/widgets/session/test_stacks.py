@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from types import SimpleNamespace
 
@@ -265,6 +266,26 @@ def test_whoever_zooms_in_goes_on_with_the_part_that_was_visible(panel, viewer, 
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     assert panel.session.segmentation is not first
+
+
+def test_the_visible_part_of_one_image_says_nothing_of_one_with_more_axes(panel, viewer, qtbot):
+    """Seen by a monkey: the corners of the flat image were looked up along the axes of the other."""
+    viewer.add_image(flat(200, 300), name="flat")
+    few(panel)
+    viewer.camera.zoom *= 3
+    panel.chooser.where.choose("view")
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    deep = viewer.add_image(
+        np.stack([flat(60, 80, seed=t) for t in range(3)]), name="deep", axis_labels=("t", "y", "x")
+    )
+    panel.chooser.image.choose(deep)
+    panel.chooser.where.choose("view")
+    chosen = panel.chooser.source()
+    assert chosen.layer is deep
+    assert chosen.where == "view"
+    corners = panel.session.segmentation.plan.source.corners
+    assert dataclasses.replace(chosen, corners=corners).crop == (slice(0, 60), slice(0, 80))
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ NUMBERS = "biuf"
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
-# Names of types of numbers, which numpy takes long to make; "" for what kernels know nothing about.
-_NAMES: dict[np.dtype[Any], str] = {}
+# What was said of arrays, by type, dimensions and flags, and of records: a kernel may be called for every sweep.
+_ARRAYS: dict[tuple[Any, ...], str] = {}
+_RECORDS: dict[type, str] = {}
 
 
 class NoWords(Exception):
@@ -28,7 +29,10 @@ def words_of(value: object) -> str:
     """What a value is to a kernel."""
     kind = type(value)
     if kind is np.ndarray:
-        return _words_of_array(value)  # type: ignore[arg-type]
+        key = value.dtype, value.ndim, value.flags.num  # type: ignore[attr-defined]
+        return _ARRAYS.get(key) or _words_of_array(key, value)  # type: ignore[arg-type]
+    if issubclass(kind, tuple):
+        return f"{_RECORDS.get(kind) or _words_of_record(kind)}({', '.join([words_of(entry) for entry in value])})"  # type: ignore[attr-defined]
     if value is None:
         return "none"
     if kind is bool:
@@ -37,8 +41,6 @@ def words_of(value: object) -> str:
         return "int64"
     if kind is float:
         return "float64"
-    if isinstance(value, tuple):
-        return _words_of_tuple(kind, [words_of(entry) for entry in value])
     if isinstance(value, np.generic) and value.dtype.kind in NUMBERS:
         return value.dtype.name
     if kind is np.random.Generator:
@@ -46,15 +48,13 @@ def words_of(value: object) -> str:
     raise NoWords
 
 
-def _words_of_array(array: np.ndarray[Any, np.dtype[Any]]) -> str:
+def _words_of_array(key: tuple[Any, ...], array: np.ndarray[Any, np.dtype[Any]]) -> str:
     dtype, flags = array.dtype, array.flags
-    if dtype not in _NAMES:
-        _NAMES[dtype] = dtype.name if dtype.kind in NUMBERS and dtype.isnative else ""
-    name = _NAMES[dtype]
-    if not name or not flags.aligned:
+    if dtype.kind not in NUMBERS or not dtype.isnative or not flags.aligned:
         raise NoWords
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-    return _words_of_layout(name, array.ndim, layout, flags.writeable)
+    _ARRAYS[key] = words = _words_of_layout(dtype.name, array.ndim, layout, flags.writeable)
+    return words
 
 
 def words_of_type(kind: Any) -> str:
@@ -67,9 +67,10 @@ def words_of_type(kind: Any) -> str:
     if name == "NoneType":
         return "none"
     if name in ("UniTuple", "Tuple"):
-        return _words_of_tuple(tuple, [words_of_type(entry) for entry in kind.types])
+        return f"({', '.join([words_of_type(entry) for entry in kind.types])})"
     if name in ("NamedUniTuple", "NamedTuple"):
-        return _words_of_tuple(kind.instance_class, [words_of_type(entry) for entry in kind.types])
+        entries = [words_of_type(entry) for entry in kind.types]
+        return f"{_words_of_record(kind.instance_class)}({', '.join(entries)})"
     if name == "NumPyRandomGeneratorType":
         return "generator"
     raise NoWords
@@ -79,10 +80,11 @@ def _words_of_layout(dtype: str, dimensions: int, layout: str, writeable: bool) 
     return f"{dtype}[{dimensions}{layout}{'' if writeable else ' constant'}]"
 
 
-def _words_of_tuple(kind: type, entries: list[str]) -> str:
+def _words_of_record(kind: type) -> str:
     """A record is known by its class, which must be one that another process finds by its name."""
     if kind is tuple:
-        return f"({', '.join(entries)})"
+        return ""
     if "<" in kind.__qualname__:
         raise NoWords
-    return f"{kind.__module__}.{kind.__qualname__}({', '.join(entries)})"
+    _RECORDS[kind] = words = f"{kind.__module__}.{kind.__qualname__}"
+    return words

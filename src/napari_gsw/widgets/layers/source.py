@@ -168,7 +168,7 @@ class Source:
         """The part of each spatial axis that is segmented."""
         shape = self.layer.data.shape
         slices = [slice(0, shape[a]) for a in self._space]
-        if self.where != "view":
+        if self.where != "view" or len(self.corners[0]) != self.layer.ndim:  # corners of a layer with other axes
             return tuple(slices)
         for i, axis in enumerate(self._space):
             low, high = max(self.corners[0][axis], 0), min(self.corners[1][axis] + 1, shape[axis])
