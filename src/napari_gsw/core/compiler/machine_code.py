@@ -197,18 +197,19 @@ def _teach_to_unpickle(function: int) -> None:
     numba's name, and no other thread gets a turn meanwhile. The function stays numba's, since a callback from C to
     Python cannot raise: Ctrl+C during a kernel would be lost.
     """
-    if "numba" in sys.modules:
-        return
     module = ModuleType(UNPICKLES)
     module.__dict__["_numba_unpickle"] = _unpickled
     call = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(function)
     content = pickle.dumps(None)
+    stand_ins = {"numba": ModuleType("numba"), UNPICKLES: module}
     interval = sys.getswitchinterval()
     sys.setswitchinterval(ONE_TURN)
     try:
-        sys.modules |= {"numba": ModuleType("numba"), UNPICKLES: module}
-        call(content, len(content), bytes(DIGEST))
+        if "numba" not in sys.modules:  # asked here, where no other thread can begin to import it
+            sys.modules |= stand_ins
+            call(content, len(content), bytes(DIGEST))
     finally:
-        for name in ("numba", UNPICKLES):
-            del sys.modules[name]
+        for name, stand_in in stand_ins.items():
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
         sys.setswitchinterval(interval)
