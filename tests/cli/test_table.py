@@ -59,3 +59,56 @@ def test_a_batch_and_an_image_in_blocks(tmp_path, capsys):
     check(np.asarray(zarr.open(str(tmp_path / "out" / "large.zarr"), mode="r")["0"]), rows)
     assert "mean" in rows[0]
     assert "median" not in rows[0]
+
+
+def sized(path, image, file_format):
+    """An image whose pixels are half a micrometre wide, its planes two apart."""
+    if file_format == "ome":
+        sizes = {f"PhysicalSize{axis}": 0.5 for axis in "YX"} | ({"PhysicalSizeZ": 2.0} if image.ndim == 3 else {})
+        path = path.with_name("image.ome.tif")
+        tifffile.imwrite(path, image, metadata={"axes": "ZYX"[-image.ndim :], **sizes})
+    else:
+        planes = {"spacing": 2.0} if image.ndim == 3 else {}
+        metadata = {"axes": "ZYX"[-image.ndim :], "unit": "\\u00B5m", **planes}  # as ImageJ writes it
+        tifffile.imwrite(path, image, imagej=True, resolution=(2, 2), metadata=metadata)
+    return path
+
+
+@pytest.mark.parametrize(("depth", "file_format"), [(2, "ome"), (2, "imagej"), (3, "ome"), (3, "imagej")])
+def test_pixels_keep_their_size(tmp_path, depth, file_format):
+    """What the file says of its pixels is in the files of the labels, and the table is in these units."""
+    image = mosaic()[0][:60, :70, 0] if depth == 2 else mosaic_3d()[0][:8, :24, :24]
+    file, out = sized(tmp_path / "image.tif", image, file_format), tmp_path / "out"
+    more = ("--save-sites", "--uncertainty", "--table", "-q", "--sweeps", "8")
+    assert main(["segment", str(file), "-o", str(out), "--set", "site_size=20", *more]) == 0
+    pixel, size = (0.25, "area (µm²)") if depth == 2 else (0.5, "volume (µm³)")
+    for row in (rows := rows_of(out / "regions.csv")):
+        assert float(row[size]) == pytest.approx(pixel * int(row["pixels"]))
+        assert float(row["centroid_y (µm)"]) < 0.5 * image.shape[-2]
+    assert rows
+    for name in ("labels", "sites", "entropy", "boundary", "coarsest"):
+        with tifffile.TiffFile(out / f"{name}.tif") as tiff:
+            told, tags = tiff.imagej_metadata, tiff.pages.first.tags
+            assert tiff.asarray().shape == image.shape
+            assert (told["unit"], tags["XResolution"].value, tags["YResolution"].value) == ("um", (2, 1), (2, 1))
+            assert told.get("spacing") == (2.0 if depth == 3 else None)
+
+
+def test_a_distance_that_was_chosen_is_not_that_of_the_file(tmp_path):
+    image = mosaic_3d()[0][:8, :24, :24]
+    file, out = sized(tmp_path / "image.tif", image, "imagej"), tmp_path / "out"
+    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", "--spacing", "3,1,1"]) == 0
+    assert all(float(row["volume"]) == 3 * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
+    with tifffile.TiffFile(out / "labels.tif") as tiff:
+        assert tiff.imagej_metadata["spacing"] == 3
+
+
+def test_axes_in_an_order_that_no_format_has_stay_as_they_are(tmp_path):
+    """So that labels lie beside their image when both are read again."""
+    image, out = np.moveaxis(mosaic_3d()[0][:8, :24, :24], 0, 2), tmp_path / "out"
+    np.save(tmp_path / "image.npy", image)
+    words = ["segment", str(tmp_path / "image.npy"), "-o", str(out), "--axes", "YXZ", "--table", "-q", "--sweeps", "3"]
+    assert main([*words, "--spacing", "1,1,2"]) == 0
+    labels = tifffile.imread(out / "labels.tif")
+    assert labels.shape == image.shape
+    check(labels, rows_of(out / "regions.csv"))

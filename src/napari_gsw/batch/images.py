@@ -184,7 +184,8 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
     name = f"{stem.name}.{'zarr' if blocks else task.format}"
     mark = companion(name, PROVENANCE)
     with output_folder(folder, mark, task.overwrite) as scratch:
-        remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, task.extras)
+        where = choice.place(task.image)
+        remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, task.extras, where)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir() if file.name != OWNER)

@@ -17,6 +17,7 @@ from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
     from napari_gsw.core.posterior.result import Outcome, Result
+    from napari_gsw.files.geometry import Geometry
     from napari_gsw.files.results import Extras
 
 LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
@@ -148,14 +149,21 @@ def _segment(arguments: argparse.Namespace) -> int:
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()
-        write_and_tell(arguments, image, choice.settings.axes, outcome, (folder, name), extras)
+        where = choice.place(arguments.image)
+        write_and_tell(arguments, image, choice.settings.axes, outcome, (folder, name), extras, where)
     return 0 if progress.stopped is None else 128 + progress.stopped
 
 
 def write_and_tell(
-    arguments: argparse.Namespace, image: Any, axes: str, outcome: Outcome, place: tuple[Path, str], extras: Extras
+    arguments: argparse.Namespace,
+    image: Any,
+    axes: str,
+    outcome: Outcome,
+    target: tuple[Path, str],
+    extras: Extras,
+    place: Geometry,
 ) -> None:
-    """Write what was made of an image to its `place`, a folder and the name of the labels, and say so in a line."""
+    """Write what was made of an image to its `target`, a folder and the name of the labels, and say so in a line."""
     from napari_gsw.core.evidence.given_maps import note_lines
     from napari_gsw.files.folders import output_folder
     from napari_gsw.files.label_formats import companion
@@ -163,9 +171,9 @@ def write_and_tell(
     from napari_gsw.files.results import write_outcome
     from napari_gsw.files.tables import printable
 
-    folder, name = place
+    folder, name = target
     with output_folder(folder, companion(name, PROVENANCE), arguments.overwrite) as scratch:
-        remarks = write_outcome(image, axes, outcome, scratch, name, extras)
+        remarks = write_outcome(image, axes, outcome, scratch, name, extras, place)
     if not arguments.quiet:
         maps = {} if outcome.result is None else outcome.result.problem.maps
         for line in note_lines(maps):

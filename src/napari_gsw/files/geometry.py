@@ -55,6 +55,10 @@ class Geometry(NamedTuple):
     origin: Mapping[str, float] = {}
 
 
+# Of an image of which nothing is known.
+UNKNOWN = Geometry("")
+
+
 def geometry(
     ndim: int,
     axes: str | None = None,
@@ -82,9 +86,43 @@ def geometry(
 
 def spatial(place: Geometry, ndim: int) -> Geometry:
     """The same geometry with the last `ndim` of its axes alone."""
-    axes = place.axes[-ndim:]
+    return along(place, place.axes[-ndim:])
+
+
+def along(place: Geometry, axes: str) -> Geometry:
+    """What is known of other axes, a letter each."""
     entries: list[Any] = [{axis: value for axis, value in entry.items() if axis in axes} for entry in place[1:]]
     return Geometry(axes, *entries)
+
+
+def of_labels(image: Geometry, axes: str, ndim: int) -> Geometry:
+    """Where the labels of an image lie: along its axes of space.
+
+    Of axes in an order that no format has nothing is told: a writer would sort them, and labels are to be read again as
+    they are, beside their image.
+
+    Parameters
+    ----------
+    image : what is known of the image. axes : a letter for each of its axes, or ``auto``. ndim : axes of the labels.
+
+    Examples
+    --------
+    >>> of_labels(Geometry("", {"Y": 0.5, "X": 0.5, "Z": 2.0}), "YXC", 2)
+    Geometry(axes='YX', size={'Y': 0.5, 'X': 0.5}, unit={}, origin={})
+    """
+    letters = "".join(axis for axis in axes.upper() if axis in "ZYX")
+    return along(UNKNOWN if len(letters) == ndim and letters != AXES_OF[ndim] else image, AXES_OF[ndim])
+
+
+def ruler(place: Geometry) -> dict[str, Any]:
+    """`scale`, the distance from one pixel to the next along each axis, and the symbol of its `unit`.
+
+    Without distances along all axes, or in units that no area could be told in, there is no scale, and no unit.
+    """
+    units = {place.unit.get(axis, PIXEL) for axis in place.axes}
+    if len(units) > 1 or set(place.axes) - place.size.keys():
+        return {"scale": None, "unit": ""}
+    return {"scale": [place.size[axis] for axis in place.axes], "unit": LENGTHS.get(units.pop(), "")}
 
 
 def unit_name(unit: object) -> str:

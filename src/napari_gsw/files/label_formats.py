@@ -80,13 +80,16 @@ def companion(labels_name: str, name: str) -> str:
 
 
 def write_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
-    """An ImageJ hyperstack; what ImageJ cannot hold (32 bits, more than 4 GB) as a plain TIFF that tells the same."""
+    """An ImageJ hyperstack, of labels or of values in single precision.
+
+    What ImageJ cannot hold (labels of 32 bits, more than 4 GB) is a plain TIFF that tells the same.
+    """
     labels, axes = ordered(labels, place.axes, IMAGEJ_ORDER)
     metadata: dict[str, Any] = {"axes": axes, **_imagej_calibration(place)}
     size = {axis: abs(length) for axis, length in place.size.items()}
     resolution = (1 / size["X"], 1 / size["Y"]) if size else None
     options: dict[str, Any] = {"photometric": "minisblack", "resolution": resolution, "resolutionunit": 1}  # 1: none
-    if labels.dtype.itemsize <= 2 and labels.nbytes <= CLASSIC_TIFF:
+    if (labels.dtype.itemsize <= 2 or labels.dtype == np.float32) and labels.nbytes <= CLASSIC_TIFF:
         if provenance is not None:
             metadata["Info"] = provenance
         tifffile.imwrite(path, labels, imagej=True, metadata=metadata, **options)

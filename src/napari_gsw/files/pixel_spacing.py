@@ -13,11 +13,31 @@ import tifffile
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import group_axes, levels
 from napari_gsw.core.image.spacing import relative, spacing_text
+from napari_gsw.files.geometry import AXES_OF, UNKNOWN, Geometry, unit_name
 from napari_gsw.files.images import TIFF, silent
 from napari_gsw.files.xml_text import refuse_entities
 from napari_gsw.files.zarr_files import is_zarr, open_zarr
 
-UNITS = {"nm": 1e-3, "µm": 1.0, "um": 1.0, "micron": 1.0, "mm": 1e3, "cm": 1e4, "m": 1e6, "å": 1e-4, "pm": 1e-6}
+# Micrometres of the units that sizes are told in.
+MICROMETERS = {
+    "picometer": 1e-6, "angstrom": 1e-4, "nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3, "centimeter": 1e4,
+    "decimeter": 1e5, "meter": 1e6, "kilometer": 1e9, "inch": 25_400.0, "foot": 304_800.0,
+}  # fmt: skip
+
+
+def file_geometry(path: str | os.PathLike[str]) -> Geometry:
+    """What a file tells of the distance between its pixels, by the letter of an axis; of no order of axes."""
+    file = Path(path)
+    try:
+        if is_zarr(file):
+            return _zarr_geometry(open_zarr(file))
+        if file.suffix.lower() in TIFF and os.path.isfile(file):
+            return _tiff_geometry(file)
+    except InputError:
+        raise
+    except Exception:  # metadata of any kind of brokenness; the image itself is read, or refused, elsewhere
+        return UNKNOWN
+    return UNKNOWN
 
 
 def file_spacing(path: str | os.PathLike[str], axes: str) -> str:
@@ -27,18 +47,9 @@ def file_spacing(path: str | os.PathLike[str], axes: str) -> str:
     ----------
     axes : a letter of ZYXCS for each axis of the image, or ``auto``, for an image whose file says nothing.
     """
-    file = Path(path)
-    try:
-        if is_zarr(file):
-            size = _zarr_size(open_zarr(file))
-        elif file.suffix.lower() in TIFF and os.path.isfile(file):
-            size = _tiff_size(file)
-        else:
-            return "auto"
-    except InputError:
-        raise
-    except Exception:  # metadata of any kind of brokenness; the image itself is read, or refused, elsewhere
-        return "auto"
+    told = file_geometry(path)
+    # Unknown units are taken to be the same along all axes.
+    size = {axis: length * MICROMETERS.get(told.unit.get(axis, ""), 1.0) for axis, length in told.size.items()}
     letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in size else "YX"
     steps = [size[letter] for letter in letters if letter in "ZYX" and letter in size]
     if len(steps) != sum(letter in "ZYX" for letter in letters):
@@ -49,20 +60,42 @@ def file_spacing(path: str | os.PathLike[str], axes: str) -> str:
     return "auto" if relative(steps) is None else spacing_text(steps)
 
 
-def _tiff_size(file: Path) -> Mapping[str, float]:
-    """Distance between pixels by the axis' letter, in micrometres where a unit is named; empty if nothing is said."""
+def chosen_geometry(path: str | os.PathLike[str], axes: str, spacing: str) -> Geometry:
+    """As :func:`file_geometry`, unless a distance between pixels was chosen that is not that of the file.
+
+    Parameters
+    ----------
+    axes : a letter for each axis of the image, or ``auto``. spacing : the setting, as the image is segmented.
+    """
+    if spacing == file_spacing(path, axes):
+        return _usable(file_geometry(path))
+    if spacing == "auto":  # the same along all axes, whatever the file says
+        return UNKNOWN
+    steps = [float(step) for step in spacing.split(",")]
+    letters = [axis for axis in axes.upper() if axis in "ZYX"] if axes != "auto" else AXES_OF[len(steps)]
+    return Geometry("", dict(zip(letters, steps, strict=True)))
+
+
+def _usable(told: Geometry) -> Geometry:
+    """What a file tells if it does of both axes that each image has, which no writer goes without."""
+    return told if {"Y", "X"} <= told.size.keys() else UNKNOWN
+
+
+def _tiff_geometry(file: Path) -> Geometry:
+    """Distance between pixels and its unit."""
     with silent("tifffile"), tifffile.TiffFile(file) as tiff:
         if tiff.is_ome:
             refuse_entities(str(tiff.pages.first.description))
             pixels = _first_pixels(tifffile.xml2dict(tiff.ome_metadata))
-            return {
-                axis: float(pixels[f"PhysicalSize{axis}"]) * _unit(pixels.get(f"PhysicalSize{axis}Unit", "µm"))
-                for axis in "ZYX"
-                if f"PhysicalSize{axis}" in pixels
-            }
+            told = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
+            return Geometry(
+                "",
+                {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in told},
+                {axis: unit_name(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in told},
+            )
         if tiff.is_imagej:
-            return _imagej_size(tiff)
-    return {}
+            return _imagej_geometry(tiff)
+    return UNKNOWN
 
 
 def _first_pixels(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -73,12 +106,7 @@ def _first_pixels(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     return pixels
 
 
-def _unit(name: str) -> float:
-    """Micrometres of a unit; unknown ones are taken to be the same along all axes."""
-    return UNITS.get(str(name).lower(), 1.0)
-
-
-def _imagej_size(tiff: Any) -> Mapping[str, float]:
+def _imagej_geometry(tiff: Any) -> Geometry:
     """ImageJ writes pixels a unit as the resolution, and the distance of planes beside it."""
     metadata, tags = tiff.imagej_metadata or {}, tiff.pages.first.tags
     size = {}
@@ -87,14 +115,23 @@ def _imagej_size(tiff: Any) -> Mapping[str, float]:
             size[axis] = tags[name].value[1] / tags[name].value[0]
     if "spacing" in metadata:
         size["Z"] = float(metadata["spacing"])
-    return size if len(size) == (3 if "spacing" in metadata else 2) else {}
+    if len(size) != (3 if "spacing" in metadata else 2) or "unit" not in metadata:
+        return Geometry("", size) if len(size) == 3 else UNKNOWN
+    names = {"X": metadata["unit"], "Y": metadata.get("yunit", metadata["unit"])}
+    names["Z"] = metadata.get("zunit", metadata["unit"])
+    return Geometry("", size, {axis: unit_name(_unescaped(names[axis])) for axis in size})
 
 
-def _zarr_size(node: Any) -> Mapping[str, float]:
-    """The scale of the finest level of an OME-Zarr image."""
+def _unescaped(unit: object) -> str:
+    """A unit as ImageJ writes it, whose description is ASCII."""
+    return str(unit).replace("\\u00B5", "µ").replace("\\u00b5", "µ")
+
+
+def _zarr_geometry(node: Any) -> Geometry:
+    """The scale of the finest level of an OME-Zarr image, and its units."""
     letters = group_axes(node)
     if letters is None:
-        return {}
+        return UNKNOWN
     attributes = dict(node.attrs)
     image = attributes.get("ome", attributes)["multiscales"][0]
     scale = [1.0] * len(letters)
@@ -103,4 +140,7 @@ def _zarr_size(node: Any) -> Mapping[str, float]:
             if move.get("type") == "scale":
                 scale = [a * float(b) for a, b in zip(scale, move["scale"], strict=True)]
     lengths = levels(node)[0].shape  # a plane that is stored as a volume has no distance of planes
-    return {a: step for a, step, n in zip(letters, scale, lengths, strict=True) if a in "YX" or (a == "Z" and n > 1)}
+    size = {a: step for a, step, n in zip(letters, scale, lengths, strict=True) if a in "YX" or (a == "Z" and n > 1)}
+    named = [axis.get("unit") if isinstance(axis, dict) else None for axis in image["axes"]]
+    units = {letter: unit_name(unit) for letter, unit in zip(letters, named, strict=True) if unit}
+    return Geometry("", size, {axis: units[axis] for axis in size if axis in units})

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tifffile
 from numpy.typing import NDArray
 
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.human_boundary import human_boundary
 from napari_gsw.core.posterior.result import Result
-from napari_gsw.files.geometry import geometry
-from napari_gsw.files.label_formats import companion
+from napari_gsw.files.geometry import Geometry
+from napari_gsw.files.label_formats import companion, write_tiff
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.zarr_files import write_values
 
@@ -28,7 +27,7 @@ POSTERIOR_FILES = (
 LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *RANGE)), "posterior.json")
 
 
-def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str = "labels.tif") -> None:
+def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str, where: Geometry) -> None:
     """Write what is known beside the labels; before the burn-in is over that is the verdict alone.
 
     entropy.tif : how unsure the model is of each site, in bits. boundary.tif : its probability of a boundary through
@@ -44,6 +43,7 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
     result : what was found of it.
     folder : where the files go; it is there already.
     labels_name : of the file of the labels, which all other names follow (:func:`~napari_gsw.files.labels.companion`).
+    where : the labels lie.
     """
     lazily = is_lazy(result.labels)
 
@@ -52,10 +52,9 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
 
     def put(name: str, values: Floats32) -> None:
         if lazily:
-            write_values(values, image_file(name), geometry(values.ndim), name)
+            write_values(values, image_file(name), where, name)
         else:
-            # Three planes are no colours.
-            tifffile.imwrite(image_file(name), values, photometric="minisblack")
+            write_tiff(values, image_file(name), where, name, None)
 
     if result.summary.counted:
         put("entropy", result.uncertainty)
@@ -67,7 +66,7 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
             put("people", human_boundary(image, result))
         for name in RANGE:
             clusters = result.problem.paint((result.summary.extremes[name] + 1).astype(np.uint32))
-            put_labels(clusters, image_file(name), name=name)
+            put_labels(clusters, image_file(name), where, name)
     content = json.dumps(posterior_figures(result), indent=2)
     (folder / companion(labels_name, "posterior.json")).write_text(content + "\n", encoding="utf-8")
 

@@ -16,6 +16,7 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.label_table import measured
 from napari_gsw.core.posterior.result import Outcome, Result, Trace
 from napari_gsw.files import plots
+from napari_gsw.files.geometry import UNKNOWN, Geometry, of_labels, ruler
 from napari_gsw.files.label_formats import check_target, companion, writer
 from napari_gsw.files.labels import put_labels
 from napari_gsw.files.ownership import PROVENANCE, check_alone, check_free
@@ -95,7 +96,13 @@ def check_results(folder: Path, names: Sequence[str], overwrite: bool) -> None:
 
 
 def write_outcome(
-    image: NDArray[Any], axes: str, outcome: Outcome, folder: Path, labels_name: str, extras: Extras
+    image: NDArray[Any],
+    axes: str,
+    outcome: Outcome,
+    folder: Path,
+    labels_name: str,
+    extras: Extras,
+    place: Geometry = UNKNOWN,
 ) -> list[str]:
     """Write what a method has made of an image.
 
@@ -106,18 +113,20 @@ def write_outcome(
     folder : scratch, to write into.
     labels_name : as for :func:`write_labels_and_provenance`.
     extras : what is written beside labels, provenance and trace.
+    place : what is known of where the pixels of the image lie.
 
     Returns
     -------
     Remarks for the user, a sentence each.
     """
-    remarks = write_labels_and_provenance(outcome.labels, outcome.provenance, folder, labels_name)
+    where = of_labels(place, axes, outcome.labels.ndim)
+    remarks = write_labels_and_provenance(outcome.labels, outcome.provenance, folder, labels_name, where)
     if outcome.result is not None:
-        remarks += write_chain(outcome.result, folder, labels_name, extras.sites)
+        remarks += write_chain(outcome.result, folder, labels_name, extras.sites, where)
         if extras.uncertainty:
-            write_posterior(image, outcome.result, folder, labels_name)
+            write_posterior(image, outcome.result, folder, labels_name, where)
     if extras.table:
-        remarks += write_table(image, axes, outcome, folder / companion(labels_name, TABLE))
+        remarks += write_table(image, axes, outcome, folder / companion(labels_name, TABLE), where)
     if extras.plot:
         plots.save_overlay(image, outcome.labels, folder / companion(labels_name, "overlay.png"), axes)
         if outcome.result is not None:
@@ -126,16 +135,16 @@ def write_outcome(
     return remarks
 
 
-def write_table(image: Any, axes: str, outcome: Outcome, path: Path) -> list[str]:
-    """The table of an outcome's labels; returns remarks."""
+def write_table(image: Any, axes: str, outcome: Outcome, path: Path, where: Geometry) -> list[str]:
+    """The table of an outcome's labels, in the units of where they lie; returns remarks."""
     summary = None if outcome.result is None else outcome.result.summary
-    put_columns(measured(outcome.labels, image, axes, summary), path)
+    put_columns(measured(outcome.labels, image, axes, summary, **ruler(where)), path)
     lazily = "the image is read in blocks: medians, perimeter and solidity are left out of the table"
     return [lazily] if is_lazy(outcome.labels) else []
 
 
 def write_labels_and_provenance(
-    labels: LabelImage, provenance: Mapping[str, Any], folder: Path, labels_name: str = "labels.tif"
+    labels: LabelImage, provenance: Mapping[str, Any], folder: Path, labels_name: str, where: Geometry
 ) -> list[str]:
     """Write labels and what made them into a folder; returns remarks for the user.
 
@@ -146,18 +155,19 @@ def write_labels_and_provenance(
     folder : scratch, to write into.
     labels_name : ends in .tif or .png; PNG holds two dimensions of at most 16 bits. Unless its stem is ``labels``, the
         other files' names begin with it, so that several results can share a folder.
+    where : the labels lie.
     """
     remarks = []
     if labels.dtype == np.uint32 and not is_lazy(labels):
         remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
-    file = put_labels(labels, folder / labels_name, provenance=provenance)
+    file = put_labels(labels, folder / labels_name, where, provenance=provenance)
     if file.name != labels_name:
         content = "a volume" if labels.ndim > 2 else "32-bit labels"
         remarks.append(f"PNG cannot hold {content}: written as {file.name}")
     return remarks
 
 
-def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", sites: bool = False) -> list[str]:
+def write_chain(result: Result, folder: Path, labels_name: str, sites: bool, where: Geometry) -> list[str]:
     """Write what stands beside the labels of a chain: its trace and, if asked for, its superpixels; returns remarks."""
     remarks = []
     if sites and result.problem.sites is not None:
@@ -167,7 +177,7 @@ def write_chain(result: Result, folder: Path, labels_name: str = "labels.tif", s
         numbers = np.arange(1, result.problem.n + 1, dtype=np.uint32 if wide else np.uint16)
         site_image = result.problem.paint(numbers)
         file = folder / companion(labels_name, "sites.zarr" if is_lazy(site_image) else "sites.tif")
-        put_labels(site_image, file, name="sites")
+        put_labels(site_image, file, where, name="sites")
     write_trace(result.traces, folder / companion(labels_name, "trace.csv"))
     if np.isnan(result.snapshot.together).any():
         remarks.append("the chain ended before its burn-in was over: there is no uncertainty")

@@ -21,7 +21,7 @@ from napari_gsw.core.image.lazy import is_lazy, pyramid, stacked
 from napari_gsw.core.image.lazy_image import FEW
 from napari_gsw.core.image.spacing import relative, spacing_text
 from napari_gsw.core.settings import Settings
-from napari_gsw.files.geometry import LENGTHS, unit_name
+from napari_gsw.files.geometry import Geometry, ruler, unit_name
 from napari_gsw.widgets.layers.shapes_mask import shapes_mask
 
 Position = tuple[int, ...]
@@ -370,10 +370,10 @@ class Source:
     @property
     def ruler(self) -> dict[str, Any]:
         """`scale`, the distance from one pixel to the next along each axis of space, and the symbol of its `unit`."""
-        units = {unit_name(self.layer.units[a]) for a in self._space}
-        if len(units) > 1:  # which no area could be told in
-            return {"scale": None, "unit": ""}
-        return {"scale": np.asarray(self.layer.scale)[self._space].tolist(), "unit": LENGTHS.get(units.pop(), "")}
+        letters = "ZYX"[-len(self._space) :]
+        size = dict(zip(letters, np.asarray(self.layer.scale)[self._space].tolist(), strict=True))
+        units = dict(zip(letters, [unit_name(self.layer.units[a]) for a in self._space], strict=True))
+        return ruler(Geometry(letters, size, units))
 
     @property
     def loop_letters(self) -> list[str]:
