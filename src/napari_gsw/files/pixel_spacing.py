@@ -18,7 +18,7 @@ from napari_gsw.files.images import TIFF, silent
 from napari_gsw.files.xml_text import refuse_entities
 from napari_gsw.files.zarr_files import is_zarr, open_zarr
 
-# Micrometres of the units that sizes are told in.
+# Micrometres of the units that sizes are known in.
 MICROMETERS = {
     "picometer": 1e-6, "angstrom": 1e-4, "nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3, "centimeter": 1e4,
     "decimeter": 1e5, "meter": 1e6, "kilometer": 1e9, "inch": 25_400.0, "foot": 304_800.0,
@@ -47,9 +47,9 @@ def file_spacing(path: str | os.PathLike[str], axes: str) -> str:
     ----------
     axes : a letter of ZYXCS for each axis of the image, or ``auto``, for an image whose file says nothing.
     """
-    told = file_geometry(path)
+    known = file_geometry(path)
     # Unknown units are taken to be the same along all axes.
-    size = {axis: length * MICROMETERS.get(told.unit.get(axis, ""), 1.0) for axis, length in told.size.items()}
+    size = {axis: length * MICROMETERS.get(known.unit.get(axis, ""), 1.0) for axis, length in known.size.items()}
     letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in size else "YX"
     steps = [size[letter] for letter in letters if letter in "ZYX" and letter in size]
     if len(steps) != sum(letter in "ZYX" for letter in letters):
@@ -76,9 +76,9 @@ def chosen_geometry(path: str | os.PathLike[str], axes: str, spacing: str) -> Ge
     return Geometry("", dict(zip(letters, steps, strict=True)))
 
 
-def _usable(told: Geometry) -> Geometry:
+def _usable(known: Geometry) -> Geometry:
     """What a file tells if it does of both axes that each image has, which no writer goes without."""
-    return told if {"Y", "X"} <= told.size.keys() else UNKNOWN
+    return known if {"Y", "X"} <= known.size.keys() else UNKNOWN
 
 
 def _tiff_geometry(file: Path) -> Geometry:
@@ -87,11 +87,11 @@ def _tiff_geometry(file: Path) -> Geometry:
         if tiff.is_ome:
             refuse_entities(str(tiff.pages.first.description))
             pixels = _first_pixels(tifffile.xml2dict(tiff.ome_metadata))
-            told = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
+            known = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
             return Geometry(
                 "",
-                {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in told},
-                {axis: unit_name(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in told},
+                {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in known},
+                {axis: unit_name(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in known},
             )
         if tiff.is_imagej:
             return _imagej_geometry(tiff)

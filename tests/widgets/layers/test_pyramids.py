@@ -165,7 +165,8 @@ def test_what_cannot_be_done_on_a_large_image_is_said(panel, qtbot, everything_i
 
 
 def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, qtbot):
-    from napari_gsw.widgets.layers.source import Source, place_of
+    from napari_gsw.widgets.layers.camera import place_of
+    from napari_gsw.widgets.layers.source import Source
 
     layer = add(panel.viewer, scene(), lazily=False)
     panel.viewer.reset_view()

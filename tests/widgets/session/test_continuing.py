@@ -47,6 +47,8 @@ def test_photo_says_before_the_run_that_it_is_for_flat_images():
     volume = source_of(np.zeros((4, 8, 8)), depth=3)
     with pytest.raises(InputError, match=r"Photo .* is for flat images"):
         settings_for(volume, preset("photo"))
+    with pytest.raises(InputError, match=r"Membranes .* is for flat images"):
+        settings_for(volume, preset("membranes"))
     for choices in ({"depth": 2}, {"depth": 3, "slices": "shared"}):
         settings_for(source_of(np.zeros((4, 8, 8)), **choices), preset("photo"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -96,10 +97,12 @@ def follow_slices(panel, qtbot, layer):
 
 
 def follow_detail_and_reset(panel, qtbot, layer):
-    """The table is that of the outlines, however fine they are, and empty after a Reset."""
+    """The table is that of the outlines, however fine they are and whatever a pixel measures, and empty after Reset."""
     panel.session.canvas.change_view(detail=1.0)
     wait_for(qtbot, lambda: len(layer.features) == panel.session.array_run.live.problem.n, 20)
     assert dict(layer.features[["index", "pixels"]].to_numpy()) == counted(layer.data)
+    panel.viewer.layers["m"].scale = (2, 2)
+    wait_for(qtbot, lambda: layer.features["area (µm²)"].sum() == 4 * layer.features["pixels"].sum(), 20)
     click(qtbot, panel.reset_button)
     wait_for(qtbot, lambda: not len(layer.features))
 
@@ -119,3 +122,35 @@ def test_several_images_have_a_table_each(panel, qtbot, tmp_path):
         assert {int(row["index"]): int(row["pixels"]) for row in rows} == counted(
             tifffile.imread(tmp_path / f"00{k}.labels.tif")
         )
+
+
+def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
+    """Another fineness, another state, and the clusters alone, with their tables; the usual is what is returned."""
+    panel.viewer.add_image(PICTURES["plane"][0], name="m")
+    run(panel, qtbot, "general", sweeps=60)
+    session, regions = panel.session, panel.viewer.layers["m [regions]"]
+
+    def exported(name):
+        export(panel, qtbot, tmp_path / name)
+        labels = tifffile.imread(tmp_path / name / "labels.tif")
+        pixels = {int(row["index"]): int(row["pixels"]) for row in rows_of(tmp_path / name / "regions.csv")}
+        assert pixels == counted(labels)
+        record = json.loads((tmp_path / name / "provenance.json").read_text())
+        return labels, record.get("shown")
+
+    labels, shown = exported("usual")
+    assert np.array_equal(labels, regions.data)
+    assert np.array_equal(labels, session.array_run.result().labels)
+    assert shown is None
+    session.canvas.change_view(detail=1.0)
+    wait_for(qtbot, lambda: len(counted(regions.data)) == session.array_run.live.problem.n, 20)
+    labels, shown = exported("fine")
+    assert np.array_equal(labels, regions.data)
+    assert shown == {"show": "consensus", "detail": 1.0, "regions": True}
+    session.canvas.change_view(detail=None)
+    session.set_show("coarsest")
+    session.canvas.change_view(wanted=frozenset())
+    wait_for(qtbot, lambda: session.run is None and session.frame.show == "coarsest", 20)
+    labels, shown = exported("clusters")
+    assert np.array_equal(labels, panel.viewer.layers["m [GSW]"].data)
+    assert shown == {"show": "coarsest", "detail": None, "regions": False}

@@ -122,7 +122,7 @@ def test_what_cannot_go_together_is_said(panel, qtbot, viewer):
     together(panel, "b")
     assert panel.run_button.isEnabled()
     panel.presets.choose("microscopy")
-    assert "objects of several images" in panel.reason.text()
+    assert "Objects of several images" in panel.reason.text()
     panel.presets.choose("general")
     panel.chooser.where.choose("view")
     assert "as a whole" in panel.reason.text()

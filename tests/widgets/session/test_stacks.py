@@ -46,7 +46,8 @@ def model():
 
 
 def source(model, layer, **more):
-    from napari_gsw.widgets.layers.source import Source, place_of
+    from napari_gsw.widgets.layers.camera import place_of
+    from napari_gsw.widgets.layers.source import Source
 
     return Source(layer, **{**place_of(model, layer), **more})
 

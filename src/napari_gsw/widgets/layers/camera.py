@@ -1,4 +1,4 @@
-"""Moving the view to a place in a layer."""
+"""Where the viewer is in a layer, and moving the view to a place in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Layer
+from napari.components import ViewerModel
+from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
 # How many times larger what is visible is than what is looked at; a view that is right but for this factor is kept.
@@ -48,3 +49,17 @@ def look_at(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: 
         if factor > ENOUGH or factor < 1 / ENOUGH:
             camera.zoom *= factor
     camera.center = tuple(centre)
+
+
+def place_of(viewer: ViewerModel, layer: Image) -> dict[str, Any]:
+    """Where the viewer is in a layer: the `step` and `corners` of a source."""
+    point = np.asarray(viewer.dims.point)[-layer.ndim :]
+    step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
+    # A layer knows the visible corners of the axes that are shown; along the others everything is visible.
+    corners = np.array([np.zeros(layer.ndim), np.array(layer.data.shape[: layer.ndim]) - 1], dtype=int)
+    shown = [a - viewer.dims.ndim + layer.ndim for a in viewer.dims.displayed]
+    if viewer.dims.ndisplay == 2:
+        # Of a pyramid they are pixels of the level on the screen.
+        coarse = np.asarray(layer.downsample_factors)[layer.data_level] if layer.multiscale else np.ones(layer.ndim)
+        corners[:, shown] = (np.asarray(layer.corner_pixels) * coarse[: layer.ndim]).astype(int)[:, shown]
+    return {"step": tuple(step.tolist()), "corners": tuple(tuple(row) for row in corners.tolist())}

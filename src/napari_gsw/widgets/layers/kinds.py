@@ -27,9 +27,15 @@ Kind = Literal[
 ]
 # The mark: metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"
-# Further notes: the image's name in a segmentation, the image's id in superpixels that were made for it, so that the
-# GSW widget can take them, and the ids of the layers whose difference is shown.
+# Further notes: the image's name in a segmentation and in its regions, and the axes of their array along which labels
+# mean nothing, each slice being segmented by itself; the image's id in all layers of a result, by which the next run
+# finds them, and in superpixels that were made for it, so that the GSW widget can take them; and the ids of the layers
+# whose difference is shown.
 IMAGE_NAME = "napari-gsw image"
+RESULT_OF = "napari-gsw result of"
+# What made a result, for whoever saves it.
+MADE_BY = "napari-gsw"
+SLICED_ALONG = "napari-gsw sliced along"
 SUPERPIXELS_OF = "napari-gsw superpixels"
 COMPARED = "napari-gsw compared"
 # Of a layer whose features are a table of its labels: a letter for each axis of its array.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,13 +11,26 @@ import napari
 import numpy as np
 import pandas as pd
 from napari.layers import Image, Layer
+from napari.layers import Labels as NapariLabels
+from napari.utils.colormaps import label_colormap
 from numpy.typing import NDArray
 
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.camera import look_at
-from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SETTLED, TABLE_AXES, VERDICT, Kind, mark
+from napari_gsw.widgets.layers.kinds import (
+    IMAGE_NAME,
+    MADE_BY,
+    RESULT_OF,
+    SETTLED,
+    SLICED_ALONG,
+    TABLE_AXES,
+    VERDICT,
+    Kind,
+    kind_of,
+    mark,
+)  # fmt: skip
 from napari_gsw.widgets.layers.large_labels import THICK, Labels, Outlined, add_labels, inks
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
@@ -26,6 +40,13 @@ from napari_gsw.widgets.layers.stacked_tables import stacked_tables
 LayerPicture = NDArray[Any] | LazyPicture
 # Name and colour map of each picture of uncertainty.
 UNCERTAINTY_IMAGES: dict[Kind, str] = {"boundary": "magma", "entropy": "viridis"}
+# Types of the arrays that are written.
+DTYPES: dict[Kind, Any] = {
+    "segmentation": np.uint16, "regions": np.uint16, "locked": np.uint16, "superpixels": np.int32,
+    "boundary": np.float32, "entropy": np.float32,
+}  # fmt: skip
+# Colours of a map of one ink, with none for 0.
+ONE_INK = 2
 # Outlines of a site that is asked about, and of what would follow it.
 QUESTION_INK, FOLLOWER_INK = "yellow", "cyan"
 
@@ -110,6 +131,47 @@ class ResultLayers:
         if layer is self.question:
             self.question = None
         self.uncertainty_images = {name: image for name, image in self.uncertainty_images.items() if image is not layer}
+
+    def take_over(self, given: Sequence[Layer] = ()) -> None:
+        """What an earlier run on this image has left in the viewer is written to again, instead of layers beside it.
+
+        A dock may have been closed and opened, or another image segmented meanwhile. They begin empty, as after Reset.
+
+        Parameters
+        ----------
+        given : layers that a run begins with, and which stay as they are.
+        """
+        for layer in self.viewer.layers:
+            kind = kind_of(layer)
+            if any(layer is one for one in given) or layer.metadata.get(RESULT_OF) != self._image_id:
+                continue
+            if kind is None or not self._is_like_ours(layer, kind):
+                continue
+            if kind == "segmentation" and self.labels is None:
+                self.labels = layer
+            elif kind == "regions" and self.regions is None:
+                self.regions = layer
+            elif kind == "locked" and self.locks is None:
+                self.locks = layer
+            elif kind == "superpixels" and self.sites is None:
+                self.sites = layer
+            elif kind in UNCERTAINTY_IMAGES:
+                self.uncertainty_images.setdefault(kind, layer)
+            layer.metadata.update(self._notes(kind))
+        for layer in (self.regions, self.sites):
+            if layer is not None and self.ink == "own" and len(layer.colormap.colors) == ONE_INK:
+                layer.colormap = label_colormap()
+        self.clear()
+        self.place()
+
+    def _is_like_ours(self, layer: Layer, kind: Kind) -> bool:
+        """Whether what we write fits into a layer: not if other axes or another part of the image were segmented."""
+        data = layer.data[0] if layer.multiscale else layer.data
+        if layer.multiscale != self.source.large or tuple(data.shape) != tuple(self.source.label_shape):
+            return False
+        if not layer.multiscale and not (isinstance(data, np.ndarray) and data.flags.writeable):
+            return False
+        return data.dtype == DTYPES[kind] if kind in DTYPES else False
 
     def show_labels(self, position: Position, labels: LayerPicture) -> None:
         """Write labels where they belong."""
@@ -263,14 +325,20 @@ class ResultLayers:
                     setattr(layer, name, value)
 
     def clear(self) -> None:
-        """Empty pictures for a new start."""
+        """Empty pictures for a new start; nothing is said about them, either."""
         for layer in self.all():
+            for note in (TABLE_AXES, MADE_BY):
+                layer.metadata.pop(note, None)
+            if isinstance(layer, NapariLabels) and len(layer.features):
+                layer.features = None
             if layer.multiscale:
                 for level in layer.data:
                     level.values = np.zeros_like(level.values)
             else:
                 layer.data[...] = 0
             self._refresh(layer)
+            if isinstance(layer, Labels):
+                layer.renew_thumbnail()
 
     def _add_outlines(
         self, position: Position, image: LayerPicture, kind: Kind, outlines: Outlined | None, **look: Any
@@ -290,7 +358,7 @@ class ResultLayers:
         active = self.viewer.layers.selection.active
         selected = self.labels if self.regions is None or active is not self.regions else active
         look["name"] = f"{self.name} [{'GSW' if kind == 'segmentation' else kind}]"
-        look["metadata"] = mark(kind, {IMAGE_NAME: self.name} if kind == "segmentation" else None)
+        look["metadata"] = mark(kind, {RESULT_OF: self._image_id, **self._notes(kind)})
         with warnings.catch_warnings():
             # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
@@ -300,6 +368,14 @@ class ResultLayers:
         if selected is not None and selected in self.viewer.layers:
             self.viewer.layers.selection.active = selected
         return layer
+
+    @property
+    def _image_id(self) -> str:
+        return str(self.source.layer.unique_id)
+
+    def _notes(self, kind: Kind) -> dict[str, Any]:
+        named = kind in ("segmentation", "regions")
+        return {IMAGE_NAME: self.name, SLICED_ALONG: self.source.label_loop} if named else {}
 
     def _put_beside(self, layer: Layer) -> None:
         layers = self.viewer.layers

@@ -64,7 +64,8 @@ def _image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path, t
     if (layer := _likeliest(image, of_file, taken)) is not None:
         return layer
     if image.pixels is not None:
-        return _added(viewer, image)
+        same = [layer for layer in viewer.layers if is_image(layer) and _has_pixels(layer, image.pixels)]
+        return layer if (layer := _likeliest(image, same, taken)) is not None else _added(viewer, image)
     for place in image_places(image, session_path):
         before = list(viewer.layers)
         viewer.open(str(place))
@@ -74,6 +75,13 @@ def _image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path, t
         if is_image(layer) and layer.name == image.name:
             return layer
     raise InputError(f"the image {image.name!r} is not where it was; open it first, and then the session again")
+
+
+def _has_pixels(layer: Layer, pixels: Any) -> bool:
+    """Whether an open image has these pixels: it is in no file that could tell."""
+    data = layer.data
+    alike = isinstance(data, np.ndarray) and data.shape == pixels.shape and data.dtype == pixels.dtype
+    return alike and np.array_equal(data, pixels)
 
 
 def _added(viewer: napari.Viewer, image: SavedImage) -> Image:

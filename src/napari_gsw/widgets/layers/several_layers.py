@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -155,6 +155,10 @@ class SeveralLayers:
     def set_ink(self, ink: str) -> None:
         for one in self.members:
             one.set_ink(ink)
+
+    def take_over(self, given: Sequence[Layer] = ()) -> None:
+        for one in self.members:
+            one.take_over(given)
 
     def place(self) -> None:
         for one in self.members:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Shapes
 from numpy.typing import NDArray
 
@@ -158,6 +157,11 @@ class Source:
     def loop_axes(self) -> list[int]:
         """Axes of the layer along which everything is segmented on its own."""
         return self._loop
+
+    @property
+    def label_loop(self) -> tuple[int, ...]:
+        """The same as axes of a label image."""
+        return tuple(self._label_axes.index(axis) for axis in self.loop_axes)
 
     @property
     def _loop(self) -> list[int]:
@@ -380,20 +384,6 @@ class Source:
         """A small letter for each axis along which everything is segmented on its own."""
         letters = dict(zip(self._label_axes, self.label_axes.lower(), strict=True))
         return [letters[a] for a in self.loop_axes]
-
-
-def place_of(viewer: ViewerModel, layer: Image) -> dict[str, Any]:
-    """Where the viewer is in a layer: the `step` and `corners` of a source."""
-    point = np.asarray(viewer.dims.point)[-layer.ndim :]
-    step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
-    # A layer knows the visible corners of the axes that are shown; along the others everything is visible.
-    corners = np.array([np.zeros(layer.ndim), np.array(layer.data.shape[: layer.ndim]) - 1], dtype=int)
-    shown = [a - viewer.dims.ndim + layer.ndim for a in viewer.dims.displayed]
-    if viewer.dims.ndisplay == 2:
-        # Of a pyramid they are pixels of the level on the screen.
-        coarse = np.asarray(layer.downsample_factors)[layer.data_level] if layer.multiscale else np.ones(layer.ndim)
-        corners[:, shown] = (np.asarray(layer.corner_pixels) * coarse[: layer.ndim]).astype(int)[:, shown]
-    return {"step": tuple(step.tolist()), "corners": tuple(tuple(row) for row in corners.tolist())}
 
 
 def _words(shape: tuple[int, ...]) -> str:

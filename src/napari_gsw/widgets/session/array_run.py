@@ -25,6 +25,7 @@ from napari_gsw.core.sites.pixel_kernels import paint_into
 from napari_gsw.widgets.layers.large_labels import Outlined, outlined
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture
 from napari_gsw.widgets.layers.source import Source
+from napari_gsw.widgets.session.view import View
 
 # A label image of 16 bits: an array, or a LazyPicture, which reads like one.
 LabelPicture = Any
@@ -213,6 +214,22 @@ class ArrayRun:
         live = self.live
         return self.paint(live.named(live.summary.numbers)) if live.keeps_numbers else self.result().labels
 
+    def is_final(self, view: View, sampling: bool) -> bool:
+        """Whether what is on the screen is what a run ends with; while it goes on, so is the state that it is in."""
+        summary, settings = self.live.summary, self.live.settings
+        natural = "consensus" if len(summary.draws) and settings.consensus != "none" else "best"
+        outlined = settings.view != "clusters" or summary.edits is not None
+        as_usual = ("regions" in view.wanted) == outlined or self.live.keeps_numbers
+        state = view.show == natural or (sampling and view.show == "current")
+        return isinstance(self.sites, Mosaic) or (view.detail is None and state and as_usual)
+
+    def seen(self, view: View) -> tuple[LabelPicture, NDArray[np.integer]]:
+        """Label image to export of another state, fineness or of the clusters alone, and the clusters (n,) under it."""
+        numbers = self.live.shown(view.show)
+        if view.detail is None and "regions" not in view.wanted:
+            return self.paint(numbers), numbers
+        return self.regions(numbers, view.detail, False), numbers
+
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live
         return region_table(
@@ -245,10 +262,14 @@ class ArrayRun:
 
         return lambda: [of_image(number) for number in range(len(images))]
 
-    def final_tables(self, source: Source, labels: LabelPicture) -> list[Columns]:
-        """The table of what :meth:`final` gives, or one for each of several images."""
+    def final_tables(
+        self, source: Source, labels: LabelPicture, clusters: NDArray[np.integer] | None = None
+    ) -> list[Columns]:
+        """The table of what is exported, or one for each of several images; `clusters` (n,) as of :meth:`seen`."""
         live = self.live
-        return self.measuring(source, labels, live.named(live.summary.clusters) if live.keeps_numbers else None)()
+        if clusters is None and live.keeps_numbers:
+            clusters = live.named(live.summary.clusters)
+        return self.measuring(source, labels, clusters)()
 
     def traces(self) -> list[Trace]:
         """The traces of the chains, as columns."""

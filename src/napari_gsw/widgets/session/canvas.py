@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.widgets.layers.brush import Brush
-from napari_gsw.widgets.layers.kinds import TABLE_AXES
+from napari_gsw.widgets.layers.kinds import MADE_BY, TABLE_AXES
 from napari_gsw.widgets.layers.large_labels import Outlined
 from napari_gsw.widgets.layers.preview_layer import PreviewLayer
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
@@ -25,8 +25,9 @@ from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.orders import Orders
 from napari_gsw.widgets.session.plan import Plan, Segmentation
 
-# Pixels of a picture that is drawn in one go, and milliseconds between the parts of a larger one.
-AT_ONCE, BETWEEN_PARTS = 1 << 23, 10
+# Pixels of a picture that is drawn in one go, and milliseconds between the parts of a larger one; and milliseconds
+# without a change of the fineness after which every slice is drawn with it.
+AT_ONCE, BETWEEN_PARTS, STILL = 1 << 23, 10, 400
 
 
 class Canvas(QObject):  # type: ignore[misc]
@@ -73,8 +74,12 @@ class Canvas(QObject):  # type: ignore[misc]
         self._next_part.timeout.connect(self._draw_part)
         self._shown_tables: list[int] = []
         self.outlines_sites = False
-        # Positions whose pictures are to be made again when they are looked at.
+        # Positions whose pictures are to be made again when they are looked at, or when nobody has moved for a while.
         self._outdated: set[Position] = set()
+        self._catch_up = QTimer(self)
+        self._catch_up.setSingleShot(True)
+        self._catch_up.setInterval(STILL)
+        self._catch_up.timeout.connect(self._redraw_outdated)
 
     # ---- where we are
 
@@ -250,6 +255,22 @@ class Canvas(QObject):  # type: ignore[misc]
         seg.layers.show_table(tables)
         return True
 
+    def take_over(self, seg: Segmentation, plan: Plan) -> None:
+        """Show a new segmentation on the layers that an earlier one of the same image has left."""
+        given = [plan.sites, plan.seeds, plan.source.mask]
+        seg.layers.take_over([layer for layer in given if layer is not None])
+        seg.layers.set_ink(self.orders.view.ink)
+        for name in ("regions", *UNCERTAINTY_IMAGES):
+            for layer in seg.layers.pictures(name):
+                layer.visible = name in self.orders.view.wanted
+        for layer in seg.layers.pictures("sites"):
+            self.outlines_sites = layer.visible
+        if seg.layers.label_layers:
+            self.viewer.layers.selection.active = seg.layers.label_layers[0]
+            self.labels_added.emit()
+        if seg.layers.pictures("regions"):
+            self.regions_added.emit()
+
     # ---- what is shown
 
     def change_view(self, **changes: Any) -> None:
@@ -267,8 +288,14 @@ class Canvas(QObject):  # type: ignore[misc]
         others = [place for place in seg.array_runs if place != position]
         # A slider is dragged: of other slices it is enough that they are right when they are looked at.
         self._outdated = set(others) if view.detail != before.detail else set()
-        for place in [position] if self._outdated else [position, *others]:
-            self.orders.redraw(place)
+        if self._outdated:
+            self._catch_up.start()  # and all when it is let go: their tables stand beside each other
+        self.orders.redraw(position, *(() if self._outdated else others))
+
+    def _redraw_outdated(self) -> None:
+        outdated, self._outdated = self._outdated, set()
+        if self.orders.resting:
+            self.orders.redraw(*outdated)
 
     def layer_removed(self, layer: Layer) -> None:
         """A picture that the user has removed is not wanted any more."""
@@ -331,7 +358,7 @@ class Canvas(QObject):  # type: ignore[misc]
 def _sign(labels: Layer, plan: Plan, position: Position, provenance: dict[str, Any]) -> None:
     """Leave in the layer what made it, for whoever saves it."""
     if not plan.source.loop:
-        labels.metadata["napari-gsw"] = provenance
+        labels.metadata[MADE_BY] = provenance
     else:
-        parts = labels.metadata.setdefault("napari-gsw", {"software": "napari-gsw", "parts": {}})["parts"]
+        parts = labels.metadata.setdefault(MADE_BY, {"software": "napari-gsw", "parts": {}})["parts"]
         parts[" ".join(map(str, position))] = provenance

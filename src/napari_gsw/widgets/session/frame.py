@@ -65,23 +65,3 @@ class Frame:
     known: bool = False
     table: dict[str, NDArray[Any]] | None = None
     provenance: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class View:
-    """What a frame has to show.
-
-    Attributes
-    ----------
-    show : the current or another state.
-    wanted : which of "boundary", "entropy", "regions" are on the screen.
-    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
-    background : whether the background is painted too.
-    ink : the one colour of all outlines, or "own" if each has its own.
-    """
-
-    show: Show = "current"
-    wanted: frozenset[str] = frozenset()
-    detail: float | None = None
-    background: bool = True
-    ink: str = "own"

@@ -26,10 +26,12 @@ class LayerTies(QObject):  # type: ignore[misc]
     Signals
     -------
     image_replaced : an image was given other pixels.
+    moved : an image has gone somewhere else, or its pixels have another size.
     eyes_changed : name of a picture ("boundary", "entropy", "regions", "sites"), and whether it is shown now.
     """
 
     image_replaced = Signal()
+    moved = Signal()
     eyes_changed = Signal(str, bool)
 
     def __init__(
@@ -46,6 +48,9 @@ class LayerTies(QObject):  # type: ignore[misc]
         """Hear what happens to the images of a segmentation."""
         for signal, slot in self._of_images(segmentation):
             self.link.connect(signal, slot)
+        for layer in segmentation.layers.all():  # which may be older than we are
+            self.link.disconnect(layer.events.visible, self._eye)
+            self.link.connect(layer.events.visible, self._eye)
 
     def untie(self, segmentation: Segmentation | None) -> None:
         """Hear it no more; nothing happens if there is none."""
@@ -65,6 +70,7 @@ class LayerTies(QObject):  # type: ignore[misc]
         """The image has gone somewhere else."""
         if self.orders.segmentation is not None:
             self.orders.segmentation.layers.place()
+            self.moved.emit()
 
     # ---- the eyes in napari's list of layers
 

@@ -73,6 +73,11 @@ class Measuring(QObject):  # type: ignore[misc]
         if self._due():
             self._timer.start()
 
+    def measure_again(self) -> None:
+        """Pixels have another size, or lie elsewhere."""
+        self.tables.clear()
+        self.look()
+
     def move(self) -> None:
         """Another array may be on the screen."""
         if len(self.tables) > 1:

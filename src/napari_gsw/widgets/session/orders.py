@@ -13,9 +13,9 @@ from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.worker import start_at_once
 from napari_gsw.widgets.layers.source import Position
-from napari_gsw.widgets.session.frame import View
 from napari_gsw.widgets.session.plan import Segmentation
 from napari_gsw.widgets.session.run import Order, Run
+from napari_gsw.widgets.session.view import View
 
 # How long to wait at the end for the sweeps that are under way, in seconds.
 LAST_SWEEPS = 1.0
@@ -99,9 +99,10 @@ class Orders(QObject):  # type: ignore[misc]
             return False
         return run.answers(position, seg.array_runs[position].submitted, seconds)
 
-    def redraw(self, position: Position) -> None:
-        """Have the pictures at a position made again, without a sweep."""
-        self.submit(position, lambda live: None)
+    def redraw(self, *positions: Position) -> None:
+        """Have the pictures at some positions made again, without a sweep."""
+        for position in positions:
+            self.submit(position, lambda live: None)
 
     def retune(self, settings: Settings) -> bool:
         """Hand a running chain the settings that may change; False if others differ, which apply at the next run."""

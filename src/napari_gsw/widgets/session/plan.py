@@ -337,9 +337,9 @@ def settings_for(source: Source, settings: Settings) -> Settings:
     if source.several and settings.view == "objects":
         raise InputError("objects of several images together are for gsw.segment; choose View: clusters or regions")
     if source.depth == 3 and not source.shared and settings.coupling == "learnt":
-        raise InputError(
-            "Photo (couplings learnt from photographs) is for flat images; choose another preset, or slices"
-        )
+        name = "Membranes" if settings.boundary_model == "membranes" else "Photo"
+        learnt = f"{name} (couplings learnt from flat images)"
+        raise InputError(f"{learnt} is for flat images; choose another preset, or slices")
     if source.shared:
         return settings.replace(**shared_moves(settings))
     return settings.replace(spacing=source.spacing) if settings.spacing == "auto" else settings

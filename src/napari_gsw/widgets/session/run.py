@@ -26,8 +26,9 @@ from napari_gsw.widgets.kit.worker import make_worker
 from napari_gsw.widgets.layers.large_labels import outlined
 from napari_gsw.widgets.layers.source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun, count_corrections, count_numbers
-from napari_gsw.widgets.session.frame import Frame, View
+from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.plan import ArrayJob, ArrayRunMaker
+from napari_gsw.widgets.session.view import View
 
 # How long a held chain sleeps before it looks for something to do, in seconds.
 NAP = 0.05
@@ -396,5 +397,4 @@ class Run:
 
 def _next(began: float, every: float, rest: float = REST) -> float:
     """When to do again what has just been done, so that it never takes more than a small share of the time."""
-    now = time.monotonic()
-    return now + max(every, rest * (now - began))
+    return (now := time.monotonic()) + max(every, rest * (now - began))

@@ -27,7 +27,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.watched_chain import Show
-from napari_gsw.widgets.kit.failure import report_failure, sentence
+from napari_gsw.widgets.kit.failure import as_sentence, report_failure, sentence
 from napari_gsw.widgets.kit.link import Link
 from napari_gsw.widgets.kit.undo_list import undo_list
 from napari_gsw.widgets.layers.several_layers import layers_of
@@ -203,12 +203,13 @@ class Session(QObject):  # type: ignore[misc]
             return
         seg, aside = step.segmentation, step.aside
         if seg is self.segmentation:
-            step.aside = Standing(seg.plan, seg.array_runs, dict(self.canvas.frames))
+            step.aside = Standing(seg.plan, seg.array_runs, dict(self.canvas.frames), self.orders.view.detail)
             seg.plan, seg.array_runs = aside.plan, aside.array_runs
             seg.written.clear()
             seg.written_regions.clear()
             seg.layers.clear()
             self._clear()
+            self.orders.view = replace(self.orders.view, detail=aside.detail)
             self.canvas.frames.update(aside.frames)
             self.canvas.draw(force=True)
             self.canvas.show_table()
@@ -224,8 +225,7 @@ class Session(QObject):  # type: ignore[misc]
         seg = self._segmentation_of(plan)
         seg.plan, seg.array_runs = plan, array_runs
         self._settle()
-        for position in array_runs:
-            self.orders.redraw(position)
+        self.orders.redraw(*array_runs)
 
     def set_show(self, show: Show) -> None:
         """Draw the current or another state."""
@@ -308,8 +308,7 @@ class Session(QObject):  # type: ignore[misc]
             agreed = drawn and seg.plan.settings.consensus != "none"
             self.orders.view = replace(self.orders.view, show="consensus" if agreed else "best")
             self._show_chosen_by_end = True
-            for position in list(seg.array_runs):
-                self.orders.redraw(position)
+            self.orders.redraw(*seg.array_runs)
         for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
             if layer in self.viewer.layers:
                 layer.renew_thumbnail()  # which a run leaves alone
@@ -321,7 +320,7 @@ class Session(QObject):  # type: ignore[misc]
 
     def say(self, text: str) -> None:
         self.noticed.emit(text)
-        show_info(f"GSW segmentation: {text}")
+        show_info(f"GSW segmentation: {as_sentence(text)}")
 
     # ---- the segmentation
 
@@ -331,10 +330,10 @@ class Session(QObject):  # type: ignore[misc]
             return seg
         self._drop()
         seg = self.orders.segmentation = Segmentation(plan.unstarted(), layers_of(self.viewer, plan.source))
-        seg.layers.set_ink(self.orders.view.ink)
-        self.ties.tie(seg)
         wanted = self.orders.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
         self.orders.view = replace(self.orders.view, wanted=wanted, background=plan.settings.view != "objects")
+        self.canvas.take_over(seg, plan)
+        self.ties.tie(seg)
         return seg
 
     def _drop(self) -> None:

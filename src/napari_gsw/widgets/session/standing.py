@@ -13,11 +13,12 @@ from napari_gsw.widgets.session.plan import Plan, Segmentation
 
 @dataclass(eq=False)
 class Standing:
-    """The plan of the last run, the chains, and the newest frame of each."""
+    """The plan of the last run, the chains, the newest frame of each, and the fineness that is shown."""
 
     plan: Plan
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
     frames: dict[Position, Frame] = field(default_factory=dict)
+    detail: float | None = None
 
 
 @dataclass(eq=False)

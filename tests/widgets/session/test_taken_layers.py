@@ -1,0 +1,95 @@
+"""A run writes to the layers that an earlier one of the same image has left, instead of putting others beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gui_actions import click, wait_done, wait_for
+from napari_gsw.sample_data import mosaic
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+PICTURE = np.ascontiguousarray(mosaic()[0][:60, :80])
+
+
+def run(qtbot, panel):
+    panel.form.controls["sweeps"].set_value(12)
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    wait_for(qtbot, lambda: panel.session.run is None, 60)
+
+
+def names(viewer):
+    return sorted(layer.name for layer in viewer.layers)
+
+
+def agrees(panel):
+    """The layer has what the chain says."""
+    seg, canvas = panel.session.segmentation, panel.session.canvas
+    return np.array_equal(seg.layers.labels.data, canvas.frame.labels)
+
+
+def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer, panel, qtbot):
+    viewer.add_image(PICTURE, name="a")
+    run(qtbot, panel)
+    viewer.layers["a [regions]"].name = "mine"
+    viewer.add_image(PICTURE[::-1].copy(), name="b")
+    run(qtbot, panel)
+    there = ["a", "a [GSW]", "b", "b [GSW]", "b [regions]", "mine"]
+    assert names(viewer) == there
+    viewer.layers["a"].scale = (3, 3)
+    panel.choose_image(viewer.layers["a"])
+    run(qtbot, panel)
+    assert names(viewer) == there
+    assert agrees(panel)
+    assert tuple(viewer.layers["mine"].scale) == (3, 3)
+    viewer.window.remove_dock_widget(panel.parent())
+    _, again = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    again.choose_image(viewer.layers["a"])
+    run(qtbot, again)
+    assert names(viewer) == there
+    assert agrees(again)
+    # The brush, the eyes and the buttons of objects work as on layers of its own.
+    assert again.session.canvas.brushes[0].layer is viewer.layers["a [GSW]"]
+    assert again.session.editor.layer is viewer.layers["mine"]
+    viewer.layers["mine"].visible = False
+    assert not again.display.layer_boxes["regions"].isChecked()
+    again.shut_down()
+
+
+def test_what_is_given_to_a_run_and_what_does_not_fit_is_left_alone(viewer, panel, qtbot):
+    image = viewer.add_image(PICTURE, name="a")
+    run(qtbot, panel)
+    strokes = viewer.layers["a [GSW]"]
+    painted = strokes.data.copy()
+    viewer.add_image(PICTURE[::-1].copy(), name="b")  # whose run lets go of the layers of the first
+    run(qtbot, panel)
+    panel.choose_image(image)
+    panel.seeds.seeds.choose(strokes)
+    run(qtbot, panel)
+    assert np.array_equal(strokes.data, painted)
+    assert "a [GSW] [1]" in names(viewer)
+    assert names(viewer).count("a [regions]") == 1
+    panel.seeds.seeds.choose(None)
+    image.data = PICTURE[:40]
+    qtbot.wait(50)
+    run(qtbot, panel)
+    assert viewer.layers["a [regions]"].data.shape == PICTURE.shape[:2]
+    assert viewer.layers["a [regions] [1]"].data.shape == (40, 80)
+
+
+def test_after_a_reset_nothing_is_said_about_what_was(viewer, panel, qtbot):
+    viewer.add_image(PICTURE, name="a")
+    run(qtbot, panel)
+    layers = [viewer.layers["a [GSW]"], viewer.layers["a [regions]"]]
+    wait_for(qtbot, lambda: len(layers[1].features), 60)
+    panel.session.set_show("consensus")
+    click(qtbot, panel.reset_button)
+    wait_for(qtbot, lambda: panel.session.array_run is None, 60)
+    assert not any("index" in layer.features for layer in layers)
+    assert not panel.edit_row.isEnabled()
+    lit = [button.property("show") for button in panel.display.shows.buttons() if button.isChecked()]
+    assert lit == ["current"]
