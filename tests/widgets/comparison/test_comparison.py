@@ -553,3 +553,28 @@ def test_what_changes_nothing_to_choose_from_leaves_the_lists_alone(pair, viewer
     viewer.layers.clear()
     assert len(filled) == 2
     assert offered(pair) == ("", {})
+
+
+def test_slices_that_were_segmented_by_themselves_are_compared_so(viewer, panel, qtbot):
+    """Their numbers mean nothing from slice to slice; of a stack in one piece they would spoil every figure."""
+    truth = np.zeros((4, 40, 40), np.uint16)
+    for t in range(4):
+        truth[t, 5:15, 5 + t : 15 + t], truth[t, 25:35, 20:30] = 1, 2
+    labels = np.where(truth > 0, (truth + np.arange(4)[:, None, None]) % 2 + 1, 0).astype(np.uint16)
+    viewer.add_labels(truth, name="truth")
+    notes = {"napari-gsw layer": "segmentation", "napari-gsw image": "m"}
+    viewer.add_labels(labels, name="m [GSW]", metadata=notes)
+    regions = notes | {"napari-gsw layer": "regions", "napari-gsw sliced along": (0,)}
+    viewer.add_labels(labels, name="m [regions]", metadata=regions)
+    assert offered(panel) == ("m [regions]", {"m [GSW]": False, "truth": True})  # what is exported
+    compare(qtbot, panel)
+    assert "m [regions] against truth, slice by slice:" in panel.caption.text()
+    assert not panel.result.difference.any()
+    (row,) = panel.result.object_rows
+    assert (row["ap_50"], row["objects"], row["true_objects"]) == (1.0, 8.0, 8.0)
+    assert panel.result.rows[0].variation_of_information == pytest.approx(0)
+    panel.segmentation.setCurrentIndex(panel.segmentation.findText("m [GSW]"))  # which is one volume
+    panel.segmentation.activated.emit(panel.segmentation.currentIndex())
+    compare(qtbot, panel)
+    assert "slice" not in panel.caption.text()
+    assert panel.result.object_rows[0]["ap_50"] < 1

@@ -64,9 +64,10 @@ def test_another_image_or_preset_forgets_what_was_said(panel, qtbot):
 def test_a_region_that_changes_under_a_mouse_at_rest_is_told_anew(panel, qtbot):
     """The size of a region of the first sweep was told until somebody moved the mouse."""
     finished(panel, qtbot)
+    panel.session.segmentation.layers.regions.visible = False
     panel.viewer.cursor.position = (20, 20)
     labels, here = panel.session.segmentation.layers.labels, panel.region.text()
-    assert here.startswith("Region ")
+    assert here.startswith("Cluster ")
     frame = panel.session.frame
     position, number = panel.session.position, int(labels.data[20, 20])
     table = dict(frame.table)

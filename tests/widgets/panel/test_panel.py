@@ -174,7 +174,7 @@ def test_other_settings_go_on_from_what_is_shown(panel, qtbot):
     wait_done(qtbot, panel)
     before = panel.session.array_run
     panel.form.controls["alpha"].set_value(5.0)
-    assert panel.presets.button("general").text() == "General *"
+    assert panel.presets.heading.text() == "Preset *"
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     after = panel.session.array_run
@@ -414,7 +414,7 @@ def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot,
     wait_for(qtbot, lambda: panel.session.run is None)
     assert panel.run_button.isEnabled()
     assert not panel.stop_button.isEnabled()
-    assert "the disk is on fire" in panel.reason.text()
+    assert "The disk is on fire." in panel.reason.text()
     assert sum("the disk is on fire" in str(n.message) for n in notification_manager.records[before:]) == 1
     monkeypatch.undo()
     panel.form.controls["sweeps"].set_value(10)
@@ -460,7 +460,7 @@ def test_settings_that_do_not_go_together_are_told_beside_the_button(panel, qtbo
     panel.viewer.add_image(small())
     panel.form.controls["sampler"].set_value("bond-drawn")
     panel.form.controls["bond_low"].set_value(0.9)
-    assert "bond_low" in panel.reason.text()
+    assert "Least probability must be" in panel.reason.text()
     assert not panel.run_button.isEnabled()
     panel.form.controls["bond_low"].set_value(0.0)
     assert panel.run_button.isEnabled()
@@ -684,7 +684,14 @@ def test_hovering_tells_about_the_region(panel, qtbot):
     viewer.cursor.position = (60, 80)
     number = int(labels.data[60, 80])
     inside = labels.data == number
-    assert panel.region.text().startswith(f"Region {number}: {inside.sum():,} pixels ({100 * inside.mean():.1f} %)")
+    panel.display.layer_boxes["regions"].setChecked(False)
+    wait_for(qtbot, lambda: panel.session.run is None)
+    viewer.cursor.position = (60, 81)
+    assert panel.region.text().startswith(f"Cluster {number}: {inside.sum():,} pixels ({100 * inside.mean():.1f}%)")
+    panel.display.layer_boxes["regions"].setChecked(True)
+    regions = viewer.layers["m [regions]"]
+    here = int(regions.data[60, 81])  # what is outlined is told about, as soon as it is measured
+    wait_for(qtbot, lambda: panel.region.text().startswith(f"Region {here}: {(regions.data == here).sum():,} pixels"))
     table = labels.features.set_index("index")
     assert table.loc[number, "pixels"] == inside.sum()
     assert table.loc[number, "red"] == pytest.approx(small()[inside, 0].mean())

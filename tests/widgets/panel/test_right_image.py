@@ -49,6 +49,11 @@ def test_planes_without_a_name_get_one_question_with_a_good_guess(panel, qtbot, 
     assert (source().channel_axis, source().depth) == (None, 2)
     click(qtbot, row.buttons["channels"])
     assert source().channel_axis == (0 if axis is None else axis)
+    click(qtbot, row.buttons["depth"])
+    panel.viewer.add_image(np.zeros((30, 40)), name="another")  # which is chosen
+    panel.choose_image(layer)
+    assert row.buttons["depth"].isChecked()  # as it was answered
+    assert (source().channel_axis, source().depth) == (None, 3)
     layer.axis_labels = ("z", "y", "x")  # now it is known
     qtbot.waitUntil(lambda: not row.isVisible(), timeout=600_000)
     assert (source().channel_axis, source().depth) == (None, 3)
@@ -69,7 +74,16 @@ def test_pixels_that_are_no_numbers_are_outside_the_image_and_counted(panel, qtb
     panel.form.controls["sweeps"].set_value(20)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert panel.reason.text() == "21 pixels are NaN or infinite: they are outside the image"
+    assert panel.reason.text() == "21 pixels are NaN or infinite: they are outside the image."
     outside = ~np.isfinite(image).all(axis=-1)
     assert np.array_equal(panel.viewer.layers["holes [GSW]"].data == 0, outside)
     assert np.array_equal(panel.viewer.layers["holes [regions]"].data == 0, outside)
+
+
+def test_strokes_on_another_image_are_let_go(panel, qtbot):
+    panel.viewer.add_image(np.zeros((30, 40)), name="a")
+    panel.seeds.seeds.choose(panel.viewer.add_labels(np.ones((30, 40), int), name="strokes"))
+    qtbot.wait(50)  # of images that are opened together the first is meant
+    panel.viewer.add_image(np.zeros((50, 40)), name="b")
+    assert panel.seeds.seeds.value() is None
+    assert panel.run_button.isEnabled()

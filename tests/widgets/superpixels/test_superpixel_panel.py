@@ -154,7 +154,7 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     viewer.add_image(mosaic()[0], name="m")
     click(qtbot, cutter.make_button.native)
     wait_for(qtbot, lambda: cutter.worker is None)
-    assert cutter.count.value == "out of ink"
+    assert cutter.count.value == "Out of ink."
     assert cutter.make_button.text == "Make superpixels"
     assert cutter.make_button.enabled
 

@@ -255,3 +255,25 @@ def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
             ),
             timeout=600_000,
         )
+
+
+@gui
+def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, viewer, qtbot):
+    other = viewer.add_labels(LABELS[0].copy(), name="other", metadata=mark("regions") | {TABLE_AXES: "yx"})
+    viewer.layers.move(viewer.layers.index(other), 0)  # its place in the list says nothing
+    other.features = pd.DataFrame(measured(LABELS[0], None))
+    qtbot.waitUntil(lambda: table.layer is other, timeout=5_000)
+    table.layer_combo.choose(viewer.layers["r"])
+    table.layer_combo.activated.emit(0)
+    other.features = pd.DataFrame(measured(LABELS[0], None))
+    qtbot.wait(100)
+    assert table.layer is viewer.layers["r"]
+
+
+@gui
+def test_without_a_table_a_sentence_says_how_there_will_be_one(viewer, qtbot):
+    _, widget = viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
+    qtbot.waitUntil(lambda: widget.nothing.isVisible(), timeout=5_000)
+    assert not widget.splitter.isVisible()
+    assert not widget.filter.isEnabled()
+    widget.shut_down()

@@ -76,7 +76,7 @@ class FeatureSettings(Options):
         **PARAMETER,
         symbol="phi",
         when=("likelihood", ("words", "luminance")),
-        title="Histogram concentration",
+        title="Word smoothing",
     )
     evidence: float | None = setting(
         5.0,

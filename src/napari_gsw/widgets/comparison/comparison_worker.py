@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from napari_gsw.evaluation.instance_scores import (
 )
 from napari_gsw.evaluation.partition_scores import Scores, disagreement, scores
 from napari_gsw.widgets.kit.worker import make_worker
-from napari_gsw.widgets.layers.kinds import IMAGE_NAME, kind_of
+from napari_gsw.widgets.layers.kinds import IMAGE_NAME, SLICED_ALONG, kind_of
 
 # Where a layer lies in the world; the difference lies where the segmentation does.
 SPACE = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
@@ -80,6 +81,8 @@ class Comparison:
         self.step = ""
         self._options = {"ignore_background": ignore_background}
         self._tolerance = tolerance
+        # Axes of the arrays along which the labels of the segmentation mean nothing.
+        self._sliced_along: tuple[int, ...] = tuple(segmentation.metadata.get(SLICED_ALONG, ()))
         self._arrays = [_still(layer) for layer in self.layers]
         self.worker = make_worker(self._run)
 
@@ -87,11 +90,6 @@ class Comparison:
         """What the layer is called that shows where they differ, or which objects are missed or false."""
         many = len(self.references)
         return f"{self.name} vs {self.references[0] if many == 1 else f'{many} references'} [{kind}]"
-
-    @property
-    def caption(self) -> str:
-        """What stands above the figures."""
-        return f"{self.name} against {self.references[0] if len(self.references) == 1 else 'each reference'}:"
 
     def _run(self) -> ComparisonResult | ComparisonFailure | None:
         try:
@@ -107,24 +105,42 @@ class Comparison:
             # napari keeps a worker as long as its window, so the pixels must not hang on it.
             self._arrays.clear()
 
+    @property
+    def caption(self) -> str:
+        """What stands above the figures."""
+        slices = ", slice by slice" if self._sliced_along else ""
+        against = self.references[0] if len(self.references) == 1 else "each reference"
+        return f"{self.name} against {against}{slices}:"
+
     def _compare(self) -> ComparisonResult:
         self._report("reading the layers")
         labels, *references = (np.asarray(array) for array in self._arrays)
         for name, reference in zip(self.references, references, strict=True):
             if self._options["ignore_background"] and not reference.any():
                 raise InputError(f"{name!r} has the label 0 everywhere; untick 'Ignore background' or choose another")
-        rows = scores(labels, references, tolerance=self._tolerance, report=self._report, **self._options)
-        difference = disagreement(labels, references, report=self._report, **self._options)
-        if self._options["ignore_background"] or not any((reference == 0).any() for reference in references):
-            return ComparisonResult(rows, difference, [])
-        self._report("objects")
-        objects = with_background(labels)
-        counts = [object_counts(objects, reference) for reference in references]
-        if len(counts) > 1:
-            counts.append(functools.reduce(ObjectCounts.plus, counts))
-        return ComparisonResult(
-            rows, difference, [instance_measures(one) for one in counts], *unmatched(objects, references)
-        )
+        has_objects = not self._options["ignore_background"] and any((one == 0).any() for one in references)
+        missed, false = np.zeros(labels.shape, np.result_type(*references)), np.zeros_like(labels)
+        difference = np.zeros(labels.shape, np.float32)
+        rows: list[list[Scores]] = []
+        counts: list[list[ObjectCounts]] = []
+        for part in parts(labels.shape, self._sliced_along):
+            here, truths = labels[part], [one[part] for one in references]
+            if self._options["ignore_background"] and not any(truth.any() for truth in truths):
+                continue  # of nothing there is anything to say
+            rows.append(scores(here, truths, tolerance=self._tolerance, report=self._report, **self._options))
+            difference[part] = disagreement(here, truths, report=self._report, **self._options)
+            if has_objects:
+                self._report("objects")
+                objects = with_background(here)
+                counts.append([object_counts(objects, truth) for truth in truths])
+                missed[part], false[part] = unmatched(objects, truths)
+        mean = [Scores(*np.mean(several, axis=0).tolist()) for several in zip(*rows, strict=True)]
+        if not has_objects:
+            return ComparisonResult(mean, difference, [])
+        pooled = [functools.reduce(ObjectCounts.plus, several) for several in zip(*counts, strict=True)]
+        if len(pooled) > 1:
+            pooled.append(functools.reduce(ObjectCounts.plus, pooled))
+        return ComparisonResult(mean, difference, [instance_measures(one) for one in pooled], missed, false)
 
     def _report(self, step: str) -> None:
         if self.worker.abort_requested:
@@ -135,21 +151,36 @@ class Comparison:
 def natural_segmentation(layers: Sequence[Labels], active: object) -> Labels | None:
     """The layer that a person most likely wants to judge.
 
-    A result of GSW, the active or else the topmost one; else the active or topmost layer that is no truth.
+    A result of GSW, of the image of the active layer or else the topmost: the regions if they are on the screen, for
+    those are what is exported then, or else the clusters. Without one the active or topmost layer that is no truth.
 
     Parameters
     ----------
     layers : topmost first.
     """
-    ours = [layer for layer in layers if kind_of(layer) == "segmentation"]
+    regions = [layer for layer in layers if kind_of(layer) == "regions" and layer.visible]
+    ours = [*regions, *(layer for layer in layers if kind_of(layer) == "segmentation")]
+    images = [one.metadata.get(IMAGE_NAME) for one in ours if one == active]
+    if ours:
+        return next((one for one in ours if one.metadata.get(IMAGE_NAME) in images), ours[0])
     other = [layer for layer in layers if not _is_truth(layer)]
-    for candidates in (ours, other, layers):
+    for candidates in (other, layers):
         for layer in candidates:
             if layer == active:
                 return layer
         if candidates:
             return candidates[0]
     return None
+
+
+def parts(shape: Sequence[int], sliced_along: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """Indices of what is compared by itself: each slice along some axes of an array, or all of it.
+
+    >>> [part for part in parts((2, 5, 7), [0])]
+    [(0, slice(None, None, None), slice(None, None, None)), (1, slice(None, None, None), slice(None, None, None))]
+    """
+    everything = slice(None)
+    return product(*(range(n) if axis in sliced_along else (everything,) for axis, n in enumerate(shape)))
 
 
 def natural_references(segmentation: Labels | None, others: Sequence[Labels]) -> list[Labels]:

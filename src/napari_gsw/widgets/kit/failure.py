@@ -7,6 +7,7 @@ from typing import NamedTuple
 from napari.utils.notifications import notification_manager, show_error
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.widgets.kit.setting_control import with_titles
 
 
 class WorkerFailure(NamedTuple):
@@ -16,7 +17,18 @@ class WorkerFailure(NamedTuple):
 
 
 def sentence(reason: Exception) -> str:
-    return str(reason) or type(reason).__name__
+    return as_sentence(str(reason) or type(reason).__name__)
+
+
+def as_sentence(text: str) -> str:
+    """Words for a person: a capital at the beginning and a full stop at the end, wherever they come from.
+
+    >>> as_sentence("the image has no pixel"), as_sentence("Run longer!"), as_sentence("")
+    ('The image has no pixel.', 'Run longer!', '')
+    """
+    text = with_titles(text.strip())
+    end = "" if text.endswith((".", "!", "?", ":", "...")) else "."
+    return f"{text[0].upper()}{text[1:]}{end}" if text else ""
 
 
 def report_failure(reason: Exception, who: str) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from napari.settings import get_settings
+from napari.utils.theme import get_system_theme
 from qtpy.QtCore import Qt, QTimer, QUrl
-from qtpy.QtGui import QDesktopServices, QImage
+from qtpy.QtGui import QColor, QDesktopServices, QImage, QPalette
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
+
+from napari_gsw.widgets.kit.inks import link_ink
 
 PACKAGE = Path(__file__).parents[2]
 # With the package where it is installed, beside its source where it is worked on.
@@ -35,6 +39,10 @@ class HelpPage(QDialog):  # type: ignore[misc]
         self.resize(760, 640)
         self.browser = Page()
         self.browser.setOpenLinks(False)
+        palette = self.browser.palette()
+        for role in (QPalette.ColorRole.Link, QPalette.ColorRole.LinkVisited):
+            palette.setColor(role, QColor(link_ink(_theme())))
+        self.browser.setPalette(palette)
         self.browser.anchorClicked.connect(lambda link: self.open_page(link.toString()))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -69,6 +77,12 @@ class HelpPage(QDialog):  # type: ignore[misc]
                 self.browser.verticalScrollBar().setValue(int(top))
                 return
             block = block.next()
+
+
+def _theme() -> str:
+    """The theme of napari's windows."""
+    chosen: str = get_settings().appearance.theme
+    return get_system_theme() if chosen == "system" else chosen
 
 
 def page_path(name: str) -> Path:

@@ -9,10 +9,8 @@ from superqt import QElidingLabel
 
 from napari_gsw.widgets.kit.explanation import explain
 from napari_gsw.widgets.kit.help_page import help_button
+from napari_gsw.widgets.kit.still_line import THEME_ROOM
 from napari_gsw.widgets.kit.tab_order import put_in_tab_order
-
-# What a theme may leave empty at the ends of a line, in pixels: text that is fitted into the line knows nothing of it.
-THEME_ROOM = 4
 
 
 class Section(QWidget):  # type: ignore[misc]

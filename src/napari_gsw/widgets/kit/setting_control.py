@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal
@@ -10,6 +11,7 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gsw.core.setting import Setting
+from napari_gsw.core.settings import declarations
 
 GREEK = {
     "alpha": "α", "beta": "β", "theta": "θ", "lambda": "λ", "phi": "φ", "tau": "τ",
@@ -25,13 +27,15 @@ PLAIN = {
     "dirichlet-process": "Any number", "pitman-yor": "Any number, many small", "finite-dirichlet": "At most K",
     "potts": "At most K, any sizes", "lab": "As the eye sees", "hsv": "Hue and saturation",
     "words": "Colour words", "luminance": "Brightness", "gaussian": "Channel values",
-    "none": "Best state", "vi": "Typical", "binder": "Typical, by pairs",
+    "vi": "Typical", "binder": "Typical, by pairs",
 }  # fmt: skip
+# The same of a choice that means something else in each setting.
+NONE = {"consensus": "Best state", "likelihood": "Nothing but maps"}
 TERMS = {
     "dirichlet-process": "Dirichlet process", "pitman-yor": "Pitman-Yor process",
     "finite-dirichlet": "Finite Dirichlet", "potts": "Potts model", "lab": "CIE Lab", "hsv": "HSV",
     "words": "Histogram of visual words", "luminance": "Histogram of luminance", "gaussian": "Gaussian channels",
-    "none": "Highest log posterior", "vi": "Least expected variation of information",
+    "vi": "Least expected variation of information",
     "binder": "Least expected Binder loss",
 }  # fmt: skip
 
@@ -42,13 +46,42 @@ def title(name: str, setting: Setting) -> str:
     return f"{words} ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else words
 
 
-def spoken(word: str) -> str:
-    """A choice as a person reads it; :data:`TERMS` has what it is called elsewhere.
+def spoken(word: str, name: str = "") -> str:
+    """A choice of the setting `name` as a person reads it; :data:`TERMS` has what it is called elsewhere.
 
-    >>> spoken("dirichlet-process"), spoken("grid")
-    ('Any number', 'Grid')
+    >>> spoken("dirichlet-process"), spoken("grid"), spoken("none", "consensus")
+    ('Any number', 'Grid', 'Best state')
     """
+    if word == "none" and name in NONE:
+        return NONE[name]
     return PLAIN.get(word, word.replace("-", " ").capitalize())
+
+
+def explained(name: str, setting: Setting) -> str:
+    """What a setting does and what it may be, in the words of the window and in those of scripts."""
+    if setting.choices:
+        allowed = "; ".join(f"{spoken(word, name)} ({word})" for word in setting.choices)
+    else:
+        allowed = setting.allowed.replace("or none", "or unticked")
+    return f"{setting.help}\nAllowed: {allowed}.\nIn scripts: {name}."
+
+
+def with_titles(text: str) -> str:
+    """A sentence about settings with what stands beside their controls, where it has the names of scripts.
+
+    Only names that are no words of their own are known for sure, and whatever a sentence says something *must be* of.
+
+    >>> with_titles("max_size must be a whole number >= min_size (50), not 10")
+    'Largest cluster must be a whole number >= Smallest cluster (50), not 10'
+    """
+    known = declarations()
+
+    def words(match: re.Match[str]) -> str:
+        name = match[0]
+        is_meant = name in known and ("_" in name or text.startswith(f"{name} must be"))
+        return (known[name].title or name.replace("_", " ").capitalize()) if is_meant else name
+
+    return re.sub(r"\b[A-Za-z_]+\b", words, text)
 
 
 class NoWheel(QObject):  # type: ignore[misc]
@@ -87,7 +120,7 @@ class Control(QWidget):  # type: ignore[misc]
         self._value = value
         self._box: QWidget | None = None
         self._check: QCheckBox | None = None
-        self.setToolTip(f"{setting.help}\nAllowed: {setting.allowed}.")
+        self.setToolTip(explained(name, setting))
 
     @property
     def box(self) -> QWidget:
@@ -123,7 +156,7 @@ class Control(QWidget):  # type: ignore[misc]
         if setting.choices or setting.kind is str:
             box = QComboBox()
             for word in setting.choices or SUGGESTIONS.get(self.name, ()):
-                box.addItem(spoken(word) if setting.choices else word, word)
+                box.addItem(spoken(word, self.name) if setting.choices else word, word)
                 box.setItemData(box.count() - 1, TERMS.get(word), Qt.ItemDataRole.ToolTipRole)
             box.setEditable(not setting.choices)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)

@@ -37,11 +37,8 @@ class Agreement(QWidget):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = StillLine("verdict", 2)
+        self.line = StillLine("verdict", 3)
         self.several = push_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
-        policy = self.several.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self.several.setSizePolicy(policy)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 
 from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.kit.row_heading import RowHeading
 from napari_gsw.widgets.session.frame import Frame
 from napari_gsw.widgets.session.session import Session
 
@@ -48,6 +49,7 @@ class Display(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self._frame: Frame | None = None
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
@@ -65,7 +67,7 @@ class Display(QWidget):  # type: ignore[misc]
     def _show_row(self, title: str, states: dict[Show, str]) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(4)
-        row.addWidget(_heading(title))
+        row.addWidget(RowHeading(title))
         for name, tip in states.items():
             button = QPushButton(name.capitalize())
             button.setCheckable(True)
@@ -90,7 +92,7 @@ class Display(QWidget):  # type: ignore[misc]
         self.auto_detail.toggled.connect(self._auto_toggled)
         row = QHBoxLayout()
         row.setSpacing(4)
-        heading = _heading("Detail")
+        heading = RowHeading("Detail")
         heading.setToolTip(tip)
         # As wide as it will ever be, so that the slider does not jump under the mouse.
         self.detail_count = QLabel()
@@ -144,18 +146,27 @@ class Display(QWidget):  # type: ignore[misc]
         row.addWidget(self.ink, 1)
         return row
 
+    def follow(self, frame: Frame | None) -> None:
+        """Follow a frame of the image that is chosen, or none."""
+        self._frame = frame
+        self.refresh()
+
     def refresh(self) -> None:
         """Follow the session."""
-        session = self.session
-        known = session.frame is not None and session.frame.known
+        session, frame = self.session, self._frame
+        known = frame is not None and frame.known
+        view = session.orders.view
+        show = view.show if known or view.show in ("current", "best") else "current"  # until the others are known
         for button in self.shows.buttons():
-            button.setChecked(button.property("show") == session.orders.view.show)
+            button.setChecked(button.property("show") == show)
             button.setEnabled(known or button.property("show") in ("current", "best"))
-        self._refresh_detail(session.frame, known)
+        self._refresh_detail(frame, known)
         for name, box in self.layer_boxes.items():
             _set_quietly(box, name in session.orders.view.wanted)
         _set_quietly(self.background, session.orders.view.background)
-        self._say_settled(session.frame)
+        kind = "region" if frame is None else frame.kind
+        self.layer_boxes["regions"].setText(f"{kind.capitalize()}s")
+        self._say_settled(frame)
 
     def _refresh_detail(self, frame: Frame | None, known: bool) -> None:
         """Follow the fineness that is shown, and tell how many regions it has."""
@@ -163,7 +174,7 @@ class Display(QWidget):  # type: ignore[misc]
         self.detail.setEnabled(known)
         self.auto_detail.setEnabled(known)
         _set_quietly(self.auto_detail, automatic)
-        if automatic and not known:  # nothing to show yet, or another image
+        if automatic:  # so that any place that it is moved to is another
             self.detail.blockSignals(True)
             self.detail.setValue(STEPS // 2)
             self.detail.blockSignals(False)
@@ -213,13 +224,6 @@ class Display(QWidget):  # type: ignore[misc]
         if name == "sites":
             self.session.canvas.outlines_sites = shown
         _set_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
-
-
-def _heading(text: str) -> QLabel:
-    """The word before a row; all as wide as the widest, so that the rows begin at one line."""
-    label = QLabel(text)
-    label.setMinimumWidth(label.fontMetrics().horizontalAdvance("Range") + 4)
-    return label
 
 
 def _check(text: str, tip: str) -> QCheckBox:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
+from napari_gsw.widgets.kit.row_heading import RowHeading
 from napari_gsw.widgets.session.object_editor import EDIT_KEYS, Action
 from napari_gsw.widgets.session.session import Session
 
@@ -35,7 +36,7 @@ class EditRow(QWidget):  # type: ignore[misc]
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
-        self.heading = QLabel()
+        self.heading = RowHeading()
         row.addWidget(self.heading)
         self.buttons: dict[Action, QPushButton] = {}
         for action in TIPS:
@@ -53,7 +54,7 @@ class EditRow(QWidget):  # type: ignore[misc]
         """Say what is edited, and which tool is in hand."""
         editor, frame = self.session.editor, self.session.frame
         word = "region" if frame is None else frame.kind
-        self.setEnabled(editor.layer is not None)
+        self.setEnabled(editor.layer is not None and self.session.array_run is not None)
         self.heading.setText(f"{word.capitalize()}s")
         a = "an" if word == "object" else "a"
         for action, button in self.buttons.items():

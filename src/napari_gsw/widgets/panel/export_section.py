@@ -32,6 +32,7 @@ from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.measuring import Measuring
 from napari_gsw.widgets.session.plan import Segmentation
 from napari_gsw.widgets.session.session import Session
+from napari_gsw.widgets.session.view import View
 
 FORMATS = {
     "TIFF (ImageJ)": ".tif",
@@ -85,6 +86,7 @@ class ExportSection(Section):
         session.framed.connect(self.measuring.look)
         session.state_changed.connect(self.measuring.look)
         session.canvas.changed.connect(self.measuring.move)
+        session.ties.moved.connect(self.measuring.measure_again)
         self.refresh()
 
     def refresh(self) -> None:
@@ -104,6 +106,8 @@ class ExportSection(Section):
         window = dock.parent()
         if isinstance(window, QMainWindow) and not dock.isFloating():
             window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        dock.show()  # which may have been hidden
+        dock.raise_()
 
     # ---- everything
 
@@ -118,10 +122,11 @@ class ExportSection(Section):
         if seg is None or position is None:
             return
         ending = str(self.format.currentData())
+        view, sampling = self.session.orders.view, self.session.orders.sampling
 
         def order(_: LiveChain) -> None:
             try:
-                write_all(seg, folder, f"labels{ending}")
+                write_all(seg, view, sampling, folder, f"labels{ending}")
             except InputError:
                 raise
             except Exception as reason:  # a full disk or a broken library must not end the chain
@@ -166,8 +171,8 @@ def geometry_of(source: Source) -> Geometry | None:
     return geometry(len(source.label_shape), source.label_axes, scale, place["units"], translate)
 
 
-def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
-    """Write what is known of every array of a segmentation into a folder."""
+def write_all(seg: Segmentation, view: View, sampling: bool, folder: Path, labels_name: str) -> None:
+    """Write what is known of every array of a segmentation into a folder, and the labels as they are on the screen."""
     source = seg.plan.source
     where = geometry_of(source)
     if source.large and not labels_name.endswith(".zarr"):
@@ -179,18 +184,23 @@ def write_all(seg: Segmentation, folder: Path, labels_name: str) -> None:
         for position, array_run in seg.array_runs.items():
             stem = "".join(f"{p:03d}." for p in position)
             result = array_run.result()
-            labels = array_run.final()
+            made_by, labels, clusters = dict(result.provenance), None, None
+            if array_run.is_final(view, sampling):
+                labels = array_run.final()
+            else:
+                labels, clusters = array_run.seen(view)
+                made_by["shown"] = {"show": view.show, "detail": view.detail, "regions": "regions" in view.wanted}
             if source.large and where is not None:
                 all_labels, where = labels, spatial(where, source.depth)
             else:
                 all_labels[source.index(position)] = labels
-            provenances[" ".join(map(str, position))] = result.provenance
+            provenances[" ".join(map(str, position))] = made_by
             write_trace(result.traces, scratch / f"{stem}trace.csv")
             plots.save_trace(result.traces, scratch / f"{stem}trace.png")
             if not source.several:
                 plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
                 plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
-            tables.append((position, array_run.final_tables(source, labels)))
+            tables.append((position, array_run.final_tables(source, labels, clusters)))
         provenance = provenances[""] if not source.loop else {"software": "napari-gsw", "parts": provenances}
         if not source.large:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)

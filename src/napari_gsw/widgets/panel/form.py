@@ -296,7 +296,7 @@ def summaries(now: Settings, expectation: Expectation, sites_from: str = "") -> 
     line = f"{spoken(now.prior).lower().replace(' k', ' K')}, {number}"
     clusters = count_clusters(expectation)
     texts["prior"] = f"expects {clusters}: {line}" if clusters else line
-    kind = "" if now.coupling == "constant" else f"by {now.coupling}, "
+    kind = {"constant": "", "learnt": "learnt, "}.get(now.coupling, f"by {now.coupling}, ")
     texts["coupling"] = f"{kind}β {now.beta:g}"
     moves = f", λ {now.lam:g}" if now.matters("lam") else f", bonds up to {now.bond:g}" if now.matters("bond") else ""
     chains = f", {now.chains} chains" if now.chains > 1 else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import napari
 from napari.layers import Image
@@ -16,10 +17,12 @@ from napari_gsw.widgets.kit.help_page import help_button
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.layer_menu import LayerMenu
 from napari_gsw.widgets.kit.link import Link
+from napari_gsw.widgets.kit.row_heading import RowHeading
 from napari_gsw.widgets.layers.axis_guess import AxisGuess, Meaning, axis_guess
+from napari_gsw.widgets.layers.camera import place_of
 from napari_gsw.widgets.layers.kinds import is_image, is_region
 from napari_gsw.widgets.layers.several_images import SeveralImages
-from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth, place_of
+from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth
 from napari_gsw.widgets.panel.axis_row import AxisRow
 
 
@@ -69,7 +72,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         link.stop_at_end(self._again)
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
-        self.form.setHorizontalSpacing(8)
+        self.form.setHorizontalSpacing(4)
         self.form.setVerticalSpacing(4)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self.help = help_button("widget.md#gsw-segmentation")
@@ -77,12 +80,14 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         first.setSpacing(2)
         first.addWidget(self.image, 1)
         first.addWidget(self.help)
-        self.form.addRow("Image", first)
+        self.form.addRow(RowHeading("Image"), first)
         self.planes = AxisRow()
         self.planes.answered.connect(self._answered)
         self._question: AxisGuess | None = None
+        # What the user has said of an image stays said when he comes back to it.
+        self._answers: WeakKeyDictionary[Image, Meaning] = WeakKeyDictionary()
         self.form.addRow(self.planes)
-        self.form.addRow("Where", self.where)
+        self.form.addRow(RowHeading("Where"), self.where)
         self.form.addRow("Together", self.together)
         self.form.addRow("Channels", self.also)
         self.form.addRow("Channel axis", self.channel_axis)
@@ -98,6 +103,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.together.changed.connect(self.changed)
         self.depth.activated.connect(self._fit_rows)
         self.depth.activated.connect(self.changed)
+        self._fit_rows()
         self.follow()
 
     # ---- what is chosen
@@ -189,6 +195,8 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
             self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
         self._question = None if layer is None else axis_guess(layer)
+        if self._question is not None and layer in self._answers:
+            self._question = self._question._replace(guess=self._answers[layer])
         if self._question is not None:
             self.planes.ask(self._question)
             self._take_meaning(self._question.guess)
@@ -196,8 +204,9 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.changed.emit()
 
     def _answered(self, meaning: Meaning) -> None:
-        if self._question is None:  # the image went away while its question was on the screen
+        if self._question is None or self._layer is None:  # it went away while its question was on the screen
             return
+        self._answers[self._layer] = meaning
         self._take_meaning(meaning)
         self._fit_rows()
         self.changed.emit()

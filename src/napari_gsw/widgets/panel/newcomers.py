@@ -45,9 +45,10 @@ class Newcomers(QObject):  # type: ignore[misc]
         new: Layer = event.value
         if is_image(new) and not self._session.orders.sampling and not self._opened.isActive():
             self._opened.start(0)  # of several that are opened together the first is meant
-            strokes = self._seeds.value()
-            if strokes is not None and strokes.metadata.get(STROKES):  # on another sample
-                self._seeds.choose(None)
+            strokes, before = self._seeds.value(), self._chooser.image.value()
+            other_shape = before is not None and before.data.shape != new.data.shape
+            if strokes is not None and (strokes.metadata.get(STROKES) or other_shape):
+                self._seeds.choose(None)  # they are on another image; no run could begin with them
             self._chooser.image.choose(new)
             self.suit(new)
         elif isinstance(new, Labels):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
 
+from napari_gsw.widgets.kit.row_heading import RowHeading
 from napari_gsw.widgets.kit.setting_control import Control
 from napari_gsw.widgets.kit.tab_order import put_in_tab_order
 
@@ -36,7 +37,7 @@ class PaintRow(QWidget):  # type: ignore[misc]
         row.setSpacing(4)
         self.keep, self.hint = QPushButton("Keep"), QPushButton("Hint")
         self._group = QButtonGroup(self)
-        row.addWidget(QLabel("Strokes"))
+        row.addWidget(RowHeading("Strokes"))
         for button, tip in ((self.keep, KEEP), (self.hint, HINT)):
             button.setCheckable(True)
             button.setToolTip(tip)

@@ -18,6 +18,8 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.explanation import explain
+from napari_gsw.widgets.kit.failure import as_sentence
+from napari_gsw.widgets.kit.inks import quiet_ink, warning_ink
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.section import Section
@@ -42,7 +44,7 @@ from napari_gsw.widgets.panel.region_line import RegionLine
 from napari_gsw.widgets.panel.run_row import RunRow
 from napari_gsw.widgets.panel.seeds_section import SeedsSection
 from napari_gsw.widgets.panel.session_section import RestoreRow, SessionSection, remember
-from napari_gsw.widgets.panel.trace_plot import TracePlot, quiet_ink
+from napari_gsw.widgets.panel.trace_plot import TracePlot
 from napari_gsw.widgets.panel.trace_section import TraceSection
 from napari_gsw.widgets.session.plan import Plan, settings_for
 from napari_gsw.widgets.session.session import Session
@@ -108,7 +110,6 @@ class SegmentationPanel(Docked):
         self.progress = Progress(self.session)
         column.addWidget(self.progress)
         self.reason = StillLine("reason", 2)
-        self.reason.setStyleSheet("QLabel { color: #e0a030; }")
         column.addWidget(self.reason)
         self.paint_row = PaintRow(self.session.corrections.lock_strokes, self.form.controls["only_painted"])
         self.paint_row.keep_changed.connect(self.session.corrections.keep_strokes)
@@ -170,6 +171,7 @@ class SegmentationPanel(Docked):
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace_section.picture)
+        self.export.measuring.measured.connect(self.region.renew)
         self.saving = SessionSection(self.session)
         self.apply = FolderSection(self.session, self._checked_plan, lambda: self.form.preset)
         own = (self.seeds, self.export, self.apply, self.saving)
@@ -348,12 +350,12 @@ class SegmentationPanel(Docked):
     def _framed(self) -> None:
         """Bring every line up to date."""
         session, frame = self.session, self.session.frame
-        self.reason.say("\n".join(filter(None, (self._notice, self._plan_error))))
+        self.reason.say("\n".join(map(as_sentence, filter(None, (self._notice, self._plan_error)))))
         if session.segmentation is not None and not session.segmentation.is_of(self._image):
             frame = None
         self.progress.refresh(self._outlook(), frame)
         self.agreement.refresh(not self._plan_error and session.goes_on(self._source), frame)
-        self.display.refresh()
+        self.display.follow(frame)
         self.region.refresh()
         self.trace_section.refresh(frame)
         self.seeds.refresh()
@@ -389,6 +391,7 @@ class SegmentationPanel(Docked):
         for section in (self.trace_section, *self.sections):
             section.set_ink(ink)
         self.region.setStyleSheet(f"QLabel {{ color: {ink}; }}")
+        self.reason.setStyleSheet(f"QLabel {{ color: {warning_ink(self.viewer.theme)}; }}")
 
     def choose_image(self, layer: Image) -> None:
         """Choose an image layer, as the user would."""

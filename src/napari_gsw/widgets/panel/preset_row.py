@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QButtonGroup, QGridLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QButtonGroup, QGridLayout, QPushButton, QWidget
 
 from napari_gsw.core.presets import PRESETS
+from napari_gsw.core.settings import declarations
+from napari_gsw.widgets.kit.row_heading import RowHeading
+from napari_gsw.widgets.kit.setting_control import title
 from napari_gsw.widgets.kit.undo_list import UndoList
 from napari_gsw.widgets.panel.form import Filling, SettingsForm, preset_tip
 
@@ -48,7 +51,8 @@ class PresetRow(QWidget):  # type: ignore[misc]
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(4)
-        grid.addWidget(QLabel("Preset"), 0, 0)
+        self.heading = RowHeading("Preset")
+        grid.addWidget(self.heading, 0, 0)
         for place, name in enumerate(PRESETS):
             button = QPushButton(name.capitalize())
             button.setCheckable(True)
@@ -56,6 +60,7 @@ class PresetRow(QWidget):  # type: ignore[misc]
             button.setProperty("preset", name)
             self._group.addButton(button)
             grid.addWidget(button, place // IN_A_ROW, 1 + place % IN_A_ROW)
+            grid.setColumnStretch(1 + place % IN_A_ROW, 1)
         self._group.buttonClicked.connect(lambda button: self._clicked(button.property("preset")))
 
     def button(self, name: str) -> QPushButton:
@@ -80,9 +85,12 @@ class PresetRow(QWidget):  # type: ignore[misc]
             self._steps.push(PresetStep(self, before, after))
 
     def mark(self, changes: list[str]) -> None:
-        """Show which settings differ from the chosen preset."""
+        """Show which settings differ from the chosen preset: with a star where it moves nothing."""
+        known = declarations()
+        words = f"Changed: {', '.join(title(name, known[name]) for name in changes)}." if changes else ""
+        self.heading.setText("Preset *" if changes else "Preset")
+        self.heading.setToolTip(words)
         for button in self._group.buttons():
             name, changed = button.property("preset"), button.isChecked() and bool(changes)
-            button.setText(name.capitalize() + (" *" if changed else ""))
             tip = preset_tip(name)
-            button.setToolTip(tip + (f"\nChanged: {', '.join(changes)}. Click to undo." if changed else ""))
+            button.setToolTip(tip + (f"\n{words} Click to undo." if changed else ""))

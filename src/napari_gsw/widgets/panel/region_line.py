@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from napari_gsw.widgets.kit.still_line import StillLine
-from napari_gsw.widgets.layers.hover import hovered
+from napari_gsw.widgets.layers.hover import describe_label, hovered
 from napari_gsw.widgets.session.session import Session
+from napari_gsw.widgets.table.chosen_outlines import has_table, row_at
 
 HINT = "Point at a region to learn about it."
 
@@ -36,13 +37,27 @@ class RegionLine(StillLine):
         elif self._table is not None and frame is not None and frame.table is not self._table:
             self.look()
 
+    def renew(self) -> None:
+        """What is said of a region may be known better now."""
+        if self._table is not None:
+            self.look()
+
     def look(self, event: Any = None) -> None:
         """Tell about the region under the mouse."""
         seg, frame = self.session.segmentation, self.session.frame
         if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
             return
         where = self.session.viewer.cursor.position
-        text = hovered(seg.layers.labels, where, frame.table, seg.plan.source.depth)
+        text = self._region_at(where) or hovered(seg.layers.labels, where, frame.table, seg.plan.source.depth)
         if text:
             self.tell(text)
             self._table = frame.table
+
+    def _region_at(self, where: Any) -> str:
+        """What the table says of the region on the screen, which is measured when a run has come to rest."""
+        seg, frame = self.session.segmentation, self.session.frame
+        layer = None if seg is None else seg.layers.regions
+        if layer is None or frame is None or not layer.visible or self.session.orders.sampling or not has_table(layer):
+            return ""
+        row = row_at(layer, layer.features, where)
+        return "" if row is None else describe_label(layer.features.iloc[row].to_dict(), frame.kind)

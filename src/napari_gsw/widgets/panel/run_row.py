@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from napari.utils.theme import get_theme
-from qtpy.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from napari_gsw.widgets.kit.buttons import push_button
 from napari_gsw.widgets.session.session import Session
@@ -42,7 +42,10 @@ class RunRow(QWidget):  # type: ignore[misc]
                 button.setText(WIDEST[name])
                 button.setMinimumWidth(button.sizeHint().width())
                 button.setText(name.capitalize())
+            # The one with a colour of its own is two pixels lower than the others: all are as high as the row.
+            button.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.MinimumExpanding)
             row.addWidget(button, 1)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
     def refresh(self, session: Session, possible: bool, goes_on: bool) -> None:
         """Follow a session.

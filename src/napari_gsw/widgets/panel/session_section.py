@@ -7,7 +7,7 @@ from typing import Any
 
 from napari.utils.notifications import show_info
 from qtpy.QtCore import QSettings, Signal
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QMenu, QMessageBox, QPushButton, QToolButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QMenu, QMessageBox, QPushButton, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.session_file import SUFFIX
@@ -35,11 +35,11 @@ class SessionSection(Section):
         self.session = session
         self.save_button = QPushButton("Save session ...")
         self.save_button.setToolTip("Chains, strokes, locks, accepted objects, settings and undo, in one file")
-        self.open_button = QToolButton()
-        self.open_button.setText("Open session ...")
+        self.open_button = QPushButton("Open session ...")
         self.open_button.setToolTip("Go on with a session exactly where it was; it can also be dropped onto the window")
-        self.open_button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
-        self.open_button.setMenu(QMenu(self.open_button))
+        self.recent_button = QPushButton("Recent")
+        self.recent_button.setToolTip("Go on with one of the sessions that were saved or opened last")
+        self.recent_button.setMenu(QMenu(self.recent_button))
         self.embed = QCheckBox("With the image in it")
         self.embed.setToolTip(
             "Otherwise the session knows where the image is, and has to find it there; "
@@ -49,11 +49,12 @@ class SessionSection(Section):
         row.setSpacing(4)
         row.addWidget(self.save_button, 1)
         row.addWidget(self.open_button, 1)
+        row.addWidget(self.recent_button)
         self.content.addLayout(row)
         self.content.addWidget(self.embed)
         self.save_button.clicked.connect(self._ask_save)
         self.open_button.clicked.connect(self._ask_open)
-        self.open_button.menu().aboutToShow.connect(self._fill_recent)
+        self.recent_button.menu().aboutToShow.connect(self._fill_recent)
         session.keeper.written.connect(self._announce)
         self.refresh()
 
@@ -98,7 +99,7 @@ class SessionSection(Section):
         show_info(f"GSW segmentation: the session is saved in {path}")
 
     def _fill_recent(self) -> None:
-        menu = self.open_button.menu()
+        menu = self.recent_button.menu()
         menu.clear()
         paths = recent()
         for path in paths:

@@ -31,13 +31,6 @@ OWN_TURN = 50
 STILL = 4
 
 
-def quiet_ink(theme_name: str) -> str:
-    """A colour for text that stands back: between a theme's text and its background."""
-    theme: Any = get_theme(theme_name)
-    text, back = (np.array(c.as_rgb_tuple()[:3], float) for c in (theme.text, theme.background))
-    return "#{:02x}{:02x}{:02x}".format(*(0.65 * text + 0.35 * back).round().astype(int))
-
-
 class Drawing(NamedTuple):
     """What is to be drawn: see :meth:`TracePlot.show_traces`."""
 
@@ -182,6 +175,9 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     def _fit(self) -> None:
         """Show everything, but not so that the climb of the first sweeps flattens all the rest."""
         length = max((len(t) for t in self._traces), default=0)
+        for plot in self.plots:  # without lines there is nothing that figures could be of
+            plot.getAxis("left").setStyle(showValues=length > 1)
+        self.lower.getAxis("bottom").setStyle(showValues=length > 1)
         if length < 2:
             return
         late = np.concatenate([t[len(t) // 20 :, 0] for t in self._traces])

@@ -8,26 +8,31 @@ from typing import Any
 
 import napari
 import numpy as np
-from magicgui.widgets import CheckBox, ComboBox, Container, Label, PushButton, create_widget
+from magicgui.widgets import CheckBox, ComboBox, Label, PushButton, create_widget
 from napari.layers import Image, Labels, Layer
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QVBoxLayout
+from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import region_graph
 from napari_gsw.core.image.picture import Picture, picture
 from napari_gsw.core.image.spacing import spacing_named
+from napari_gsw.core.presets import preset
 from napari_gsw.core.settings import Settings, declarations
 from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.widgets.kit.buttons import text_line
+from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
 from napari_gsw.widgets.kit.failure import WorkerFailure, report_failure, sentence
-from napari_gsw.widgets.kit.setting_control import spoken, title
+from napari_gsw.widgets.kit.preferences import preference
+from napari_gsw.widgets.kit.setting_control import explained, spoken, title
 from napari_gsw.widgets.kit.undo_list import undo_list
 from napari_gsw.widgets.kit.worker import make_worker
+from napari_gsw.widgets.layers.camera import place_of
 from napari_gsw.widgets.layers.kinds import SUPERPIXELS_OF, bare, is_image, is_region, mark
 from napari_gsw.widgets.layers.large_labels import add_labels
-from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth, place_of
+from napari_gsw.widgets.layers.source import Source, guess_channel_axis, guess_depth
 from napari_gsw.widgets.superpixels.site_painter import SitePainter
 
 EVERYWHERE = "everywhere"
@@ -69,7 +74,7 @@ class SuperpixelPanel(Docked):
     # ---- the form
 
     def _build(self) -> None:
-        start, declared = Settings(), declarations()
+        start, declared = preset(str(preference("preset"))), declarations()
         self.image = ComboBox(choices=self._images, label="Image", tooltip="The image layer to cut into superpixels")
         self.region = ComboBox(
             choices=self._regions, label="Where", tooltip="Everywhere, or inside a Shapes or Labels layer"
@@ -85,19 +90,22 @@ class SuperpixelPanel(Docked):
         )
         self.count = Label(value="", label="Sites")
         self.make_button = PushButton(text="Make superpixels", tooltip="Make a Labels layer of superpixels")
-        self.hint = Label(
-            value="Paint on the layer to mend it: a site's own label over its\nneighbours merges them, a new label "
-            "(key M) splits,\nthe eraser takes pixels out.",
+        self.hint = text_line("hint")
+        self.hint.setText(
+            "Paint on the layer to mend it: a site's own label over its neighbours merges them, a new label (key M) "
+            "splits, the eraser takes pixels out."
         )
-        self.form = Container(
-            widgets=[
-                self.image, self.region, *self.settings_widgets.values(), self.preview, self.count, self.make_button,
-                self.hint,
-            ]
-        )  # fmt: skip
+        inner = QWidget()
+        form = QFormLayout(inner)
+        form.setContentsMargins(6, 4, 6, 6)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        for widget in (self.image, self.region, *self.settings_widgets.values(), self.preview, self.count):
+            form.addRow(widget.label, widget.native)
+        form.addRow(self.make_button.native)
+        form.addRow(self.hint)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.form.native)
+        column.addWidget(column_area(inner))
 
     def _images(self, _: Any) -> list[tuple[str, Layer]]:
         return [(x.name, x) for x in reversed(self.viewer.layers) if is_image(x)]
@@ -293,9 +301,10 @@ class SuperpixelPanel(Docked):
 
 def _options(name: str) -> dict[str, Any]:
     setting = declarations()[name]
-    options: dict[str, Any] = {"tooltip": f"{setting.help} Allowed: {setting.allowed}."}
+    options: dict[str, Any] = {"tooltip": explained(name, setting)}
     if setting.choices:
-        return options | {"widget_type": "ComboBox", "choices": [(spoken(word), word) for word in setting.choices]}
+        choices = [(spoken(word, name), word) for word in setting.choices]
+        return options | {"widget_type": "ComboBox", "choices": choices}
     low = max(setting.low, 0) + (1e-3 if setting.open_low else 0)
     return options | {"min": setting.kind(low), "max": setting.kind(min(setting.high, 1_000_000))}
 

@@ -13,6 +13,8 @@ from skimage.measure import points_in_poly
 
 from napari_gsw.core.arrays import Floats, Longs
 
+# Pixels below the name of a column: pyqtgraph puts it lower than its axis is.
+BELOW = 6
 DOT, CHOSEN_DOT = "#4c9be8", "#f28e2b"
 
 
@@ -68,6 +70,7 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         self.hideButtons()
         for side in self.getPlotItem().axes:  # a share of .4 is .4 and not 400 (x0.001); and labels are laid out once
             self.getAxis(side).enableAutoSIPrefix(False)
+        self.getPlotItem().layout.setContentsMargins(0, 0, 0, BELOW)
         # Two for all dots: pyqtgraph paints a dot once for every brush that it is given, whatever its colour.
         self._brush, self._chosen_brush = pg.mkBrush(DOT), pg.mkBrush(CHOSEN_DOT)
         self.dots = pg.ScatterPlotItem(size=6, pen=None)

@@ -23,20 +23,21 @@ from qtpy.QtWidgets import (
     QLabel,
     QLineEdit,
     QShortcut,
-    QSizePolicy,
     QSplitter,
     QTableView,
     QVBoxLayout,
     QWidget,
 )
-from superqt import QElidingLabel
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.files.tables import columns_text
-from napari_gsw.widgets.kit.buttons import push_button
+from napari_gsw.widgets.kit.buttons import push_button, text_line
 from napari_gsw.widgets.kit.docked import Docked
+from napari_gsw.widgets.kit.failure import as_sentence
+from napari_gsw.widgets.kit.inks import quiet_ink, warning_ink
 from napari_gsw.widgets.kit.layer_combo import LayerCombo
+from napari_gsw.widgets.kit.still_line import StillLine
 from napari_gsw.widgets.layers.kinds import bare, kind_of
 from napari_gsw.widgets.table.chosen_outlines import ChosenOutlines, go_to_row, has_table, row_at
 from napari_gsw.widgets.table.column_plot import ColumnPlot
@@ -77,6 +78,7 @@ class TablePanel(Docked):
         self._renewal.setSingleShot(True)
         self._renewal.timeout.connect(self._renew)
         self._is_stale = False
+        self._latest: Labels | None = None
         link = self.link
         link.stop_at_end(self._pause)
         link.stop_at_end(self._renewal)
@@ -96,9 +98,12 @@ class TablePanel(Docked):
         self.layer_combo.activated.connect(self._pick)
         self.layer_combo.chosen.connect(self._show_table)
         self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter: area > 50, stability < 0.8")
+        self.filter.setPlaceholderText("Filter: area > 50")
         self.filter.setClearButtonEnabled(True)
-        self.filter.setToolTip("Show only rows that meet all of these: columns, signs (< <= = != >= >) and numbers")
+        self.filter.setToolTip(
+            "Show only rows that meet all of these: columns, signs (< <= = != >= >) and numbers, as in\n"
+            "area > 50, stability < 0.8"
+        )
         self.filter.textChanged.connect(self._filter)
         top = QHBoxLayout()
         top.addWidget(self.layer_combo, 1)
@@ -133,24 +138,28 @@ class TablePanel(Docked):
         self.splitter.addWidget(lower)
         self.splitter.setStretchFactor(0, 3)
         self.splitter.setStretchFactor(1, 2)
-        self.status = QElidingLabel()  # one line, whatever it says
+        self.status = StillLine("status")
+        self.nothing = text_line("nothing")
+        self.nothing.setText(NO_TABLE)
+        self.nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.copy_button = push_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
         self.save_button = push_button("Save CSV ...", "Write the rows that are shown as a table", self._ask_file)
         self.clear_button = push_button("Choose none", "Choose no row", lambda: self.choose(np.zeros(0, np.int64)))
         shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.copy)
-        bottom = QHBoxLayout()
-        self.status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        bottom.addWidget(self.status, 1)
+        # What is said of the filter stands beside it, however high the dock is.
+        words = QHBoxLayout()
+        words.addWidget(self.status, 1)
         for button in (self.clear_button, self.copy_button, self.save_button):
-            bottom.addWidget(button)
+            words.addWidget(button)
         frame = QVBoxLayout(self)
         frame.setContentsMargins(6, 4, 6, 6)
         frame.setSpacing(4)
         frame.addLayout(top)
+        frame.addLayout(words)
         frame.addWidget(self.splitter, 1)
-        frame.addLayout(bottom)
+        frame.addWidget(self.nothing, 1)
 
     def sizeHint(self) -> QSize:
         return QSize(720, 260)
@@ -186,6 +195,8 @@ class TablePanel(Docked):
 
     def _features_changed(self, event: Any) -> None:
         self._is_stale |= event.source is self.layer
+        if kind_of(event.source) == "regions" and has_table(event.source):
+            self._latest = event.source
         self._renewal.start(0)
 
     def _renew(self) -> None:
@@ -195,12 +206,13 @@ class TablePanel(Docked):
             self._show_table()
 
     def _list(self) -> None:
-        """List the layers with a table; regions come first, unless the user has picked another."""
+        """List the layers with a table; regions come first, the newest table before others, unless one was picked."""
         self.layer_combo.follow(self.viewer.layers)
         if not self._picked or self.layer is None:
             regions = [x for x in self.viewer.layers if has_table(x) and kind_of(x) == "regions"]
-            if regions and (self.layer is None or kind_of(self.layer) != "regions"):
-                self.layer_combo.choose(regions[-1])
+            if regions:  # those that were measured last are what is worked on
+                latest = [x for x in regions if x is self._latest]
+                self.layer_combo.choose((latest or regions)[-1])
         if self.layer is None:
             self._show_table()
 
@@ -294,9 +306,16 @@ class TablePanel(Docked):
         count, shown = self.model.rows, len(self.model.order)
         words = f"{count:,} rows" if shown == count else f"{shown:,} of {count:,} rows"
         chosen = f", {len(rows):,} chosen" if len(rows) else ""
-        self.status.setText(self._refusal or (f"{words}{chosen}" if layer is not None else NO_TABLE))
-        for button in (self.copy_button, self.save_button, self.clear_button):
-            button.setEnabled(layer is not None)
+        self._say(self._refusal or (f"{words}{chosen}" if layer is not None else ""), is_refusal=bool(self._refusal))
+        for widget in (self.copy_button, self.save_button, self.clear_button, self.filter):
+            widget.setEnabled(layer is not None)
+        self.splitter.setVisible(layer is not None)
+        self.nothing.setVisible(layer is None)
+
+    def _say(self, text: str, is_refusal: bool = False) -> None:
+        ink = (warning_ink if is_refusal else quiet_ink)(self.viewer.theme)
+        self.status.setStyleSheet(f"QLabel {{ color: {ink}; }}")
+        self.status.say(as_sentence(text) if is_refusal else text)
 
     def go_to(self, row: int) -> None:
         """Move the view to the label of a row."""
@@ -333,7 +352,7 @@ class TablePanel(Docked):
         """Copy the chosen rows, or all that are shown, for a spreadsheet."""
         rows = self.chosen if len(self.chosen) else self.model.order
         QGuiApplication.clipboard().setText(columns_text(self._taken(rows), "\t"))
-        self.status.setText(f"{len(rows):,} rows copied")
+        self._say(f"{len(rows):,} rows copied")
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Save the table", "regions.csv", "Table (*.csv)")
@@ -344,9 +363,9 @@ class TablePanel(Docked):
         """Write the rows that are shown, in their order."""
         try:
             path.write_text(columns_text(self._taken(self.model.order), ","), encoding="utf-8")
-            self.status.setText(f"Written to {path}")
+            self._say(f"Written to {path}")
         except OSError as reason:
-            self.status.setText(f"the table cannot be written to {path}: {reason.strerror or reason}")
+            self._say(f"the table cannot be written to {path}: {reason.strerror or reason}", is_refusal=True)
 
     def _theme_changed(self, event: Any = None) -> None:
         self.plot.follow_theme(self.viewer.theme)

@@ -1,0 +1,40 @@
+"""A line of text that keeps its place: all that is seen fits, and dots say that there is more."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("napari")
+pytest.importorskip("pytestqt")
+pytestmark = pytest.mark.gui
+
+WORDS = "One chain shows no drift, but not whether another would settle elsewhere: run 4 chains and look again."
+
+
+@pytest.mark.parametrize("style", ["", "QLabel { padding: 2px; font-size: 13pt; }"])
+@pytest.mark.parametrize("width", [60, 150, 237, 400, 2000])
+def test_what_does_not_fit_ends_in_dots(viewer, qtbot, width, style):
+    from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+    from napari_gsw.widgets.kit.still_line import StillLine
+
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.setStyleSheet(style)
+    line = StillLine("line", 2)
+    column = QVBoxLayout(window)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.addWidget(line)
+    window.setFixedWidth(width)
+    window.show()
+    line.say(WORDS)
+    qtbot.waitExposed(window)
+    lines = line.seen().split("\n")
+    assert len(lines) <= 2
+    metrics = line.fontMetrics()
+    assert all(metrics.horizontalAdvance(one) <= width for one in lines)
+    assert len(lines) * metrics.lineSpacing() <= line.height()
+    assert line.seen().endswith("\N{HORIZONTAL ELLIPSIS}") == (line.seen().replace("\n", " ") != WORDS)
+    assert (line.text(), line.toolTip()) == (WORDS, WORDS)
+    if width == 2000:
+        assert line.seen() == WORDS
