@@ -32,6 +32,8 @@ from skimage.transform import resize
 from napari_gsw.widgets.session import autosaves
 
 SIZE = (1280, 800)
+# Milliseconds between two pictures of the animation.
+EACH = 120
 # Sweeps of the first run: more than usual, so that there is time to look.
 LONG = 20_000
 # Strokes on two things, from pixel to pixel.
@@ -44,7 +46,8 @@ class Tour:
     def __init__(self, folder: Path, scratch: Path) -> None:
         self.folder, self.scratch = folder, scratch
         self.steps = 0
-        self.frames: list[Any] = []
+        # Of the animation: what was on the screen, and for how many milliseconds it is to be looked at.
+        self.frames: list[tuple[Any, int]] = []
         self.viewer, self.panel = self.window()
 
     def window(self) -> tuple[napari.Viewer, Any]:
@@ -64,13 +67,17 @@ class Tour:
         few_colours.save(self.folder / f"{self.steps:02d}_{name}.png", optimize=True)
         print(f"{self.steps:02d} {name}", flush=True)
 
-    def film(self, seconds: float) -> None:
-        """Keep pictures for the animation."""
+    def film(self, seconds: float, hold: float = 0.0) -> None:
+        """Keep pictures for the animation, the last of them for so many seconds more."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            frame = self.picture()
-            self.frames.append((resize(frame, (500, 800), anti_aliasing=True) * 255).astype(np.uint8))
-            QTest.qWait(120)
+            frame = (resize(self.picture(), (500, 800), anti_aliasing=True) * 255).astype(np.uint8)
+            if self.frames and np.array_equal(frame, self.frames[-1][0]):
+                self.frames[-1] = frame, self.frames[-1][1] + EACH
+            else:
+                self.frames.append((frame, EACH))
+            QTest.qWait(EACH)
+        self.frames[-1] = self.frames[-1][0], self.frames[-1][1] + round(1000 * hold)
 
     def at_rest(self) -> None:
         session = self.panel.session
@@ -98,13 +105,13 @@ class Tour:
         wait_for(
             lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first picture"
         )
-        self.film(2.0)
+        self.film(2.5)
         self.step("running")
         if self.panel.session.run is None:
             raise SystemExit("the run was over before it was looked at")
         self.at_rest()
         sweeps.set_value(usual)
-        self.film(0.5)
+        self.film(0.3, hold=1.0)
         self.step("done")
 
     def paint(self) -> None:
@@ -116,12 +123,12 @@ class Tour:
             layer.selected_label = int(before.max()) + 1 + number
             drag(self.viewer, layer, points)
             wait_for(lambda n=changes: len(self.panel.session.array_run.live.changes) > n, "a stroke that is taken")
-            self.film(1.0)
+            self.film(1.0, hold=1.5)
             self.at_rest()
             follows = int((np.asarray(layer.data) == layer.selected_label).sum())
             if follows <= 6 * len(points) * 4:
                 raise SystemExit("a stroke has taught nothing")
-        self.film(0.8)
+        self.film(0.3, hold=1.5)
         self.step("painted")
 
     def doubt(self) -> None:
@@ -178,7 +185,8 @@ class Tour:
         self.step("opened_again")
 
     def animation(self) -> None:
-        imwrite(self.folder / "steering.gif", np.stack(self.frames[:60]), duration=120, loop=0)
+        pictures, milliseconds = zip(*self.frames, strict=True)
+        imwrite(self.folder / "steering.gif", np.stack(pictures), duration=list(milliseconds), loop=0)
 
 
 def main() -> None:
