@@ -193,7 +193,7 @@ def test_a_correction_that_comes_as_an_errand_ends_wakes_the_chain_too(done, qtb
         publish(run, position, last)
         if last and run.errand and not late:
             late.append(position)
-            session.corrections.name_site((), 0, 2)
+            session.corrections.name_sites((), [0], 2)
 
     monkeypatch.setattr(Run, "_publish", answered)
     session.orders.launch(Run([((), session.array_run)], 0, errand=True))

@@ -186,6 +186,28 @@ def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
 
 
 @pytest.mark.slow
+def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
+    """napari says nothing of paint that changes no pixel; a person who confirms a region thinks that it is kept."""
+    live, layer = done.session.array_run.live, labels_of(done)
+    points = [(60, x) for x in range(78, 84, 2)]
+    number = int(layer.data[60, 80])
+    assert (layer.data[57:64, 75:87] == number).all()
+    brush(done, number, size=2)
+    done.paint_row.hint.setChecked(True)
+    drag(qtbot, done.viewer, layer, points)
+    qtbot.wait(100)
+    assert not live.locks.any()
+    done.paint_row.keep.setChecked(True)
+    drag(qtbot, done.viewer, layer, points)
+    wait_for(qtbot, lambda: settled(done) and live.locks.any())
+    under = sites_under(done, points)
+    assert live.locks[under].all()
+    assert live.locks.sum() == len(np.unique(under))
+    assert set(live.numbers[under]) == {number}
+    done.session.steps.undo()
+    wait_for(qtbot, lambda: settled(done) and not live.locks.any())
+
+
 def test_undo_and_redo_with_the_keyboard(done, qtbot):
     from qtpy.QtCore import Qt
 

@@ -7,6 +7,7 @@ and redo are ours; afterwards napari's history starts empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ class Brush:
     painted : called after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) pixels.
     replaced : called when the layer was given another array.
     undo, redo : called instead of the layer's own.
+    confirmed : called with the path of a stroke that has changed no pixel: what it means is there already. napari says
+        nothing of it.
     """
 
     def __init__(
@@ -34,9 +37,11 @@ class Brush:
         replaced: Callable[[], None],
         undo: Callable[[], None],
         redo: Callable[[], None],
+        confirmed: Callable[[Points], None] = lambda path: None,
     ) -> None:
         self.layer = layer
-        self._painted, self._replaced = painted, replaced
+        self._painted, self._replaced, self._confirmed = painted, replaced, confirmed
+        self._changed = False
         self._path: list[Any] = []
         self._pending = False
         self._attached = True
@@ -52,16 +57,24 @@ class Brush:
 
     def _follow(self, layer: Labels, event: Any) -> Iterator[None]:
         self._path = [layer.world_to_data(event.position)]
+        self._changed = False
         yield
         while event.type == "mouse_move":
             self._path.append(layer.world_to_data(event.position))
             yield
+        if layer.mode == "paint":
+            QTimer.singleShot(0, partial(self._confirm, np.asarray(self._path, float)))
 
     def _on_paint(self, event: Any) -> None:
         """napari may announce paint before it is on the layer, so it is looked at when napari is done."""
         self._deliver()  # a stroke before this one is on the layer by now
-        self._pending = True
+        self._pending = self._changed = True
         QTimer.singleShot(0, self._deliver)
+
+    def _confirm(self, path: Points) -> None:
+        """napari has announced the paint of a stroke by now, if there was any."""
+        if self._attached and not self._changed:
+            self._confirmed(path)
 
     def _deliver(self) -> None:
         if not self._attached or not self._pending:

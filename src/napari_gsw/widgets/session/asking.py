@@ -108,7 +108,7 @@ class Asking(QObject):  # type: ignore[misc]
         if number not in question.numbers and number not in frame.numbers:
             return
         self._close()
-        self.corrections.name_site(self._position, question.site, number)
+        self.corrections.name_sites(self._position, [question.site], number)
         self.changed.emit()
 
     def skip(self) -> None:

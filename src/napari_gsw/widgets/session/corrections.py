@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.sites.strokes import Stroke, stroke_of
+from napari_gsw.core.sites.strokes import Stroke, path_pixels, stroke_of
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.kit.undo_list import UndoList
 from napari_gsw.widgets.layers.brush import Brush
@@ -79,10 +80,10 @@ class Corrections(QObject):  # type: ignore[misc]
             lambda live: live.unlock(np.flatnonzero(live.locks if number is None else live.numbers == number))
         )
 
-    def name_site(self, position: Position, site: int, number: int) -> None:
-        """Give a site of an array its label for good, as an answer to a question."""
+    def name_sites(self, position: Position, sites: Sequence[int], number: int) -> None:
+        """Give sites of an array their label for good."""
         self.canvas.look_ahead()
-        self.submit(position, partial(LiveChain.paint, sites=[site], number=number, lock=True))
+        self.submit(position, partial(LiveChain.paint, sites=sites, number=number, lock=True))
 
     def go_on_from_view(self) -> None:
         """Continue the chain from the state that is being looked at."""
@@ -119,7 +120,9 @@ class Corrections(QObject):  # type: ignore[misc]
         for layer in seg.layers.label_layers:
             if not layer.multiscale:  # napari does not let anybody paint on a pyramid
                 painted, replaced = partial(self._painted, layer), partial(self._replaced, layer)
-                self.canvas.brushes.append(Brush(layer, painted, replaced, self.steps.undo, self.steps.redo))
+                confirmed = partial(self._confirmed, layer)
+                brush = Brush(layer, painted, replaced, self.steps.undo, self.steps.redo, confirmed)
+                self.canvas.brushes.append(brush)
 
     def detach_brush(self) -> None:
         """Give the label layers back to napari."""
@@ -154,6 +157,23 @@ class Corrections(QObject):  # type: ignore[misc]
             else:
                 self.canvas.write(position, self._snapped(position, array_run, stroke, written))
             self.changed.emit()
+
+    def _confirmed(self, layer: Labels, path: NDArray[np.float64]) -> None:
+        """A stroke with the label that is there already: if strokes are kept, so is what it went over."""
+        seg = self.orders.segmentation
+        if seg is None or not self.lock_strokes:
+            return
+        for position, array_run in seg.array_runs.items():
+            live, along = array_run.live, seg.layers.path_at(layer, path, position)
+            if not len(along):
+                continue
+            sites = live.problem.site_image
+            pixels = tuple(path_pixels(sites.shape, along).T)
+            here = seg.layers.labels_at(position)[pixels] == layer.selected_label
+            kept = np.unique(sites[pixels][here]) - 1
+            kept = kept[kept >= 0]
+            if len(kept) and not live.locks[kept].all():
+                self.name_sites(position, kept.tolist(), int(layer.selected_label))
 
     def _painted_late(self, position: Position, paint: NDArray[np.uint16]) -> None:
         """Paint that was there before the first picture of its chain is a stroke like any other."""
