@@ -145,7 +145,7 @@ class Reader:
         self.press("Run")
         wait_for(lambda: self.layer("astronaut [GSW]") is not None, "the layer of labels")
         session = self.panel.session
-        wait_for(lambda: session.frame is not None and session.frame.sweep > 5, "a trace")
+        wait_for(lambda: session.frame is not None and session.frame.sweep > 40, "a trace that can be seen")
         rows = session.frame.traces[0]
         if not rows[:, 0].max() > rows[0, 0]:
             raise SystemExit("the trace does not climb")
