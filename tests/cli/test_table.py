@@ -103,6 +103,14 @@ def test_a_distance_that_was_chosen_is_not_that_of_the_file(tmp_path):
         assert tiff.imagej_metadata["spacing"] == 3
 
 
+def test_what_a_file_says_wrongly_costs_no_result(tmp_path):
+    """Its distances are refused, unless better ones are given: then nothing may be said after the last sweep."""
+    image, file, out = mosaic_3d()[0][:8, :24, :24], tmp_path / "image.ome.tif", tmp_path / "out"
+    tifffile.imwrite(file, image, metadata={"axes": "ZYX", **{f"PhysicalSize{axis}": 0.0 for axis in "XYZ"}})
+    assert main(["segment", str(file), "-o", str(out), "-q", "--sweeps", "3"]) == 2
+    assert main(["segment", str(file), "-o", str(out), "-q", "--sweeps", "3", "--spacing", "3,1,1"]) == 0
+
+
 def test_axes_in_an_order_that_no_format_has_stay_as_they_are(tmp_path):
     """So that labels lie beside their image when both are read again."""
     image, out = np.moveaxis(mosaic_3d()[0][:8, :24, :24], 0, 2), tmp_path / "out"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ def chosen_geometry(path: str | os.PathLike[str], axes: str, spacing: str) -> Ge
     ----------
     axes : a letter for each axis of the image, or ``auto``. spacing : the setting, as the image is segmented.
     """
-    if spacing == file_spacing(path, axes):
-        return _usable(file_geometry(path))
+    with suppress(InputError):  # whoever knows better has said so
+        if spacing == file_spacing(path, axes):
+            return _usable(file_geometry(path))
     if spacing == "auto":  # the same along all axes, whatever the file says
         return UNKNOWN
     steps = [float(step) for step in spacing.split(",")]

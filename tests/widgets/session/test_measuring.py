@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -122,6 +123,33 @@ def test_several_images_have_a_table_each(panel, qtbot, tmp_path):
         assert {int(row["index"]): int(row["pixels"]) for row in rows} == counted(
             tifffile.imread(tmp_path / f"00{k}.labels.tif")
         )
+
+
+def test_a_size_that_is_set_while_things_are_measured_is_in_the_table(panel, qtbot, monkeypatch):
+    from napari_gsw.widgets.session.array_run import ArrayRun
+
+    may_end, begun, measuring = threading.Event(), threading.Event(), ArrayRun.measuring
+
+    def slow(*given):
+        measure = measuring(*given)
+
+        def measured():
+            begun.set()
+            assert may_end.wait(60)
+            return measure()
+
+        return measured
+
+    monkeypatch.setattr(ArrayRun, "measuring", slow)
+    image = panel.viewer.add_image(PICTURES["plane"][0], name="m", units="um")
+    run(panel, qtbot, "general")
+    wait_for(qtbot, begun.is_set, 60)
+    image.scale = (2, 2)
+    may_end.set()
+    regions = panel.viewer.layers["m [regions]"]
+    wait_for(qtbot, lambda: "area (µm²)" in regions.features, 60)
+    wait_for(qtbot, lambda: panel.export.measuring._worker is None, 60)
+    assert regions.features["area (µm²)"].sum() == 4 * regions.features["pixels"].sum()
 
 
 def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):

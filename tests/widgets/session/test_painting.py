@@ -185,7 +185,6 @@ def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
     wait_for(qtbot, lambda: settled(running) and len(running.session.frame.marks) == 1)
 
 
-@pytest.mark.slow
 def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     """napari says nothing of paint that changes no pixel; a person who confirms a region thinks that it is kept."""
     live, layer = done.session.array_run.live, labels_of(done)
@@ -208,6 +207,7 @@ def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     wait_for(qtbot, lambda: settled(done) and not live.locks.any())
 
 
+@pytest.mark.slow
 def test_undo_and_redo_with_the_keyboard(done, qtbot):
     from qtpy.QtCore import Qt
 

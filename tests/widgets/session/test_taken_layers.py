@@ -81,6 +81,21 @@ def test_what_is_given_to_a_run_and_what_does_not_fit_is_left_alone(viewer, pane
     assert viewer.layers["a [regions] [1]"].data.shape == (40, 80)
 
 
+def test_a_copy_that_napari_has_made_of_another_type_is_left_alone(viewer, panel, qtbot):
+    """It has the notes of the layer that it is a copy of."""
+    viewer.add_image(PICTURE, name="a")
+    run(qtbot, panel)
+    copy = viewer.add_image(viewer.layers["a [GSW]"].data, metadata=dict(viewer.layers["a [GSW]"].metadata))
+    viewer.layers.remove("a [GSW]")
+    before = copy.data.copy()
+    viewer.add_image(PICTURE[::-1].copy(), name="b")
+    run(qtbot, panel)
+    panel.choose_image(viewer.layers["a"])
+    run(qtbot, panel)
+    assert np.array_equal(copy.data, before)
+    assert agrees(panel)
+
+
 def test_after_a_reset_nothing_is_said_about_what_was(viewer, panel, qtbot):
     viewer.add_image(PICTURE, name="a")
     run(qtbot, panel)

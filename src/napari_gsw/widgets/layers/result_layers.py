@@ -167,6 +167,8 @@ class ResultLayers:
     def _is_like_ours(self, layer: Layer, kind: Kind) -> bool:
         """Whether what we write fits into a layer: not if other axes or another part of the image were segmented."""
         data = layer.data[0] if layer.multiscale else layer.data
+        if not isinstance(layer, Image if kind in UNCERTAINTY_IMAGES else Labels):
+            return False  # a copy that napari has made
         if layer.multiscale != self.source.large or tuple(data.shape) != tuple(self.source.label_shape):
             return False
         if not layer.multiscale and not (isinstance(data, np.ndarray) and data.flags.writeable):

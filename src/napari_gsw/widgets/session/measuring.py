@@ -47,6 +47,7 @@ class Measuring(QObject):  # type: ignore[misc]
         self.tables: dict[Position, tuple[Any, Tables]] = {}
         self._segmentation: Segmentation | None = None
         self._worker: WorkerBase | None = None
+        self._again = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(STILL)
@@ -74,7 +75,8 @@ class Measuring(QObject):  # type: ignore[misc]
             self._timer.start()
 
     def measure_again(self) -> None:
-        """Pixels have another size, or lie elsewhere."""
+        """Pixels have another size, or lie elsewhere: what is being measured is out of date, too."""
+        self._again = self._worker is not None
         self.tables.clear()
         self.look()
 
@@ -129,7 +131,11 @@ class Measuring(QObject):  # type: ignore[misc]
 
     def _ended(self) -> None:
         self._worker = None
-        self.show()
+        if self._again:
+            self._again = False
+            self.tables.clear()
+        else:
+            self.show()
         self.look()
 
     def _quit(self) -> None:
