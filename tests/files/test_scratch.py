@@ -75,9 +75,40 @@ def test_that_of_another_machine_goes_after_a_day(tmp_path, monkeypatch):
     assert cleared(tmp_path) == []
 
 
-def test_one_without_an_owner_may_be_about_to_get_one(tmp_path):
+def test_an_empty_one_goes_and_who_was_about_to_use_it_takes_another(tmp_path, monkeypatch):
+    """It was left by somebody who was killed as he made or removed it, or belongs to somebody who has just made it."""
     (tmp_path / f"{SCRATCH}new").mkdir()
-    assert cleared(tmp_path) == [f"{SCRATCH}new"]
+    assert cleared(tmp_path) == []
+    make, made = scratch.tempfile.mkdtemp, []
+
+    def taken_at_once(**given):
+        made.append(make(**given))
+        if len(made) == 1:
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(scratch.tempfile, "mkdtemp", taken_at_once)
+    with scratch_folder(tmp_path) as folder:
+        assert [str(folder)] == made[1:]
+        (folder / "half").write_text("written")
+    assert scratches(tmp_path) == []
+
+
+def test_one_with_files_but_without_an_owner_is_left_alone(tmp_path):
+    left = tmp_path / f"{SCRATCH}new"
+    left.mkdir()
+    (left / "half").write_text("written")
+    assert cleared(tmp_path) == [left.name]
+
+
+def test_whoever_is_killed_while_it_is_removed_leaves_what_tells_whose_it_was(tmp_path, monkeypatch):
+    removed = []
+    unlink = os.unlink
+    monkeypatch.setattr(scratch.os, "unlink", lambda path, **more: (removed.append(path), unlink(path, **more)))
+    with scratch_folder(tmp_path) as folder:
+        for name in ("aaa", "half", "zzz"):
+            (folder / name).write_text("written")
+    assert sorted(os.path.basename(path) for path in removed[:3]) == ["aaa", "half", "zzz"]
 
 
 def test_without_locks_only_time_tells(tmp_path, monkeypatch):

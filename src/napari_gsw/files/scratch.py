@@ -35,10 +35,10 @@ def scratch_folder(folder: Path) -> Iterator[Path]:
 
     What dead processes have left in `folder` is cleared first.
     """
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder)).absolute()
-    _own.add(scratch)
+    owner = _owned(folder)
+    scratch = Path(owner.name).parent
     try:
-        with (scratch / OWNER).open("w", encoding="utf-8") as owner:
+        with owner:
             owner.write(machine())
             owner.flush()
             with suppress(OSError):  # a file system without locks
@@ -46,8 +46,34 @@ def scratch_folder(folder: Path) -> Iterator[Path]:
             clear_leftovers(folder, os.stat(scratch / OWNER).st_mtime)
             yield scratch
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
         _own.discard(scratch)
+
+
+def _owned(folder: Path) -> IO[str]:
+    """The open file in a new scratch folder that tells whose it is."""
+    while True:
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder)).absolute()
+        _own.add(scratch)
+        try:
+            return (scratch / OWNER).open("w", encoding="utf-8")
+        except FileNotFoundError:  # another process has taken it for a leftover
+            _own.discard(scratch)
+        except BaseException:
+            _remove(scratch)
+            _own.discard(scratch)
+            raise
+
+
+def _remove(scratch: Path) -> None:
+    """Remove a scratch folder, what tells whose it is last: whoever is killed meanwhile leaves what can be known."""
+    with suppress(OSError), os.scandir(scratch) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != OWNER:
+                os.unlink(entry.path)
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def clear_leftovers(folder: Path, now: float) -> None:
@@ -56,8 +82,12 @@ def clear_leftovers(folder: Path, now: float) -> None:
         for entry in entries:
             if entry.name.startswith(SCRATCH) and entry.is_dir(follow_symlinks=False):
                 scratch = Path(entry.path).absolute()
-                if scratch not in _own and _is_dead(scratch, now):
-                    shutil.rmtree(scratch, ignore_errors=True)
+                if scratch in _own:
+                    continue
+                with suppress(OSError):  # an empty one is of no use to a dead process, and a living one makes another
+                    os.rmdir(scratch)
+                if _is_dead(scratch, now):
+                    _remove(scratch)
 
 
 @cache
@@ -81,7 +111,7 @@ def _is_dead(scratch: Path, now: float) -> bool:
             except (BlockingIOError, PermissionError):
                 return False
     except FileNotFoundError:
-        pass  # killed, or not yet further, between two lines of `scratch_folder`
+        pass  # removed meanwhile, or with files of ours in it that somebody has taken the owner's from
     except OSError:
         pass  # a file system without locks
     return (free_lock and here) or now - _last_change(scratch) > DAY
