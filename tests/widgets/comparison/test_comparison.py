@@ -578,3 +578,32 @@ def test_slices_that_were_segmented_by_themselves_are_compared_so(viewer, panel,
     compare(qtbot, panel)
     assert "slice" not in panel.caption.text()
     assert panel.result.object_rows[0]["ap_50"] < 1
+
+
+def test_each_reference_is_compared_in_the_slices_that_it_knows(viewer, panel, qtbot):
+    """Two people have looked at some slices each, and one slice was never segmented."""
+    truth = np.ones((4, 40, 40), np.uint16)
+    truth[:, 10:30, 10:30] = 2
+    first, second, labels = truth.copy(), truth.copy(), truth.copy()
+    first[2:], second[0], labels[3] = 0, 0, 0
+    labels[1, 10:30, 10:20] = 3
+    notes = {"napari-gsw layer": "segmentation", "napari-gsw image": "m", "napari-gsw sliced along": (0,)}
+    viewer.add_labels(labels, name="m [GSW]", metadata=notes)
+    for name, reference in (("first", first), ("second", second)):
+        viewer.add_labels(reference, name=name)
+    for name in ("first", "second"):
+        if not offered(panel)[1][name]:
+            tick(qtbot, panel, name)
+    panel.ignore.setChecked(True)
+    compare(qtbot, panel)
+    expected = [
+        metrics.scores(labels[k], [truths[k] for truths in several], ignore_background=True)[
+            -1
+        ].variation_of_information
+        for k, several in enumerate([(first,), (first, second), (second,), ()])
+        if several and labels[k].any()
+    ]
+    assert [row.variation_of_information for row in panel.result.rows] == pytest.approx(
+        [np.mean([expected[0], expected[1]]), np.mean([expected[1], expected[2]]), np.mean(expected)]
+    )
+    assert not panel.result.difference[[0, 2, 3]].any()

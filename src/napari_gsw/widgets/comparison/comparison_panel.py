@@ -35,6 +35,7 @@ from napari_gsw.widgets.comparison.comparison_worker import (
     Comparison,
     ComparisonFailure,
     ComparisonResult,
+    compared_shape,
     natural_references,
     natural_segmentation,
     obstacle,
@@ -360,8 +361,9 @@ class ComparisonPanel(Docked):
         reason = self.reason
         self.compare_button.setEnabled(reason is None)
         if reason is None:
-            shape, reach = self._layers[self.segmentation.currentIndex()].data.shape, self._reach
-            reach = default_tolerance(shape) if reach is None else reach
+            layer, reach = self._layers[self.segmentation.currentIndex()], self._reach
+            shape = layer.data.shape
+            reach = default_tolerance(compared_shape(layer)) if reach is None else reach
             reason = f"{size(shape)} pixels, boundaries within {count(reach)} pixels."
         self.status.setText(reason)
 

@@ -82,7 +82,7 @@ class Comparison:
         self._options = {"ignore_background": ignore_background}
         self._tolerance = tolerance
         # Axes of the arrays along which the labels of the segmentation mean nothing.
-        self._sliced_along: tuple[int, ...] = tuple(segmentation.metadata.get(SLICED_ALONG, ()))
+        self._sliced_along = sliced_along(segmentation)
         self._arrays = [_still(layer) for layer in self.layers]
         self.worker = make_worker(self._run)
 
@@ -121,20 +121,28 @@ class Comparison:
         has_objects = not self._options["ignore_background"] and any((one == 0).any() for one in references)
         missed, false = np.zeros(labels.shape, np.result_type(*references)), np.zeros_like(labels)
         difference = np.zeros(labels.shape, np.float32)
-        rows: list[list[Scores]] = []
+        # Of each reference, and of all together if there are several: figures of each part.
+        rows: list[list[Scores]] = [[] for _ in range(len(references) + (len(references) > 1))]
         counts: list[list[ObjectCounts]] = []
         for part in parts(labels.shape, self._sliced_along):
             here, truths = labels[part], [one[part] for one in references]
-            if self._options["ignore_background"] and not any(truth.any() for truth in truths):
-                continue  # of nothing there is anything to say
-            rows.append(scores(here, truths, tolerance=self._tolerance, report=self._report, **self._options))
-            difference[part] = disagreement(here, truths, report=self._report, **self._options)
+            known = [k for k, truth in enumerate(truths) if not self._options["ignore_background"] or truth.any()]
+            if known and (here.any() or not self._sliced_along):  # else it was never segmented, or nobody knows better
+                some, reach = [truths[k] for k in known], self._tolerance
+                figures = scores(here, some, tolerance=reach, report=self._report, **self._options)
+                for k, row in zip(known, figures, strict=False):
+                    rows[k].append(row)
+                if len(references) > 1:
+                    rows[-1].append(figures[-1])
+                difference[part] = disagreement(here, some, report=self._report, **self._options)
             if has_objects:
                 self._report("objects")
                 objects = with_background(here)
                 counts.append([object_counts(objects, truth) for truth in truths])
                 missed[part], false[part] = unmatched(objects, truths)
-        mean = [Scores(*np.mean(several, axis=0).tolist()) for several in zip(*rows, strict=True)]
+        if not all(rows):
+            raise InputError(f"no slice of {self.name!r} has labels where a reference has; choose others")
+        mean = [Scores(*np.mean(several, axis=0).tolist()) for several in rows]
         if not has_objects:
             return ComparisonResult(mean, difference, [])
         pooled = [functools.reduce(ObjectCounts.plus, several) for several in zip(*counts, strict=True)]
@@ -171,6 +179,17 @@ def natural_segmentation(layers: Sequence[Labels], active: object) -> Labels | N
         if candidates:
             return candidates[0]
     return None
+
+
+def sliced_along(segmentation: Labels) -> tuple[int, ...]:
+    """Axes of a layer along which each slice was segmented by itself."""
+    return tuple(segmentation.metadata.get(SLICED_ALONG, ()))
+
+
+def compared_shape(segmentation: Labels) -> tuple[int, ...]:
+    """Shape of what is compared in one piece."""
+    along = sliced_along(segmentation)
+    return tuple(n for axis, n in enumerate(segmentation.data.shape) if axis not in along)
 
 
 def parts(shape: Sequence[int], sliced_along: Sequence[int]) -> Iterator[tuple[Any, ...]]:
