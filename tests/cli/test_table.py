@@ -111,6 +111,28 @@ def test_what_a_file_says_wrongly_costs_no_result(tmp_path):
     assert main(["segment", str(file), "-o", str(out), "-q", "--sweeps", "3", "--spacing", "3,1,1"]) == 0
 
 
+@pytest.mark.parametrize("words", [("--preset", "photo", "--spacing", "5,1,1"), ("--spacing", " Auto")])
+def test_a_distance_that_nobody_needs_costs_no_result(tmp_path, words):
+    """Photographs have squares whatever is said, and words may be written in any way."""
+    file, out = sized(tmp_path / "image.tif", mosaic()[0][:60, :70, 0], "ome"), tmp_path / "out"
+    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", *words]) == 0
+    assert all(float(row["area (µm²)"]) == 0.25 * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
+
+
+def test_a_distance_in_the_proportion_of_the_file_keeps_its_units(tmp_path):
+    image = mosaic_3d()[0][:8, :24, :24]
+    file, out = sized(tmp_path / "image.tif", image, "ome"), tmp_path / "out"  # 2, .5 and .5 micrometres
+    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", "--spacing", "4,1,1"]) == 0
+    assert all(float(row["volume (µm³)"]) == 0.5 * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
+
+
+def test_sizes_that_are_none_are_not_written(tmp_path):
+    image, file, out = mosaic_3d()[0][:8, :24, :24], tmp_path / "image.ome.tif", tmp_path / "out"
+    tifffile.imwrite(file, image, metadata={"axes": "ZYX", "PhysicalSizeX": 0.0, "PhysicalSizeY": 0.0})
+    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3"]) == 0
+    assert all(float(row["volume"]) == int(row["pixels"]) for row in rows_of(out / "regions.csv"))
+
+
 def test_axes_in_an_order_that_no_format_has_stay_as_they_are(tmp_path):
     """So that labels lie beside their image when both are read again."""
     image, out = np.moveaxis(mosaic_3d()[0][:8, :24, :24], 0, 2), tmp_path / "out"

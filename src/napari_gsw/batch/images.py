@@ -183,8 +183,8 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
     folder, blocks = task.output / stem.parent, is_lazy(image)  # what is read in blocks is written in chunks
     name = f"{stem.name}.{'zarr' if blocks else task.format}"
     mark = companion(name, PROVENANCE)
+    where = choice.place(task.image)
     with output_folder(folder, mark, task.overwrite) as scratch:
-        where = choice.place(task.image)
         remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, task.extras, where)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")

@@ -15,6 +15,7 @@ from napari_gsw.core.errors import InputError
 if TYPE_CHECKING:
     from napari_gsw.core.pipeline.saved_run import SavedRun
     from napari_gsw.core.pipeline.saved_session import SavedSession
+    from napari_gsw.files.geometry import Geometry
     from napari_gsw.methods.registry import Choice
 
 
@@ -50,7 +51,6 @@ def run_replay(arguments: argparse.Namespace) -> int:
     from napari_gsw.core.pipeline.replay import replay
     from napari_gsw.core.posterior.result import Outcome
     from napari_gsw.files.folders import writable_folder
-    from napari_gsw.files.geometry import UNKNOWN
     from napari_gsw.files.pixel_spacing import chosen_geometry
     from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.files.session_file import open_session
@@ -64,9 +64,11 @@ def run_replay(arguments: argparse.Namespace) -> int:
         raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
     other: Choice | None = None
     if arguments.image is None:
-        image, file = _own_image(session, arguments.session)
+        image, known = _own_image(session, arguments.session)
+        place = chosen_geometry(known, saved.settings.axes, saved.settings.spacing)
     else:
-        (other, image), file = _other_image(saved, arguments.image), arguments.image
+        other, image = _other_image(saved, arguments.image)
+        place = other.place(arguments.image)
     folder, name = targets(arguments, is_lazy(image))
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
     check_results(folder, planned_files(name, extras, True, is_lazy(image)), arguments.overwrite)
@@ -79,8 +81,6 @@ def run_replay(arguments: argparse.Namespace) -> int:
         progress.close()
         if other is not None and not arguments.quiet:
             print("napari-gsw: another image than that of the session: its settings and its seed are taken")
-        spacing = (saved.settings if other is None else other.settings).spacing
-        place = UNKNOWN if file is None else chosen_geometry(file, axes, spacing)
         write_and_tell(arguments, image, axes, outcome, (folder, name), extras, place)
     return 0 if progress.stopped is None else 128 + progress.stopped
 
@@ -98,26 +98,28 @@ def _replay_folder(arguments: argparse.Namespace) -> int:
     return int(batch.run(batch))
 
 
-def _own_image(session: SavedSession, path: str) -> tuple[Any, Path | None]:
-    """The image that a session worked on, which is known by its hash, and its file.
+def _own_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
+    """The image that a session worked on, which is known by its hash, and where its pixels lie.
 
-    It is the one in the session, which has no file, or that of one of its places.
+    It is the one in the session, or that of one of its places.
     """
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.sites.mosaic import Mosaic
+    from napari_gsw.files.geometry import layer_geometry
     from napari_gsw.files.images import open_image, read_image
+    from napari_gsw.files.pixel_spacing import file_geometry
     from napari_gsw.files.session_file import image_places
 
     saved, (first, *_) = session.run, session.images or (None,)
     places = [] if first is None else image_places(first, path)
     if first is not None and first.pixels is not None and _is_own(saved, first.pixels):
-        return first.pixels, None
+        return first.pixels, layer_geometry(first.layer, saved.settings.axes)
     for place in places:
         image, _ = open_image(place)
         if is_lazy(image) and not isinstance(saved.problem.sites, Mosaic):  # it was not worked on in blocks
             image, _ = read_image(place)
         if _is_own(saved, image):
-            return image, place
+            return image, file_geometry(place)
     if not places and (first is None or first.pixels is None):
         raise InputError(f"the image of {path!r} is not where it was; name it with --image")
     raise InputError(

@@ -131,7 +131,7 @@ def _segment(arguments: argparse.Namespace) -> int:
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)
     choice = choice.with_axes(axes).with_spacing(arguments.image)
-    lazily = is_lazy(image)
+    where, lazily = choice.place(arguments.image), is_lazy(image)
     arrays: dict[str, Any] = {
         name: open_labels(path) if lazily else read_labels(path)
         for name in ("mask", "sites", "seeds", "init")
@@ -149,7 +149,6 @@ def _segment(arguments: argparse.Namespace) -> int:
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()
-        where = choice.place(arguments.image)
         write_and_tell(arguments, image, choice.settings.axes, outcome, (folder, name), extras, where)
     return 0 if progress.stopped is None else 128 + progress.stopped
 

@@ -95,6 +95,31 @@ def along(place: Geometry, axes: str) -> Geometry:
     return Geometry(axes, *entries)
 
 
+def layer_geometry(words: Mapping[str, Any], axes: str) -> Geometry:
+    """What is known of an image whose layer lay so; nothing if its axes are not known.
+
+    Parameters
+    ----------
+    words : `scale` and `units` of the layer, a number and a name for each of its axes; colours are none of them.
+    axes : a letter for each axis of the image, or ``auto``.
+
+    Examples
+    --------
+    >>> layer_geometry({"scale": [0.5, 0.5], "units": ["micrometer", "micrometer"]}, "YXC")
+    Geometry(axes='', size={'Y': 0.5, 'X': 0.5}, unit={'Y': 'micrometer', 'X': 'micrometer'}, origin={})
+    """
+    try:
+        scale, units = list(map(float, words["scale"])), list(map(unit_name, words["units"]))
+    except (KeyError, TypeError, ValueError):  # a session comes from anywhere
+        return UNKNOWN
+    if len(axes) - len(scale) not in (0, 1) or len(units) != len(scale) or axes == "auto":
+        return UNKNOWN
+    letters = axes.upper()[: len(scale)]
+    size = {letter: step for letter, step in zip(letters, scale, strict=True) if letter in "ZYX"}
+    names = dict(zip(letters, units, strict=True))
+    return Geometry("", size, {letter: names[letter] for letter in size})
+
+
 def of_labels(image: Geometry, axes: str, ndim: int) -> Geometry:
     """Where the labels of an image lie: along its axes of space.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import tifffile
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import group_axes, levels
-from napari_gsw.core.image.spacing import relative, spacing_text
+from napari_gsw.core.image.spacing import SAME, Spacing, relative, spacing_named, spacing_text
 from napari_gsw.files.geometry import AXES_OF, UNKNOWN, Geometry, unit_name
 from napari_gsw.files.images import TIFF, silent
 from napari_gsw.files.xml_text import refuse_entities
@@ -49,38 +48,67 @@ def file_spacing(path: str | os.PathLike[str], axes: str) -> str:
     axes : a letter of ZYXCS for each axis of the image, or ``auto``, for an image whose file says nothing.
     """
     known = file_geometry(path)
-    # Unknown units are taken to be the same along all axes.
-    size = {axis: length * MICROMETERS.get(known.unit.get(axis, ""), 1.0) for axis, length in known.size.items()}
-    letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in size else "YX"
-    steps = [size[letter] for letter in letters if letter in "ZYX" and letter in size]
-    if len(steps) != sum(letter in "ZYX" for letter in letters):
+    letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in known.size else "YX"
+    space = [letter for letter in letters if letter in "ZYX"]
+    if not all(letter in known.size for letter in space):
         return "auto"
+    steps = _steps(known, space)
     if not all(math.isfinite(step) and step > 0 for step in steps):
         text = ", ".join(f"{step:g}" for step in steps)
         raise InputError(f"{str(path)!r} says that pixels are {text} apart; say better (spacing, such as 5,1,1)")
     return "auto" if relative(steps) is None else spacing_text(steps)
 
 
-def chosen_geometry(path: str | os.PathLike[str], axes: str, spacing: str) -> Geometry:
-    """As :func:`file_geometry`, unless a distance between pixels was chosen that is not that of the file.
+def chosen_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
+    """What is known of an image, unless a distance between pixels was chosen that is in another proportion.
 
     Parameters
     ----------
-    axes : a letter for each axis of the image, or ``auto``. spacing : the setting, as the image is segmented.
+    known : what the image itself tells. axes : a letter for each of its axes, or ``auto``. spacing : the setting, as
+        the image is segmented.
+
+    Examples
+    --------
+    >>> told = Geometry("", {"Z": 2.5, "Y": 0.5, "X": 0.5}, dict.fromkeys("ZYX", "micrometer"))
+    >>> chosen_geometry(told, "ZYX", "5,1,1") == told
+    True
+    >>> chosen_geometry(told, "ZYX", "3,1,1")
+    Geometry(axes='', size={'Z': 3.0, 'Y': 1.0, 'X': 1.0}, unit={}, origin={})
     """
-    with suppress(InputError):  # whoever knows better has said so
-        if spacing == file_spacing(path, axes):
-            return _usable(file_geometry(path))
-    if spacing == "auto":  # the same along all axes, whatever the file says
-        return UNKNOWN
-    steps = [float(step) for step in spacing.split(",")]
-    letters = [axis for axis in axes.upper() if axis in "ZYX"] if axes != "auto" else AXES_OF[len(steps)]
-    return Geometry("", dict(zip(letters, steps, strict=True)))
+    known = known if _is_usable(known) else UNKNOWN
+    count = 3 if "Z" in known.size else 2
+    letters = [axis for axis in axes.upper() if axis in "ZYX"] if axes != "auto" else list(AXES_OF[count])
+    if axes == "auto" and spacing.count(",") in (1, 2):
+        letters = list(AXES_OF[spacing.count(",") + 1])
+    try:
+        chosen = spacing_named(spacing, len(letters))
+    except InputError:  # which nobody has looked at: photographs have squares
+        return known
+    if all(axis in known.size for axis in letters) and not _is_like(chosen, _steps(known, letters)):
+        known = UNKNOWN
+    if known.size or chosen is None:
+        return known
+    return Geometry("", dict(zip(letters, map(float, spacing.split(",")), strict=True)))
 
 
-def _usable(known: Geometry) -> Geometry:
-    """What a file tells if it does of both axes that each image has, which no writer goes without."""
-    return known if {"Y", "X"} <= known.size.keys() else UNKNOWN
+def _is_usable(known: Geometry) -> bool:
+    """Whether it is of both axes that each image has, which no writer goes without, and no nonsense."""
+    sizes = known.size.values()
+    return {"Y", "X"} <= known.size.keys() and all(math.isfinite(size) and size > 0 for size in sizes)
+
+
+def _is_like(chosen: Spacing, steps: Sequence[float]) -> bool:
+    """Whether distances are in a proportion that was chosen."""
+    try:
+        told = relative(steps) or (1.0,) * len(steps)
+    except InputError:
+        return False
+    return all(abs(a / b - 1) <= SAME for a, b in zip(chosen or (1.0,) * len(steps), told, strict=True))
+
+
+def _steps(known: Geometry, letters: Sequence[str]) -> list[float]:
+    """Distances along some axes; unknown units are taken to be the same along all."""
+    return [known.size[axis] * MICROMETERS.get(known.unit.get(axis, ""), 1.0) for axis in letters]
 
 
 def _tiff_geometry(file: Path) -> Geometry:
@@ -117,8 +145,10 @@ def _imagej_geometry(tiff: Any) -> Geometry:
             size[axis] = tags[name].value[1] / tags[name].value[0]
     if "spacing" in metadata:
         size["Z"] = float(metadata["spacing"])
-    if len(size) != (3 if "spacing" in metadata else 2) or "unit" not in metadata:
-        return Geometry("", size) if len(size) == 3 else UNKNOWN
+    if len(size) != (3 if "spacing" in metadata else 2):
+        return UNKNOWN
+    if "unit" not in metadata:  # a resolution for printers, unless it tells of pixels that are no squares
+        return UNKNOWN if len(set(size.values())) == 1 and len(size) == 2 else Geometry("", size)
     names = {"X": metadata["unit"], "Y": metadata.get("yunit", metadata["unit"])}
     names["Z"] = metadata.get("zunit", metadata["unit"])
     return Geometry("", size, {axis: unit_name(_unescaped(names[axis])) for axis in size})
