@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 import tifffile
+from skimage.filters import gaussian
 
 from gui_actions import click, wait_done, wait_for
 from napari_gsw.sample_data import mosaic, mosaic_3d, nuclei_time
@@ -154,8 +155,9 @@ def test_a_size_that_is_set_while_things_are_measured_is_in_the_table(panel, qtb
 
 def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
     """Another fineness, another state, and the clusters alone, with their tables; the usual is what is returned."""
-    panel.viewer.add_image(PICTURES["plane"][0], name="m")
-    run(panel, qtbot, "general", sweeps=60)
+    rough = gaussian(np.random.default_rng(2).normal(size=(60, 70)), 3)
+    panel.viewer.add_image(rough, name="m")
+    run(panel, qtbot, "general", sweeps=60, site_size=40, alpha=20.0, beta=0.0, min_region=0)
     session, regions = panel.session, panel.viewer.layers["m [regions]"]
 
     def exported(name):
@@ -176,9 +178,39 @@ def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
     assert np.array_equal(labels, regions.data)
     assert shown == {"show": "consensus", "detail": 1.0, "regions": True}
     session.canvas.change_view(detail=None)
-    session.set_show("coarsest")
+    session.set_show("finest")
+    wait_for(qtbot, lambda: session.run is None and session.frame.show == "finest", 20)
+    labels, shown = exported("other")
+    assert np.array_equal(labels, regions.data)
+    assert not np.array_equal(labels, session.array_run.result().labels)
+    assert shown == {"show": "finest", "detail": None, "regions": True}
     session.canvas.change_view(wanted=frozenset())
-    wait_for(qtbot, lambda: session.run is None and session.frame.show == "coarsest", 20)
+    wait_for(qtbot, lambda: session.run is None and session.frame.show == "finest", 20)
     labels, shown = exported("clusters")
     assert np.array_equal(labels, panel.viewer.layers["m [GSW]"].data)
-    assert shown == {"show": "coarsest", "detail": None, "regions": False}
+    assert shown == {"show": "finest", "detail": None, "regions": False}
+
+
+def test_what_is_exported_has_all_numbers_though_colours_come_round_again(panel, qtbot, tmp_path, monkeypatch):
+    monkeypatch.setattr("napari_gsw.widgets.session.array_run.MOST_NUMBER", 5)  # instead of what 16 bits hold
+    panel.viewer.add_image(PICTURES["plane"][0], name="m")
+    run(panel, qtbot, "general", sweeps=60)
+    panel.session.canvas.change_view(detail=1.0)
+    wait_for(qtbot, lambda: panel.session.run is None, 20)
+    export(panel, qtbot, tmp_path)
+    labels = tifffile.imread(tmp_path / "labels.tif")
+    assert len(counted(labels)) == panel.session.array_run.live.problem.n > 5
+
+
+def test_objects_are_exported_whether_they_are_outlined_or_not(panel, qtbot, tmp_path):
+    """Clusters of a picture of objects are colours, which mean nothing."""
+    panel.viewer.add_image(nuclei_time()[0][0, :96, :96], name="m")
+    run(panel, qtbot, "microscopy", sweeps=40)
+    objects = panel.viewer.layers["m [regions]"]
+    before = objects.data.copy()
+    objects.visible = False
+    export(panel, qtbot, tmp_path)
+    labels = tifffile.imread(tmp_path / "labels.tif")
+    assert np.array_equal(labels, before)
+    assert not labels.all()
+    assert "shown" not in json.loads((tmp_path / "provenance.json").read_text())

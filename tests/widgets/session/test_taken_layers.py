@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gui_actions import click, wait_done, wait_for
+from napari_gsw.core.errors import InputError
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
@@ -108,3 +109,44 @@ def test_after_a_reset_nothing_is_said_about_what_was(viewer, panel, qtbot):
     assert not panel.edit_row.isEnabled()
     lit = [button.property("show") for button in panel.display.shows.buttons() if button.isChecked()]
     assert lit == ["current"]
+
+
+def test_what_another_part_of_the_image_has_given_stays(viewer, panel, qtbot):
+    """So do strokes that were painted before a run, which may be given to it as seeds."""
+    image = viewer.add_image(PICTURE, name="a")
+    run(qtbot, panel)
+    whole, outlines = viewer.layers["a [GSW]"], viewer.layers["a [regions]"]
+    before = whole.data.copy(), outlines.data.copy()
+    assert before[0].all()
+    viewer.add_shapes([[[10, 10], [10, 50], [40, 50], [40, 10]]], name="part")
+    panel.choose_image(image)
+    panel.chooser.where.choose(viewer.layers["part"])
+    run(qtbot, panel)
+    assert np.array_equal(whole.data, before[0])
+    assert np.array_equal(outlines.data, before[1])
+    part = viewer.layers["a [GSW] [1]"]
+    assert not part.data[:5].any()
+    panel.chooser.where.choose("image")
+    run(qtbot, panel)  # of the whole again: its own layers
+    assert sorted(n for n in names(viewer) if "GSW" in n) == ["a [GSW]", "a [GSW] [1]"]
+    assert panel.session.segmentation.layers.labels is whole
+
+
+def test_a_run_that_comes_to_nothing_has_taken_nothing(viewer, panel, qtbot, monkeypatch):
+    """A result is written over by the first picture of another, and not before."""
+    image = viewer.add_image(PICTURE, name="a")
+    run(qtbot, panel)
+    kept = viewer.layers["a [GSW]"]
+    before = kept.data.copy()
+    viewer.add_image(PICTURE[::-1].copy(), name="b")
+    run(qtbot, panel)
+    panel.choose_image(image)
+
+    def broken(*given, **more):
+        raise InputError("there is nothing in it")
+
+    monkeypatch.setattr("napari_gsw.widgets.session.plan.prepare", broken)
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: panel.session.run is None and "nothing in it" in panel.reason.text(), 60)
+    assert np.array_equal(kept.data, before)
+    assert "a [GSW] [1]" not in names(viewer)

@@ -28,9 +28,9 @@ Kind = Literal[
 # The mark: metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"
 # Further notes: the image's name in a segmentation and in its regions, and the axes of their array along which labels
-# mean nothing, each slice being segmented by itself; the image's id in all layers of a result, by which the next run
-# finds them, and in superpixels that were made for it, so that the GSW widget can take them; and the ids of the layers
-# whose difference is shown.
+# mean nothing, each slice being segmented by itself; what was segmented, in all layers of its result, by which the next
+# run finds them, with the layer's own id, which a copy has not; the image's id in superpixels that were made for it, so
+# that the GSW widget can take them; and the ids of the layers whose difference is shown.
 IMAGE_NAME = "napari-gsw image"
 RESULT_OF = "napari-gsw result of"
 # What made a result, for whoever saves it.

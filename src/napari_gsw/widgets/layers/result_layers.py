@@ -133,9 +133,10 @@ class ResultLayers:
         self.uncertainty_images = {name: image for name, image in self.uncertainty_images.items() if image is not layer}
 
     def take_over(self, given: Sequence[Layer] = ()) -> None:
-        """What an earlier run on this image has left in the viewer is written to again, instead of layers beside it.
+        """What an earlier run on the same has left in the viewer is written to again, instead of layers beside it.
 
         A dock may have been closed and opened, or another image segmented meanwhile. They begin empty, as after Reset.
+        What was segmented of another part of the image, or along other axes, stays.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class ResultLayers:
         """
         for layer in self.viewer.layers:
             kind = kind_of(layer)
-            if any(layer is one for one in given) or layer.metadata.get(RESULT_OF) != self._image_id:
+            if any(layer is one for one in given) or layer.metadata.get(RESULT_OF) != self._made_for(layer):
                 continue
             if kind is None or not self._is_like_ours(layer, kind):
                 continue
@@ -151,6 +152,7 @@ class ResultLayers:
                 self.labels = layer
             elif kind == "regions" and self.regions is None:
                 self.regions = layer
+                layer.editable = not layer.multiscale
             elif kind == "locked" and self.locks is None:
                 self.locks = layer
             elif kind == "superpixels" and self.sites is None:
@@ -159,16 +161,16 @@ class ResultLayers:
                 self.uncertainty_images.setdefault(kind, layer)
             layer.metadata.update(self._notes(kind))
         for layer in (self.regions, self.sites):
-            if layer is not None and self.ink == "own" and len(layer.colormap.colors) == ONE_INK:
+            if layer is not None and len(layer.colormap.colors) == ONE_INK:
                 layer.colormap = label_colormap()
+        self._colour("regions")
+        self._colour("sites")
         self.clear()
         self.place()
 
     def _is_like_ours(self, layer: Layer, kind: Kind) -> bool:
-        """Whether what we write fits into a layer: not if other axes or another part of the image were segmented."""
+        """Whether what we write fits into a layer: a person may have given it other data."""
         data = layer.data[0] if layer.multiscale else layer.data
-        if not isinstance(layer, Image if kind in UNCERTAINTY_IMAGES else Labels):
-            return False  # a copy that napari has made
         if layer.multiscale != self.source.large or tuple(data.shape) != tuple(self.source.label_shape):
             return False
         if not layer.multiscale and not (isinstance(data, np.ndarray) and data.flags.writeable):
@@ -329,7 +331,7 @@ class ResultLayers:
     def clear(self) -> None:
         """Empty pictures for a new start; nothing is said about them, either."""
         for layer in self.all():
-            for note in (TABLE_AXES, MADE_BY):
+            for note in (TABLE_AXES, MADE_BY, SETTLED, VERDICT):
                 layer.metadata.pop(note, None)
             if isinstance(layer, NapariLabels) and len(layer.features):
                 layer.features = None
@@ -360,20 +362,21 @@ class ResultLayers:
         active = self.viewer.layers.selection.active
         selected = self.labels if self.regions is None or active is not self.regions else active
         look["name"] = f"{self.name} [{'GSW' if kind == 'segmentation' else kind}]"
-        look["metadata"] = mark(kind, {RESULT_OF: self._image_id, **self._notes(kind)})
+        look["metadata"] = mark(kind, self._notes(kind))
         with warnings.catch_warnings():
             # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
             layer = add(data, **self.source.geometry(), **look)
+        layer.metadata[RESULT_OF] = self._made_for(layer)
         if self.beside:
             self._put_beside(layer)
         if selected is not None and selected in self.viewer.layers:
             self.viewer.layers.selection.active = selected
         return layer
 
-    @property
-    def _image_id(self) -> str:
-        return str(self.source.layer.unique_id)
+    def _made_for(self, layer: Layer) -> tuple[str, str]:
+        """What a layer says that was made for what is segmented here; a copy of it says another's."""
+        return repr(self.source.key), str(layer.unique_id)
 
     def _notes(self, kind: Kind) -> dict[str, Any]:
         named = kind in ("segmentation", "regions")

@@ -126,7 +126,8 @@ class Source:
         """Equal for two sources that ask for the same arrays."""
         crop = tuple((s.start, s.stop) for s in self.crop)
         axes = (self.channel_axis, self.depth, self.slices)
-        return (id(self.layer), tuple(map(id, self.channels)), *axes, crop, id(self.mask))
+        mask = None if self.mask is None else str(self.mask.unique_id)
+        return (str(self.layer.unique_id), tuple(str(one.unique_id) for one in self.channels), *axes, crop, mask)
 
     @property
     def image_layers(self) -> tuple[Image, ...]:

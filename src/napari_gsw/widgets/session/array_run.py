@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.arrays import Sites
 from napari_gsw.core.pipeline.live_chain import MOST_NUMBER, LiveChain
 from napari_gsw.core.pipeline.provenance import looks_of, provenance
+from napari_gsw.core.pipeline.watched_chain import Show
 from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
 from napari_gsw.core.posterior.label_table import measured
 from napari_gsw.core.posterior.objects import background_sites, objects_of
@@ -29,6 +30,8 @@ from napari_gsw.widgets.session.view import View
 
 # A label image of 16 bits: an array, or a LazyPicture, which reads like one.
 LabelPicture = Any
+# Gives numbers a type.
+Fit = Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,56 +182,78 @@ class ArrayRun:
     def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> LabelPicture:
         """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
 
-        At the end of a run it is, without a detail, what ``gsw.segment`` returns. What a person has fixed is in it.
+        Where a run comes to its `final` state it is, without a detail, what ``gsw.segment`` returns. What a person has
+        fixed is in it.
         """
         summary, settings = self.live.summary, self.live.settings
         detailed = detail is not None and summary.known
         large = isinstance(self.sites, Mosaic)  # objects pixel by pixel are then for the export alone
         if final and not detailed and (settings.view != "clusters" or summary.edits is not None) and not large:
             return wrapped(summary.labels)
-        labels = (
-            self.paint(summary.detailed(detail)) if detail is not None and detailed else self._free_regions(numbers)
-        )
+        return self._regions(numbers, detail, wrapped)
+
+    def _regions(self, numbers: NDArray[np.integer], detail: float | None, fit: Fit) -> LabelPicture:
+        """The same of what a chain says, with numbers of the type that `fit` gives them."""
+        summary, settings = self.live.summary, self.live.settings
+        detailed = detail is not None and summary.known
+        if detail is not None and detailed:
+            labels = self._painted(fit(summary.detailed(detail)))
+        else:
+            labels = self._free_regions(numbers, fit)
         if summary.edits is None:
             return labels
         objects = settings.view == "objects" and not detailed
-        return wrapped(edited_labels(labels, summary.edits, self._smallest, objects))
+        return fit(edited_labels(labels, summary.edits, self._smallest, objects))
 
     @property
     def _smallest(self) -> int:
         """Pixels of a region at least."""
         return self.live.problem.smallest_region(self.live.settings.min_region)
 
-    def _free_regions(self, numbers: NDArray[np.integer]) -> LabelPicture:
+    def _free_regions(self, numbers: NDArray[np.integer], fit: Fit) -> LabelPicture:
         """Label image of the regions or objects of some clusters, whatever a person has fixed."""
         summary, settings = self.live.summary, self.live.settings
         if self.live.problem.closed:
-            return self.paint(numbers)
+            return self._painted(fit(numbers))
         if settings.view == "objects" and not isinstance(self.sites, Mosaic):
             seeds = summary.named_seeds
-            return wrapped(objects_of(self.live.problem, numbers, self._smallest, settings.neck, seeds))
-        return self.paint(summary.regions_in(numbers, self.live.locks).astype(np.int64) + 1)
+            return fit(objects_of(self.live.problem, numbers, self._smallest, settings.neck, seeds))
+        return self._painted(fit(summary.regions_in(numbers, self.live.locks).astype(np.int64) + 1))
 
     def final(self) -> Any:
         """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers."""
         live = self.live
         return self.paint(live.named(live.summary.numbers)) if live.keeps_numbers else self.result().labels
 
+    def ends_with(self, show: Show) -> bool:
+        """Whether a state is the one that a run ends with; until draws are kept that is the best so far."""
+        if not len(self.live.summary.draws):
+            return show != "current"
+        return show == ("best" if self.live.settings.consensus == "none" else "consensus")
+
+    def exports_regions(self, view: View) -> bool:
+        """Whether regions are exported, or else clusters: what is outlined, but objects in any case.
+
+        Clusters of objects are colours that mean nothing; and clusters that a person has named keep their names.
+        """
+        objects = self.live.settings.view == "objects" and not self.live.problem.closed
+        return objects or ("regions" in view.wanted and (view.detail is not None or not self.live.keeps_numbers))
+
     def is_final(self, view: View, sampling: bool) -> bool:
         """Whether what is on the screen is what a run ends with; while it goes on, so is the state that it is in."""
-        summary, settings = self.live.summary, self.live.settings
-        natural = "consensus" if len(summary.draws) and settings.consensus != "none" else "best"
-        outlined = settings.view != "clusters" or summary.edits is not None
-        as_usual = ("regions" in view.wanted) == outlined or self.live.keeps_numbers
-        state = view.show == natural or (sampling and view.show == "current")
-        return isinstance(self.sites, Mosaic) or (view.detail is None and state and as_usual)
+        if isinstance(self.sites, Mosaic):
+            return True
+        state = self.ends_with(view.show) or (sampling and view.show == "current")
+        outlined = self.live.settings.view != "clusters" or self.live.edits is not None
+        usual = self.exports_regions(view) == (outlined and not self.live.keeps_numbers)
+        return state and usual and (view.detail is None or not self.exports_regions(view))
 
     def seen(self, view: View) -> tuple[LabelPicture, NDArray[np.integer]]:
         """Label image to export of another state, fineness or of the clusters alone, and the clusters (n,) under it."""
         numbers = self.live.shown(view.show)
-        if view.detail is None and "regions" not in view.wanted:
-            return self.paint(numbers), numbers
-        return self.regions(numbers, view.detail, False), numbers
+        if self.exports_regions(view):
+            return self._regions(numbers, view.detail, whole), numbers
+        return self._painted(whole(numbers)), numbers
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live
@@ -298,6 +323,11 @@ def count_corrections(changes: Sequence[Mapping[str, Any]]) -> int:
 def count_numbers(labels: LabelPicture) -> int:
     """How many different numbers other than 0 a label image has."""
     return labels.count() if isinstance(labels, LazyPicture) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
+
+
+def whole(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
+    """Numbers in 32 bits, which are enough for every site and object."""
+    return numbers.astype(np.uint32)
 
 
 def wrapped(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:

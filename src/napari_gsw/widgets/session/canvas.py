@@ -36,7 +36,8 @@ class Canvas(QObject):  # type: ignore[misc]
     Signals
     -------
     changed : something else is looked at.
-    labels_added, regions_added : the layer of labels, or of regions or objects, has just been made.
+    layers_taken : layers that an earlier run has left are written to from now on.
+    labels_added, regions_added : the layer of labels, or of regions or objects, has just been made or taken.
     painted_late : a position, and (\\*shape,) what was painted there after its chain was begun and before its first
         picture, which goes over it.
     layer_gone : name of a picture ("boundary", "entropy", "regions", "sites") whose layer the user has removed.
@@ -51,6 +52,7 @@ class Canvas(QObject):  # type: ignore[misc]
     """
 
     changed = Signal()
+    layers_taken = Signal()
     labels_added = Signal()
     regions_added = Signal()
     painted_late = Signal(object, object)
@@ -224,7 +226,8 @@ class Canvas(QObject):  # type: ignore[misc]
         """Write a label image where it belongs, and keep it: what differs from it later is paint."""
         seg = self.orders.segmentation
         assert seg is not None
-        new = not seg.layers.label_layers
+        if new := not seg.layers.label_layers:
+            self._take_over(seg)
         late = None if new else seg.late_paint(position)
         seg.layers.show_labels(position, labels)
         seg.written[position] = labels
@@ -255,19 +258,18 @@ class Canvas(QObject):  # type: ignore[misc]
         seg.layers.show_table(tables)
         return True
 
-    def take_over(self, seg: Segmentation, plan: Plan) -> None:
-        """Show a new segmentation on the layers that an earlier one of the same image has left."""
-        given = [plan.sites, plan.seeds, plan.source.mask]
+    def _take_over(self, seg: Segmentation) -> None:
+        """Show a segmentation on the layers that an earlier one of the same has left: not before it has a picture."""
+        given = [seg.plan.sites, seg.plan.seeds, seg.plan.source.mask]
         seg.layers.take_over([layer for layer in given if layer is not None])
-        seg.layers.set_ink(self.orders.view.ink)
         for name in ("regions", *UNCERTAINTY_IMAGES):
             for layer in seg.layers.pictures(name):
                 layer.visible = name in self.orders.view.wanted
         for layer in seg.layers.pictures("sites"):
-            self.outlines_sites = layer.visible
+            layer.visible = self.outlines_sites
+        self.layers_taken.emit()
         if seg.layers.label_layers:
             self.viewer.layers.selection.active = seg.layers.label_layers[0]
-            self.labels_added.emit()
         if seg.layers.pictures("regions"):
             self.regions_added.emit()
 

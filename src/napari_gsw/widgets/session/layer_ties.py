@@ -41,6 +41,7 @@ class LayerTies(QObject):  # type: ignore[misc]
         self.orders, self.canvas, self.link = orders, canvas, link
         link.connect(viewer.layers.events.inserted, self._inserted)
         link.connect(viewer.layers.events.removed, self._removed)
+        canvas.layers_taken.connect(self._watch_taken)
 
     # ---- the image
 
@@ -48,9 +49,6 @@ class LayerTies(QObject):  # type: ignore[misc]
         """Hear what happens to the images of a segmentation."""
         for signal, slot in self._of_images(segmentation):
             self.link.connect(signal, slot)
-        for layer in segmentation.layers.all():  # which may be older than we are
-            self.link.disconnect(layer.events.visible, self._eye)
-            self.link.connect(layer.events.visible, self._eye)
 
     def untie(self, segmentation: Segmentation | None) -> None:
         """Hear it no more; nothing happens if there is none."""
@@ -73,6 +71,13 @@ class LayerTies(QObject):  # type: ignore[misc]
             self.moved.emit()
 
     # ---- the eyes in napari's list of layers
+
+    def _watch_taken(self) -> None:
+        """Layers that an earlier run has left may be older than we are."""
+        seg = self.orders.segmentation
+        for layer in () if seg is None else seg.layers.all():
+            self.link.disconnect(layer.events.visible, self._eye)
+            self.link.connect(layer.events.visible, self._eye)
 
     def _inserted(self, event: Any) -> None:
         if kind_of(event.value) is not None:

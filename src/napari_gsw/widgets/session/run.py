@@ -340,7 +340,7 @@ class Run:
             boundary = array_run.boundary(snapshot.together) if "boundary" in view.wanted else None
             entropy = array_run.entropy(snapshot.together) if "entropy" in view.wanted else None
             if "regions" in view.wanted:
-                regions = array_run.regions(numbers, view.detail, last)
+                regions = array_run.regions(numbers, view.detail, last and array_run.ends_with(view.show))
                 array_run.n_regions = count_numbers(regions)
                 region_outlines = outlined(regions)
             self._pictures_due[position] = _next(now, UNCERTAINTY_EVERY)

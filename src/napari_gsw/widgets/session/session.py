@@ -332,7 +332,7 @@ class Session(QObject):  # type: ignore[misc]
         seg = self.orders.segmentation = Segmentation(plan.unstarted(), layers_of(self.viewer, plan.source))
         wanted = self.orders.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
         self.orders.view = replace(self.orders.view, wanted=wanted, background=plan.settings.view != "objects")
-        self.canvas.take_over(seg, plan)
+        seg.layers.set_ink(self.orders.view.ink)
         self.ties.tie(seg)
         return seg
 

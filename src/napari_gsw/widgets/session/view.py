@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from napari_gsw.core.pipeline.watched_chain import Show
 
@@ -25,3 +26,7 @@ class View:
     detail: float | None = None
     background: bool = True
     ink: str = "own"
+
+    def told(self, regions: bool) -> dict[str, Any]:
+        """For the provenance of an export: the state, and the fineness if it is of `regions`."""
+        return {"show": self.show, "detail": self.detail if regions else None, "regions": regions}
