@@ -51,7 +51,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     from napari_gsw.core.pipeline.replay import replay
     from napari_gsw.core.posterior.result import Outcome
     from napari_gsw.files.folders import writable_folder
-    from napari_gsw.files.pixel_spacing import chosen_geometry
+    from napari_gsw.files.pixel_spacing import chosen_geometry, known_geometry
     from napari_gsw.files.results import Extras, check_results, planned_files
     from napari_gsw.files.session_file import open_session
     from napari_gsw.methods.registry import segment
@@ -65,10 +65,10 @@ def run_replay(arguments: argparse.Namespace) -> int:
     other: Choice | None = None
     if arguments.image is None:
         image, known = _own_image(session, arguments.session)
-        place = chosen_geometry(known, saved.settings.axes, saved.settings.spacing)
     else:
-        other, image = _other_image(saved, arguments.image)
-        place = other.place(arguments.image)
+        (other, image), known = _other_image(saved, arguments.image), known_geometry(arguments.image)
+    settings = saved.settings if other is None else other.settings
+    place = chosen_geometry(known, settings.axes, settings.spacing)
     folder, name = targets(arguments, is_lazy(image))
     extras = Extras(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
     check_results(folder, planned_files(name, extras, True, is_lazy(image)), arguments.overwrite)
@@ -107,7 +107,7 @@ def _own_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
     from napari_gsw.core.sites.mosaic import Mosaic
     from napari_gsw.files.geometry import layer_geometry
     from napari_gsw.files.images import open_image, read_image
-    from napari_gsw.files.pixel_spacing import file_geometry
+    from napari_gsw.files.pixel_spacing import known_geometry
     from napari_gsw.files.session_file import image_places
 
     saved, (first, *_) = session.run, session.images or (None,)
@@ -119,7 +119,7 @@ def _own_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
         if is_lazy(image) and not isinstance(saved.problem.sites, Mosaic):  # it was not worked on in blocks
             image, _ = read_image(place)
         if _is_own(saved, image):
-            return image, file_geometry(place)
+            return image, known_geometry(place)
     if not places and (first is None or first.pixels is None):
         raise InputError(f"the image of {path!r} is not where it was; name it with --image")
     raise InputError(

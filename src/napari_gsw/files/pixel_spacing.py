@@ -59,6 +59,14 @@ def file_spacing(path: str | os.PathLike[str], axes: str) -> str:
     return "auto" if relative(steps) is None else spacing_text(steps)
 
 
+def known_geometry(path: str | os.PathLike[str]) -> Geometry:
+    """The same, and nothing where it is refused: whoever knows better has said so."""
+    try:
+        return file_geometry(path)
+    except InputError:
+        return UNKNOWN
+
+
 def chosen_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
     """What is known of an image, unless a distance between pixels was chosen that is in another proportion.
 
@@ -69,10 +77,10 @@ def chosen_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
 
     Examples
     --------
-    >>> told = Geometry("", {"Z": 2.5, "Y": 0.5, "X": 0.5}, dict.fromkeys("ZYX", "micrometer"))
-    >>> chosen_geometry(told, "ZYX", "5,1,1") == told
+    >>> file = Geometry("", {"Z": 2.5, "Y": 0.5, "X": 0.5}, dict.fromkeys("ZYX", "micrometer"))
+    >>> chosen_geometry(file, "ZYX", "5,1,1") == file
     True
-    >>> chosen_geometry(told, "ZYX", "3,1,1")
+    >>> chosen_geometry(file, "ZYX", "3,1,1")
     Geometry(axes='', size={'Z': 3.0, 'Y': 1.0, 'X': 1.0}, unit={}, origin={})
     """
     known = known if _is_usable(known) else UNKNOWN
@@ -100,10 +108,10 @@ def _is_usable(known: Geometry) -> bool:
 def _is_like(chosen: Spacing, steps: Sequence[float]) -> bool:
     """Whether distances are in a proportion that was chosen."""
     try:
-        told = relative(steps) or (1.0,) * len(steps)
+        proportion = relative(steps) or (1.0,) * len(steps)
     except InputError:
         return False
-    return all(abs(a / b - 1) <= SAME for a, b in zip(chosen or (1.0,) * len(steps), told, strict=True))
+    return all(abs(a / b - 1) <= SAME for a, b in zip(chosen or (1.0,) * len(steps), proportion, strict=True))
 
 
 def _steps(known: Geometry, letters: Sequence[str]) -> list[float]:

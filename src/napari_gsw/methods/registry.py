@@ -30,9 +30,9 @@ from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.setting import Options
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.versions import all_versions
-from napari_gsw.files.geometry import UNKNOWN, Geometry
+from napari_gsw.files.geometry import Geometry
 from napari_gsw.files.images import open_image, read_image
-from napari_gsw.files.pixel_spacing import chosen_geometry, file_geometry, file_spacing
+from napari_gsw.files.pixel_spacing import chosen_geometry, file_spacing, known_geometry
 from napari_gsw.methods import crp
 from napari_gsw.methods.distance_watershed import DistanceWatershed, distance_watershed
 from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
@@ -148,11 +148,7 @@ class Choice:
 
     def place(self, path: str | os.PathLike[str]) -> Geometry:
         """Where the pixels of a file's image lie, once the choice has its axes and spacing."""
-        try:
-            known = file_geometry(path)
-        except InputError:  # whoever knows better has said so
-            known = UNKNOWN
-        return chosen_geometry(known, self.settings.axes, self.settings.spacing)
+        return chosen_geometry(known_geometry(path), self.settings.axes, self.settings.spacing)
 
 
 def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapping[str, Any] | None = None) -> Choice:

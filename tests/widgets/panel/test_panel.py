@@ -692,6 +692,11 @@ def test_hovering_tells_about_the_region(panel, qtbot):
     regions = viewer.layers["m [regions]"]
     here = int(regions.data[60, 81])  # what is outlined is told about, as soon as it is measured
     wait_for(qtbot, lambda: panel.region.text().startswith(f"Region {here}: {(regions.data == here).sum():,} pixels"))
+    measures = regions.features
+    regions.features = measures[["index"]]  # of another plugin
+    viewer.cursor.position = (60, 82)
+    assert panel.region.text().startswith("Cluster ")
+    regions.features = measures
     table = labels.features.set_index("index")
     assert table.loc[number, "pixels"] == inside.sum()
     assert table.loc[number, "red"] == pytest.approx(small()[inside, 0].mean())

@@ -267,6 +267,20 @@ def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
 
 
 @pytest.mark.slow
+def test_an_open_image_is_that_of_a_session_if_it_lies_as_that_did(viewer, panel, qtbot, tmp_path):
+    run_with_a_stroke(panel, qtbot)
+    path = tmp_path / "work.zarr.zip"
+    saved(panel, qtbot, path, embed=True)
+    layer = panel.session.segmentation.plan.source.layer
+    for factor, images in ((1, 1), (3, 2)):
+        layer.scale = factor * layer.scale
+        with qtbot.waitSignal(panel.opening.opened, timeout=600_000):
+            viewer.open(str(path), plugin="napari-gsw")
+        wait_done(qtbot, panel)
+        assert len([layer for layer in viewer.layers if type(layer).__name__ == "Image"]) == images
+
+
+@pytest.mark.slow
 def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     from skimage.io import imsave
 

@@ -47,6 +47,17 @@ def test_layers_follow_the_image(done, qtbot):
             assert layer.data_to_world(corner) == pytest.approx(image.data_to_world(corner))
 
 
+def test_what_is_told_of_clusters_is_in_the_size_that_pixels_have_now(done, qtbot):
+    image, labels = done.viewer.layers["m"], ours(done).labels
+    done.display.layer_boxes["regions"].setChecked(False)
+    image.units, image.scale = ("um", "um"), (2, 2)
+    wait_for(qtbot, lambda: (done.session.frame.table["area"] == 4 * done.session.frame.table["pixels"]).all(), 30)
+    wait_for(qtbot, lambda: done.session.run is None, 30)
+    done.viewer.cursor.position = (100, 100)
+    number = int(labels.data[50, 50])
+    assert f", {4 * (labels.data == number).sum():,.4g} µm²" in done.region.text()
+
+
 def test_an_image_of_another_segmentation_moves_alone(done, qtbot):
     panel = done
     labels = ours(panel).labels

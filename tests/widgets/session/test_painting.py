@@ -197,6 +197,16 @@ def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     qtbot.wait(100)
     assert not live.locks.any()
     done.paint_row.keep.setChecked(True)
+    layer.cursor = "circle_frozen"  # the brush is made larger
+    drag(qtbot, done.viewer, layer, points)
+    layer.cursor = "circle"
+    layer.selected_label = 0
+    layer.data[57:64, 75:87] = 0  # where nothing is, nothing is kept
+    drag(qtbot, done.viewer, layer, points)
+    qtbot.wait(100)
+    assert not live.locks.any()
+    assert not live.changes
+    layer.data[57:64, 75:87] = layer.selected_label = number
     drag(qtbot, done.viewer, layer, points)
     wait_for(qtbot, lambda: settled(done) and live.locks.any())
     under = sites_under(done, points)

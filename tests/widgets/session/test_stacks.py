@@ -310,6 +310,24 @@ def test_a_picture_that_is_switched_on_afterwards_is_there_at_every_time_point(s
 
 
 @pytest.mark.gui
+def test_another_detail_comes_to_every_time_point_one_after_the_other(series, viewer, qtbot):
+    """What is on the screen is there first, and what is asked for meanwhile is not kept waiting by the others."""
+    session = series.session
+    few(series, 40)
+    click(qtbot, series.run_button)
+    wait_done(qtbot, series)
+    session.canvas.change_view(detail=1.0)
+    assert len(session.canvas._outdated) == 3
+    sites = {position[0]: run.live.problem.n for position, run in session.segmentation.array_runs.items()}
+    regions = viewer.layers["s [regions]"]
+    wait_for(qtbot, lambda: all(len(np.unique(regions.data[t])) == n for t, n in sites.items()), 60)
+    session.canvas.change_view(detail=0.0)
+    click(qtbot, series.run_button)  # which draws everything itself
+    wait_done(qtbot, series)
+    wait_for(qtbot, lambda: all(len(np.unique(regions.data[t])) == 1 for t in sites), 60)
+
+
+@pytest.mark.gui
 @pytest.mark.slow
 def test_what_was_looked_back_at_does_not_stay_when_another_time_point_is_looked_at(series, viewer, qtbot):
     labels = viewer.layers["s [GSW]"]

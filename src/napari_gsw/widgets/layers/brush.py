@@ -16,6 +16,9 @@ from qtpy.QtCore import QTimer
 
 from napari_gsw.core.arrays import Points
 
+# The cursor while a person makes the brush larger or smaller, which paints nothing.
+RESIZING = "circle_frozen"
+
 
 class Brush:
     """Watches a layer until it is detached.
@@ -56,6 +59,8 @@ class Brush:
         return self._pending or bool(getattr(self.layer, "_block_history", False))
 
     def _follow(self, layer: Labels, event: Any) -> Iterator[None]:
+        if layer.cursor == RESIZING:
+            return
         self._path = [layer.world_to_data(event.position)]
         self._changed = False
         yield

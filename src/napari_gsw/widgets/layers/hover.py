@@ -12,7 +12,8 @@ from napari_gsw.core.posterior.region_table import Columns
 # Columns of the table of clusters that have words of their own; the others are means of channels.
 KNOWN = ("index", "pixels", "area", "share", "sites", "stability", "neighbours", "locked")
 
-# Of the table of labels: what has a unit in its name, and how sure things are.
+# Of the table of labels: what a sentence cannot do without, what has a unit in its name, and how sure things are.
+NEEDED = ("index", "pixels", "share (%)", "neighbours")
 SIZES = ("area (", "volume (")
 SURE = {"stability": "stability", "one_object": "one object"}
 

@@ -19,6 +19,7 @@ from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.sites.mosaic import Mosaic
 from napari_gsw.widgets.kit.preferences import preference
 from napari_gsw.widgets.layers.camera import look_at
+from napari_gsw.widgets.layers.earlier_layers import earlier_layers, origin
 from napari_gsw.widgets.layers.kinds import (
     IMAGE_NAME,
     MADE_BY,
@@ -28,9 +29,8 @@ from napari_gsw.widgets.layers.kinds import (
     TABLE_AXES,
     VERDICT,
     Kind,
-    kind_of,
     mark,
-)  # fmt: skip
+)
 from napari_gsw.widgets.layers.large_labels import THICK, Labels, Outlined, add_labels, inks
 from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
 from napari_gsw.widgets.layers.source import Position, Source
@@ -40,11 +40,6 @@ from napari_gsw.widgets.layers.stacked_tables import stacked_tables
 LayerPicture = NDArray[Any] | LazyPicture
 # Name and colour map of each picture of uncertainty.
 UNCERTAINTY_IMAGES: dict[Kind, str] = {"boundary": "magma", "entropy": "viridis"}
-# Types of the arrays that are written.
-DTYPES: dict[Kind, Any] = {
-    "segmentation": np.uint16, "regions": np.uint16, "locked": np.uint16, "superpixels": np.int32,
-    "boundary": np.float32, "entropy": np.float32,
-}  # fmt: skip
 # Colours of a map of one ink, with none for 0.
 ONE_INK = 2
 # Outlines of a site that is asked about, and of what would follow it.
@@ -142,23 +137,13 @@ class ResultLayers:
         ----------
         given : layers that a run begins with, and which stay as they are.
         """
-        for layer in self.viewer.layers:
-            kind = kind_of(layer)
-            if any(layer is one for one in given) or layer.metadata.get(RESULT_OF) != self._made_for(layer):
-                continue
-            if kind is None or not self._is_like_ours(layer, kind):
-                continue
-            if kind == "segmentation" and self.labels is None:
-                self.labels = layer
-            elif kind == "regions" and self.regions is None:
-                self.regions = layer
-                layer.editable = not layer.multiscale
-            elif kind == "locked" and self.locks is None:
-                self.locks = layer
-            elif kind == "superpixels" and self.sites is None:
-                self.sites = layer
-            elif kind in UNCERTAINTY_IMAGES:
-                self.uncertainty_images.setdefault(kind, layer)
+        earlier = earlier_layers(self.viewer.layers, self.source, given)
+        self.labels, self.regions = earlier.get("segmentation"), earlier.get("regions")
+        self.locks, self.sites = earlier.get("locked"), earlier.get("superpixels")
+        self.uncertainty_images = {name: earlier[name] for name in UNCERTAINTY_IMAGES if name in earlier}
+        if self.regions is not None:
+            self.regions.editable = not self.regions.multiscale
+        for kind, layer in earlier.items():
             layer.metadata.update(self._notes(kind))
         for layer in (self.regions, self.sites):
             if layer is not None and len(layer.colormap.colors) == ONE_INK:
@@ -167,15 +152,6 @@ class ResultLayers:
         self._colour("sites")
         self.clear()
         self.place()
-
-    def _is_like_ours(self, layer: Layer, kind: Kind) -> bool:
-        """Whether what we write fits into a layer: a person may have given it other data."""
-        data = layer.data[0] if layer.multiscale else layer.data
-        if layer.multiscale != self.source.large or tuple(data.shape) != tuple(self.source.label_shape):
-            return False
-        if not layer.multiscale and not (isinstance(data, np.ndarray) and data.flags.writeable):
-            return False
-        return data.dtype == DTYPES[kind] if kind in DTYPES else False
 
     def show_labels(self, position: Position, labels: LayerPicture) -> None:
         """Write labels where they belong."""
@@ -315,7 +291,10 @@ class ResultLayers:
         if self.regions is not None and not outlined and "index" in self.regions.features.columns:
             self.regions.features = None  # nobody writes to it while it is hidden: it may be of another state
         layer = self.regions if outlined else self.labels
-        if layer is not None:
+        if layer is not None and not tables:
+            layer.metadata.pop(TABLE_AXES, None)
+            layer.features = None
+        elif layer is not None:
             rows = [(position, columns) for position, (columns,) in tables]
             layer.metadata[TABLE_AXES] = self.source.label_axes.lower()
             layer.features = pd.DataFrame(stacked_tables(self.source.loop_letters, rows))
@@ -367,16 +346,12 @@ class ResultLayers:
             # napari's first colours of a process are out of gamut, which is nobody's business
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
             layer = add(data, **self.source.geometry(), **look)
-        layer.metadata[RESULT_OF] = self._made_for(layer)
+        layer.metadata[RESULT_OF] = origin(self.source, layer)
         if self.beside:
             self._put_beside(layer)
         if selected is not None and selected in self.viewer.layers:
             self.viewer.layers.selection.active = selected
         return layer
-
-    def _made_for(self, layer: Layer) -> tuple[str, str]:
-        """What a layer says that was made for what is segmented here; a copy of it says another's."""
-        return repr(self.source.key), str(layer.unique_id)
 
     def _notes(self, kind: Kind) -> dict[str, Any]:
         named = kind in ("segmentation", "regions")

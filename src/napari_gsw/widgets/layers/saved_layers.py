@@ -64,7 +64,7 @@ def _image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path, t
     if (layer := _likeliest(image, of_file, taken)) is not None:
         return layer
     if image.pixels is not None:
-        same = [layer for layer in viewer.layers if is_image(layer) and _has_pixels(layer, image.pixels)]
+        same = [layer for layer in viewer.layers if is_image(layer) and _is_same(layer, image)]
         return layer if (layer := _likeliest(image, same, taken)) is not None else _added(viewer, image)
     for place in image_places(image, session_path):
         before = list(viewer.layers)
@@ -77,11 +77,13 @@ def _image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path, t
     raise InputError(f"the image {image.name!r} is not where it was; open it first, and then the session again")
 
 
-def _has_pixels(layer: Layer, pixels: Any) -> bool:
-    """Whether an open image has these pixels: it is in no file that could tell."""
-    data = layer.data
-    alike = isinstance(data, np.ndarray) and data.shape == pixels.shape and data.dtype == pixels.dtype
-    return alike and np.array_equal(data, pixels)
+def _is_same(layer: Image, image: SavedImage) -> bool:
+    """Whether an open image has the pixels of a saved one, and lies as it did: it is in no file that could tell."""
+    data, pixels = layer.data, image.pixels
+    if not isinstance(data, np.ndarray) or pixels is None or data.dtype != pixels.dtype:
+        return False
+    lies = bool(layer.rgb) == bool(image.layer.get("rgb")) and layer.scale.tolist() == image.layer.get("scale")
+    return lies and np.array_equal(data, pixels, equal_nan=data.dtype.kind in "fc")
 
 
 def _added(viewer: napari.Viewer, image: SavedImage) -> Image:

@@ -156,7 +156,8 @@ class Display(QWidget):  # type: ignore[misc]
         session, frame = self.session, self._frame
         known = frame is not None and frame.known
         view = session.orders.view
-        show = view.show if known or view.show in ("current", "best") else "current"  # until the others are known
+        # Until the others are known the best state stands for them.
+        show = view.show if known or view.show == "current" else "current" if frame is None else "best"
         for button in self.shows.buttons():
             button.setChecked(button.property("show") == show)
             button.setEnabled(known or button.property("show") in ("current", "best"))

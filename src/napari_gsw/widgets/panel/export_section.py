@@ -189,7 +189,7 @@ def write_all(seg: Segmentation, view: View, sampling: bool, folder: Path, label
                 labels = array_run.final()
             else:
                 labels, clusters = array_run.seen(view)
-                made_by["shown"] = view.told(array_run.exports_regions(view))
+                made_by["shown"] = view.record(array_run.exports_regions(view))
             if source.large and where is not None:
                 all_labels, where = labels, spatial(where, source.depth)
             else:

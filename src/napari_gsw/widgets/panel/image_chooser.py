@@ -85,7 +85,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.planes.answered.connect(self._answered)
         self._question: AxisGuess | None = None
         # What the user has said of an image stays said when he comes back to it.
-        self._answers: WeakKeyDictionary[Image, Meaning] = WeakKeyDictionary()
+        self._answers: WeakKeyDictionary[Image, AxisGuess] = WeakKeyDictionary()
         self.form.addRow(self.planes)
         self.form.addRow(RowHeading("Where"), self.where)
         self.form.addRow("Together", self.together)
@@ -195,8 +195,9 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
             self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
         self._question = None if layer is None else axis_guess(layer)
-        if self._question is not None and layer in self._answers:
-            self._question = self._question._replace(guess=self._answers[layer])
+        said = self._answers.get(layer) if layer is not None else None
+        if self._question is not None and said is not None and said[:2] == self._question[:2]:
+            self._question = said
         if self._question is not None:
             self.planes.ask(self._question)
             self._take_meaning(self._question.guess)
@@ -206,7 +207,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
     def _answered(self, meaning: Meaning) -> None:
         if self._question is None or self._layer is None:  # it went away while its question was on the screen
             return
-        self._answers[self._layer] = meaning
+        self._answers[self._layer] = self._question._replace(guess=meaning)
         self._take_meaning(meaning)
         self._fit_rows()
         self.changed.emit()

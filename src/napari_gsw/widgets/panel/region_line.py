@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from napari_gsw.widgets.kit.still_line import StillLine
-from napari_gsw.widgets.layers.hover import describe_label, hovered
+from napari_gsw.widgets.layers.hover import NEEDED, describe_label, hovered
 from napari_gsw.widgets.session.session import Session
 from napari_gsw.widgets.table.chosen_outlines import has_table, row_at
 
@@ -59,5 +59,7 @@ class RegionLine(StillLine):
         layer = None if seg is None else seg.layers.regions
         if layer is None or frame is None or not layer.visible or self.session.orders.sampling or not has_table(layer):
             return ""
+        if not set(NEEDED) <= set(layer.features.columns):
+            return ""  # somebody else's table
         row = row_at(layer, layer.features, where)
         return "" if row is None else describe_label(layer.features.iloc[row].to_dict(), frame.kind)

@@ -252,8 +252,8 @@ class ArrayRun:
         """Label image to export of another state, fineness or of the clusters alone, and the clusters (n,) under it."""
         numbers = self.live.shown(view.show)
         if self.exports_regions(view):
-            return self._regions(numbers, view.detail, whole), numbers
-        return self._painted(whole(numbers)), numbers
+            return self._regions(numbers, view.detail, in_32_bits), numbers
+        return self._painted(in_32_bits(numbers)), numbers
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         live = self.live
@@ -325,7 +325,7 @@ def count_numbers(labels: LabelPicture) -> int:
     return labels.count() if isinstance(labels, LazyPicture) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 
 
-def whole(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
+def in_32_bits(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
     """Numbers in 32 bits, which are enough for every site and object."""
     return numbers.astype(np.uint32)
 

@@ -80,7 +80,6 @@ class Canvas(QObject):  # type: ignore[misc]
         self._outdated: set[Position] = set()
         self._catch_up = QTimer(self)
         self._catch_up.setSingleShot(True)
-        self._catch_up.setInterval(STILL)
         self._catch_up.timeout.connect(self._redraw_outdated)
 
     # ---- where we are
@@ -287,17 +286,27 @@ class Canvas(QObject):  # type: ignore[misc]
         position = self.position
         if seg is None or position is None or not self.orders.resting or view.ink != before.ink:
             return
-        others = [place for place in seg.array_runs if place != position]
-        # A slider is dragged: of other slices it is enough that they are right when they are looked at.
-        self._outdated = set(others) if view.detail != before.detail else set()
-        if self._outdated:
-            self._catch_up.start()  # and all when it is let go: their tables stand beside each other
-        self.orders.redraw(position, *(() if self._outdated else others))
+        if view.detail != before.detail:
+            self.redraw()  # a slider is dragged
+            return
+        self._outdated = set()
+        self.orders.redraw(position, *(place for place in seg.array_runs if place != position))
+
+    def redraw(self) -> None:
+        """Make the picture on the screen again, and others when they are looked at or nothing else is to be done."""
+        seg, position = self.orders.segmentation, self.position
+        if seg is None or position is None or not self.orders.resting:
+            return
+        self._outdated = {place for place in seg.array_runs if place != position}
+        self._catch_up.start(STILL)  # all of them at last: their tables stand beside each other
+        self.orders.redraw(position)
 
     def _redraw_outdated(self) -> None:
-        outdated, self._outdated = self._outdated, set()
-        if self.orders.resting:
-            self.orders.redraw(*outdated)
+        """One slice after the other: what is asked for meanwhile comes first."""
+        if self._outdated and self.orders.resting:
+            if self.orders.run is None or not self.orders.run.errand:
+                self.orders.redraw(self._outdated.pop())
+            self._catch_up.start(BETWEEN_PARTS)
 
     def layer_removed(self, layer: Layer) -> None:
         """A picture that the user has removed is not wanted any more."""

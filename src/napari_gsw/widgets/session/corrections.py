@@ -161,8 +161,8 @@ class Corrections(QObject):  # type: ignore[misc]
     def _confirmed(self, layer: Labels, path: NDArray[np.float64]) -> None:
         """A stroke with the label that is there already: if strokes are kept, so is what it went over."""
         seg = self.orders.segmentation
-        if seg is None or not self.lock_strokes:
-            return
+        if seg is None or not self.lock_strokes or not layer.selected_label:
+            return  # where nothing is, nothing can be kept
         for position, array_run in seg.array_runs.items():
             live, along = array_run.live, seg.layers.path_at(layer, path, position)
             if not len(along):

@@ -66,9 +66,15 @@ class LayerTies(QObject):  # type: ignore[misc]
 
     def _moved(self, event: Any = None) -> None:
         """The image has gone somewhere else."""
-        if self.orders.segmentation is not None:
-            self.orders.segmentation.layers.place()
-            self.moved.emit()
+        if (seg := self.orders.segmentation) is None:
+            return
+        seg.layers.place()
+        size = seg.plan.source.pixel_size
+        if any(one.pixel_size != size for one in seg.array_runs.values()):
+            for one in seg.array_runs.values():
+                one.pixel_size = size
+            self.canvas.redraw()
+        self.moved.emit()
 
     # ---- the eyes in napari's list of layers
 

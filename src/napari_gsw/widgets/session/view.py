@@ -27,6 +27,6 @@ class View:
     background: bool = True
     ink: str = "own"
 
-    def told(self, regions: bool) -> dict[str, Any]:
+    def record(self, regions: bool) -> dict[str, Any]:
         """For the provenance of an export: the state, and the fineness if it is of `regions`."""
         return {"show": self.show, "detail": self.detail if regions else None, "regions": regions}

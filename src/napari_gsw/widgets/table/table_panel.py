@@ -208,6 +208,7 @@ class TablePanel(Docked):
     def _list(self) -> None:
         """List the layers with a table; regions come first, the newest table before others, unless one was picked."""
         self.layer_combo.follow(self.viewer.layers)
+        self._latest = self._latest if self._latest in self.viewer.layers else None
         if not self._picked or self.layer is None:
             regions = [x for x in self.viewer.layers if has_table(x) and kind_of(x) == "regions"]
             if regions:  # those that were measured last are what is worked on
