@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from exact_posterior import posterior
+from exact_posterior import log_posteriors, partitions, posterior
 from law_problems import COLDNESS, HALF, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, SWEEPS, check, small_problem
 from napari_gsw.core.model.priors import cluster_distribution
 from napari_gsw.core.sampler.schedule import Moves
@@ -25,6 +25,16 @@ def every_triple():
                 slow = (i + j + k) % len(LIKELIHOODS) != 0 or (i + k) % 2 != 0
                 yield pytest.param(prior, likelihood, sampler, SWEEPS, id=name, marks=pytest.mark.slow if slow else ())
                 yield pytest.param(prior, likelihood, sampler, 4 * SWEEPS, id=f"{name}-long", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("prior", ["dirichlet-process", "pitman-yor-both", "table-gaps"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_the_law_is_that_of_log_posterior(prior, likelihood):
+    """What the chains are compared with is put together of clusters, to be quick."""
+    problem = small_problem(PRIORS[prior], likelihood, np.random.default_rng(3), n=6, negative=True)
+    rows = partitions(6)
+    expected = np.array([gsw.log_posterior(problem, row) for row in rows])
+    np.testing.assert_allclose(log_posteriors(problem, rows), expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("prior", "likelihood", "sampler", "sweeps"), every_triple())
