@@ -86,6 +86,7 @@ def test_methods_without_their_package_are_left_out(monkeypatch, capsys):
     assert 'graph-cut is left out; it needs: pip install "napari-gsw[interactive]"' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_steering_from_end_to_end(tmp_path, monkeypatch):
     """Mosaics with a robot's strokes, one image of objects, and one with the Berkeley rule."""
     monkeypatch.setattr(steering, "QUICK_PAIRS", 2)

@@ -131,6 +131,7 @@ def test_what_cannot_be_is_refused(more, words):
         gsw.sample(planar(n=20), 1, **more)
 
 
+@pytest.mark.slow
 def test_each_kernel_of_the_search_is_compiled_once():
     for kind in KINDS.values():
         problem = planar(n=30, words=10, **kind)

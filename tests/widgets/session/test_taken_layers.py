@@ -61,6 +61,7 @@ def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer,
     again.shut_down()
 
 
+@pytest.mark.slow
 def test_what_is_given_to_a_run_and_what_does_not_fit_is_left_alone(viewer, panel, qtbot):
     image = viewer.add_image(PICTURE, name="a")
     run(qtbot, panel)
