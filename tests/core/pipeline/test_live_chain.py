@@ -241,6 +241,7 @@ def test_a_freed_site_is_left_to_the_chain(problem):
     consistent(chain)
 
 
+@pytest.mark.slow
 def test_a_freed_site_is_drawn_from_its_law(problem):
     """Against the law of one site given all the others, by log_posterior for each place it can go."""
     rng = np.random.default_rng(1)

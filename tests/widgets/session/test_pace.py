@@ -58,3 +58,15 @@ def test_a_slow_chain_comes_first_from_the_start(clock):
     pace.be_eager()
     assert rest_after(pace, clock, 0.1, sweep=0.04) == pytest.approx(0.4, abs=0.002)
     assert rest_after(pace, clock, 0.1, sweep=60.0) == pytest.approx(0.1 * MOST_REST, abs=0.002)
+
+
+def test_what_holds_the_window_up_once_is_not_taken_for_a_picture(clock):
+    """A dialog of three seconds would else be followed by twenty without a picture."""
+    from napari_gsw.widgets.session.pace import EAGER_FOR, LEAST_REST, Pace
+
+    pace = Pace(0.05, 0.02, 0.4)
+    clock.now += EAGER_FOR
+    for took in (0.1, 3.0, 0.1):
+        assert rest_after(pace, clock, took) == pytest.approx(0.1 * LEAST_REST, abs=0.002)
+    rest_after(pace, clock, 0.5)
+    assert rest_after(pace, clock, 0.5) == pytest.approx(0.5 * LEAST_REST, abs=0.002)  # the images are larger now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 # After a picture the painter rests so many times longer than it took to paint, at least and at most. Where there is no
@@ -19,7 +20,8 @@ class Pace:
     """Decides when the next picture is due, from how long the last one took to reach the screen.
 
     Qt does not say when a picture has been painted; but while it paints, it does not come back to us. So the time from
-    a picture to the next look, beyond the usual time between two looks, is what painting has cost.
+    a picture to the next look, beyond the usual time between two looks, is what painting has cost. Something else may
+    have held the window up meanwhile, so that of two pictures the cheaper one counts.
 
     Parameters
     ----------
@@ -33,6 +35,7 @@ class Pace:
         self._lines_due = 0.0
         self._next = 0.0
         self._began: float | None = None
+        self._cost = math.inf
         self._eager_until = 0.0
 
     def be_eager(self) -> None:
@@ -51,10 +54,10 @@ class Pace:
         """Whether to draw now; to be asked at every look. `sweep` is the time that a sweep takes, in seconds."""
         now = time.perf_counter()
         if self._began is not None:
-            cost = max(0.0, now - self._began - self.usual)
+            before, self._cost = self._cost, max(0.0, now - self._began - self.usual)
             least = EAGER_REST if now < self._eager_until else LEAST_REST
             rest = min(max(sweep / QUICK_SWEEP, least), MOST_REST)
-            self._next = max(self._began + self.every, now + rest * cost)
+            self._next = max(self._began + self.every, now + rest * min(self._cost, before))
             self._began = None
         return now >= self._next
 
