@@ -68,5 +68,6 @@ def test_what_holds_the_window_up_once_is_not_taken_for_a_picture(clock):
     clock.now += EAGER_FOR
     for took in (0.1, 3.0, 0.1):
         assert rest_after(pace, clock, took) == pytest.approx(0.1 * LEAST_REST, abs=0.002)
-    rest_after(pace, clock, 0.5)
-    assert rest_after(pace, clock, 0.5) == pytest.approx(0.5 * LEAST_REST, abs=0.002)  # the images are larger now
+    assert rest_after(pace, clock, 0.3) == pytest.approx(0.3 * LEAST_REST, abs=0.002)  # costs differ
+    rest_after(pace, clock, 3.0)
+    assert rest_after(pace, clock, 3.0) == pytest.approx(3.0 * LEAST_REST, abs=0.002)  # images are larger now

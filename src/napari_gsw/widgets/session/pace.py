@@ -14,6 +14,8 @@ EAGER_REST, LEAST_REST, MOST_REST = 0.8, 7.0, 14.0
 EAGER_FOR = 4.0
 # A sweep of so many seconds is worth a rest as long as the picture took.
 QUICK_SWEEP = 0.01
+# So many times what the picture before has cost, or what is next to nothing (in seconds), no picture costs by itself.
+UNUSUAL, NOTHING = 8.0, 0.05
 
 
 class Pace:
@@ -21,7 +23,7 @@ class Pace:
 
     Qt does not say when a picture has been painted; but while it paints, it does not come back to us. So the time from
     a picture to the next look, beyond the usual time between two looks, is what painting has cost. Something else may
-    have held the window up meanwhile, so that of two pictures the cheaper one counts.
+    have held the window up meanwhile: what is far above the picture before counts only when it comes again.
 
     Parameters
     ----------
@@ -54,10 +56,12 @@ class Pace:
         """Whether to draw now; to be asked at every look. `sweep` is the time that a sweep takes, in seconds."""
         now = time.perf_counter()
         if self._began is not None:
-            before, self._cost = self._cost, max(0.0, now - self._began - self.usual)
+            before, cost = self._cost, max(0.0, now - self._began - self.usual)
+            self._cost = cost
+            cost = before if cost > UNUSUAL * max(before, NOTHING) else cost
             least = EAGER_REST if now < self._eager_until else LEAST_REST
             rest = min(max(sweep / QUICK_SWEEP, least), MOST_REST)
-            self._next = max(self._began + self.every, now + rest * min(self._cost, before))
+            self._next = max(self._began + self.every, now + rest * cost)
             self._began = None
         return now >= self._next
 
