@@ -277,3 +277,12 @@ def test_without_a_table_a_sentence_says_how_there_will_be_one(viewer, qtbot):
     assert not widget.splitter.isVisible()
     assert not widget.filter.isEnabled()
     widget.shut_down()
+
+
+@gui
+def test_what_is_said_can_be_read_after_another_theme(table, viewer):
+    styles = []
+    for theme in ("dark", "light", "dark"):
+        viewer.theme = theme
+        styles.append(table.status.styleSheet())
+    assert styles[0] == styles[2] != styles[1]

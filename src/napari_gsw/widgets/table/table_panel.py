@@ -314,9 +314,12 @@ class TablePanel(Docked):
         self.nothing.setVisible(layer is None)
 
     def _say(self, text: str, is_refusal: bool = False) -> None:
+        self._ink(is_refusal)
+        self.status.say(as_sentence(text) if is_refusal else text)
+
+    def _ink(self, is_refusal: bool) -> None:
         ink = (warning_ink if is_refusal else quiet_ink)(self.viewer.theme)
         self.status.setStyleSheet(f"QLabel {{ color: {ink}; }}")
-        self.status.say(as_sentence(text) if is_refusal else text)
 
     def go_to(self, row: int) -> None:
         """Move the view to the label of a row."""
@@ -370,3 +373,4 @@ class TablePanel(Docked):
 
     def _theme_changed(self, event: Any = None) -> None:
         self.plot.follow_theme(self.viewer.theme)
+        self._ink(bool(self._refusal))
