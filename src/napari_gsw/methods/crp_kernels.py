@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
@@ -312,12 +313,12 @@ def relink(
         most = max(most, start[i + 1] - start[i])
     room = most + capacity + 1
     options = LinkOptions(
-        np.zeros(capacity, np.int64),
-        np.zeros(capacity, np.int64),
-        np.zeros(capacity),
-        np.zeros(room),
-        np.zeros(room),
-        np.zeros(most + 1),
+        zeros(capacity, np.int64),
+        zeros(capacity, np.int64),
+        zeros(capacity, np.float64),
+        zeros(room, np.float64),
+        zeros(room, np.float64),
+        zeros(most + 1, np.float64),
     )
     score, weight, within = options.score, options.weight, options.within
     for i in range(first, n):
@@ -379,7 +380,7 @@ def advance(
             i = relink(evidence, graph, prior, walker, rng, i)
             if i < n:
                 clusters = grown(walker.clusters, 2 * walker.clusters.size.size)
-                tables = np.zeros(clusters.size.size, np.int64)
+                tables = zeros(clusters.size.size, np.int64)
                 tables[: walker.tables.size] = walker.tables
                 walker = LinkWalker(
                     walker.link, walker.family, walker.labels, clusters, tables, walker.used, walker.sums

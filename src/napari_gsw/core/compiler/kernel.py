@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from napari_gsw.core.compiler.argument_types import NoWords, words_of
+from napari_gsw.core.compiler.argument_types import NoWords, words_of, words_of_type
 from napari_gsw.core.compiler.kernel_files import KernelFiles, cache_folder, kernel_name
 from napari_gsw.core.compiler.machine_code import MachineCode, callable_of, is_wanted, processor
 
@@ -54,7 +54,12 @@ class Kernel:
         return f"<kernel {self.py_func.__module__}.{self.py_func.__qualname__}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run it; compile it before if that was not done for arguments of such types."""
+        """Run it; compile it before if that was not done for arguments of such types.
+
+        What only kernels call is not compiled for Python, which would run into nothing: Python runs it itself.
+        """
+        if self.use.is_inner:
+            return self.py_func(*args, **named)
         if self._dispatcher is None and not named and (ready := self._ready_for(args)) is not None:
             return ready(*args)
         return self.dispatcher(*args, **named)
@@ -69,9 +74,10 @@ class Kernel:
         return self._dispatcher
 
     @property
-    def signatures(self) -> list[Any]:
-        """Types of arguments that it is ready for in this process."""
-        return [*self._ready, *([] if self._dispatcher is None else getattr(self._dispatcher, "signatures", [None]))]
+    def signatures(self) -> list[str]:
+        """Types of arguments that it is ready for in this process, in words; what was kept, numba may have read too."""
+        by_numba: list[Any] = [] if self._dispatcher is None else getattr(self._dispatcher, "signatures", [()])
+        return list(dict.fromkeys([*self._ready, *map(_words_of_types, by_numba)]))
 
     def __getattr__(self, name: str) -> Any:
         """What numba asks a dispatcher for."""
@@ -92,8 +98,6 @@ class Kernel:
 
     def _ready_for(self, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What runs for such arguments without numba; None if there is nothing."""
-        if self.use.is_inner:
-            return None
         try:
             words = ", ".join([words_of(value) for value in args])
         except NoWords:
@@ -110,6 +114,13 @@ class Kernel:
             return None
         self._ready[words] = ready = callable_of(kept, self.py_func)
         return ready
+
+
+def _words_of_types(kinds: tuple[Any, ...]) -> str:
+    try:
+        return ", ".join([words_of_type(kind) for kind in kinds])
+    except NoWords:
+        return str(kinds)
 
 
 def is_kept(kernel: Any) -> bool:

@@ -57,6 +57,7 @@ def serve() -> None:
     from napari_gsw.core.compiler.compilation import COMPILATION
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for whoever has started it, who ends it
+    import_numba_without_blas()
     COMPILATION.watchers.append(lambda: print(COMPILATION.count, flush=True))
     for name in sys.argv[1:]:
         module, _, function = name.partition(":")
@@ -74,6 +75,23 @@ def serve() -> None:
         with suppress(Exception), seldom_collected():  # whoever has ordered it meets the same error, and tells it
             getattr(importlib.import_module(order.module), order.name).compile(order.types)
         print(DONE, flush=True)
+
+
+def import_numba_without_blas() -> None:
+    """For a process of our own: numba looks for BLAS, and imports all of ``scipy.linalg``, but no kernel of ours asks.
+
+    Where numba has imported that already, or does so in another place, nothing changes.
+    """
+    missing = "scipy.linalg"
+    if missing in sys.modules:
+        return
+    sys.modules[missing] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("numba.np.arraymath")
+    except ImportError:
+        pass
+    finally:
+        del sys.modules[missing]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Pixels
 from napari_gsw.core.jit import inner, jit, merged
 
@@ -45,7 +46,7 @@ def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pix
     image = light.reshape(depth * height, width)
     planes = np.empty((3, height if deep else 0, width), np.float32)
     # Rows with room for the reflection at both ends.
-    rows = np.zeros((5, width + 2 * radius), np.float32)
+    rows = zeros((5, width + 2 * radius), np.float32)
     lines = np.empty((4, width), np.float32)
     part, gradient, laplace, exponent = lines[0], lines[1], lines[2], lines[3]
     for z in range(depth):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats32, Ints, Longs
 from napari_gsw.core.jit import jit, merged
 
@@ -46,8 +47,8 @@ def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
     pixels, channels = values.shape
     words = centres.shape[0]
     grid = max(1, int(min(CELLS, pixels // PIXELS_A_CELL) ** (1 / channels) + 1e-9))
-    axes = np.zeros((3, FEW), np.float32)  # for each channel the lowest value, a cell's side, cells a unit
-    planes = np.zeros((FEW, words), np.float32)
+    axes = zeros((3, FEW), np.float32)  # for each channel the lowest value, a cell's side, cells a unit
+    planes = zeros((FEW, words), np.float32)
     for c in range(channels):
         low, high = values[0, c], values[0, c]
         for p in range(pixels):
@@ -57,7 +58,7 @@ def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
         axes[2, c] = np.float32(1) / axes[1, c] if axes[1, c] > 0 else np.float32(0)
         for k in range(words):
             planes[c, k] = centres[k, c]
-    start, end = np.full(grid**channels, -1, np.int32), np.empty(grid**channels, np.int32)
+    start, end = full(grid**channels, -1, np.int32), np.empty(grid**channels, np.int32)
     pool, used = np.empty(64 * words, np.int32), 0
     bounds = np.empty((2, words), np.float32)
     two, three = channels > 1, channels > 2
@@ -146,11 +147,11 @@ def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None
     pixels, channels = values.shape
     words = centres.shape[0]
     padded = -(-channels // 3) * 3
-    middle = np.zeros((words, padded), np.float32)
+    middle = zeros((words, padded), np.float32)
     for k in range(words):
         for c in range(channels):
             middle[k, c] = centres[k, c]
-    planes = np.zeros((padded, BLOCK), np.float32)
+    planes = zeros((padded, BLOCK), np.float32)
     distance, best = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     index = np.empty(BLOCK, np.int32)
     for first in range(0, pixels, BLOCK):
@@ -212,7 +213,7 @@ def sparse_rows(table: Ints, used: int) -> tuple[Longs, Ints, Ints]:
     data, indices, start : (used,) int64, (used,) int32 and (rows + 1,) int32.
     """
     data, indices = np.empty(used, np.int64), np.empty(used, np.int32)
-    start = np.zeros(table.shape[0] + 1, np.int32)
+    start = zeros(table.shape[0] + 1, np.int32)
     at = 0
     for i in range(table.shape[0]):
         for w in range(table.shape[1]):

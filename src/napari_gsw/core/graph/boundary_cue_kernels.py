@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.jit import jit
 
@@ -24,7 +25,7 @@ def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
     parts : (parts,) int64, where each of them ends; from the third on they are means.
     """
     out = np.empty((i.size, parts.size), np.float64)
-    term = np.zeros(sums.shape[1], np.float64)
+    term = zeros(sums.shape[1], np.float64)
     for e in range(i.size):
         _compare(sums[i[e]], sums[j[e]], parts, term, out[e])
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.jit import jit
 
@@ -19,7 +20,7 @@ def leaf_sums(root: Ints, feature: Ints, threshold: Floats, left: Ints, right: I
         :class:`~napari_gsw.core.graph.decision_forest.DecisionForest`.
     rows : (rows, features) float64.
     """
-    result = np.zeros(rows.shape[0], np.float64)
+    result = zeros(rows.shape[0], np.float64)
     for r in range(rows.shape[0]):
         for t in range(root.size):
             node = root[t]

@@ -16,6 +16,7 @@ import heapq
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import counting, full, zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.jit import as_int64, jit
 
@@ -54,10 +55,10 @@ def agglomerate(
     """
     m = edges.shape[0]
     end = edges.copy()
-    alive = np.ones(m, np.bool_)
-    following = np.full(2 * m, -1, np.int64)
-    first = np.full(n, -1, np.int64)
-    entries = np.zeros(n, np.int64)  # of the list, dead ones included: what it costs to move it
+    alive = full(m, 1, np.bool_)
+    following = full(2 * m, -1, np.int64)
+    first = full(n, -1, np.int64)
+    entries = zeros(n, np.int64)  # of the list, dead ones included: what it costs to move it
     between: dict[int, int] = {}  # name * n + name, the smaller one first -> edge
     for e in range(m):
         a = min(end[e, 0], end[e, 1])
@@ -77,7 +78,7 @@ def agglomerate(
     queue = [(_value(e, end, total, length, size, growth), e) for e in range(m) if alive[e]]
     heapq.heapify(queue)
 
-    node = np.arange(n)
+    node = counting(n, np.int64)
     left = np.empty(max(n - 1, 0), np.int64)
     right = np.empty(max(n - 1, 0), np.int64)
     height = np.empty(max(n - 1, 0), np.float64)
@@ -140,11 +141,11 @@ def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
     ----------
     left, right : int64, as of :func:`agglomerate`.
     """
-    top = np.arange(n + merges)  # the last node that each belongs to
+    top = counting(n + merges, np.int64)  # the last node that each belongs to
     for s in range(merges - 1, -1, -1):
         top[left[s]] = top[n + s]
         top[right[s]] = top[n + s]
-    number = np.full(n + merges, -1, np.int32)
+    number = full(n + merges, -1, np.int32)
     labels = np.empty(n, np.int32)
     count = 0
     for i in range(n):
@@ -166,11 +167,11 @@ def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
     goes up, and the merge that brings it to the other is the one wanted.
     """
     merges = left.size
-    parent = np.arange(n)
-    hung = np.full(n, merges)  # the merge that hung a site under its parent
+    parent = counting(n, np.int64)
+    hung = full(n, merges, np.int64)  # the merge that hung a site under its parent
     name = np.empty(n + merges, np.int64)
-    size = np.ones(n, np.int64)
-    name[:n] = np.arange(n)
+    size = full(n, 1, np.int64)
+    name[:n] = counting(n, np.int64)
     for s in range(merges):
         a = name[left[s]]
         b = name[right[s]]

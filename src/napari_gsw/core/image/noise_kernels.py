@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats32
 from napari_gsw.core.jit import inner, jit
 
@@ -38,8 +39,8 @@ def flattened(values: Floats32, weight: float, rounds: int) -> Floats32:
     """
     channels, depth, height, width = values.shape
     axes = 3 if depth > 1 else 2
-    dual = np.zeros((axes, channels, depth, height, width), np.float32)
-    ahead = np.zeros((axes, channels, depth, height, width), np.float32)
+    dual = zeros((axes, channels, depth, height, width), np.float32)
+    ahead = zeros((axes, channels, depth, height, width), np.float32)
     out = values.copy()
     step = as_float32(1 / (4 * axes * weight))
     pace = 1.0

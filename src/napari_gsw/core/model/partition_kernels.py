@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.jit import jit
 
@@ -21,7 +22,7 @@ def renumber(labels: Ints, result: Ints) -> None:
     most = 0
     for i in range(labels.size):
         most = max(most, labels[i])
-    number = np.full(most + 1, -1, np.int32)
+    number = full(most + 1, -1, np.int32)
     count = 0
     for i in range(labels.size):
         if number[labels[i]] < 0:
@@ -46,7 +47,7 @@ def log_convolution(weight: Floats, row: Floats) -> Floats:
     ----------
     weight, row : (n + 1,) float64, minus infinity for what cannot be.
     """
-    out = np.full(row.size, -math.inf)
+    out = full(row.size, -math.inf, np.float64)
     for j in range(1, row.size):
         top = -math.inf
         for m in range(1, j + 1):

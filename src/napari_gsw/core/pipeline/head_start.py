@@ -39,7 +39,5 @@ def meanwhile() -> None:
 
     import napari_gsw.core.sampler.chain_kernels  # noqa: F401
     from napari_gsw.core.posterior.consensus_kernels import canonical_rows
-    from napari_gsw.core.sites.face_kernels import connected_parts
 
     canonical_rows(np.zeros((1, 2), np.int32))
-    connected_parts(np.ones((1, 1, 2), np.int32))

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.jit import as_int64, inner, jit, merged
 from napari_gsw.core.posterior.rank_kernels import ranked
@@ -53,8 +54,8 @@ def canonical_rows(draws: Ints) -> Ints:
         for i in range(draws.shape[1]):
             most = max(most, draws[t, i])
     result = np.empty(draws.shape, np.int32)
-    number = np.zeros(most + 1, np.int32)
-    met = np.full(most + 1, -1, np.int64)  # the last row that had this label: nothing to clear between rows
+    number = zeros(most + 1, np.int32)
+    met = full(most + 1, -1, np.int64)  # the last row that had this label: nothing to clear between rows
     for t in range(draws.shape[0]):
         count = 0
         for i in range(draws.shape[1]):
@@ -90,10 +91,11 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
     clusters = 0
     for i in range(n):
         clusters = max(clusters, labels[i] + 1)
-    start = np.zeros(clusters + 1, np.int64)
+    start = zeros(clusters + 1, np.int64)
     for i in range(n):
         start[labels[i] + 1] += 1
-    start = np.cumsum(start)
+    for j in range(clusters):
+        start[j + 1] += start[j]
     place = start.copy()
     order = np.empty(n, np.int64)
     for i in range(n):
@@ -107,8 +109,8 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
         own += f(size, binder)
 
     result = np.empty(d, np.float64)
-    row = np.zeros(n, np.float64)
-    size_of = np.zeros(n, np.float64)
+    row = zeros(n, np.float64)
+    size_of = zeros(n, np.float64)
     for t in range(d):
         z = draws[t]
         clusters = 0
@@ -177,13 +179,13 @@ def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float
 def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> EstimateTables:
     """The tables of an estimate with room for so many slots; arguments as of :func:`descent`."""
     tables = EstimateTables(
-        np.full(labels.size, -1, np.int32),
-        np.zeros(slots, np.int64),
-        np.zeros(slots, np.float64),
-        np.zeros((rows, slots), np.float64),
-        np.zeros((rows, slots), np.float64),
-        np.zeros((rows, slots), np.int32),
-        np.zeros(rows, np.int64),
+        full(labels.size, -1, np.int32),
+        zeros(slots, np.int64),
+        zeros(slots, np.float64),
+        zeros((rows, slots), np.float64),
+        zeros((rows, slots), np.float64),
+        zeros((rows, slots), np.int32),
+        zeros(rows, np.int64),
     )
     for i in range(labels.size):
         if labels[i] >= 0:
@@ -240,7 +242,7 @@ def moves(
     """
     labels, sites = tables.labels, tables.sites
     slots = sites.size
-    cost = np.zeros(slots, np.float64)
+    cost = zeros(slots, np.float64)
     lightest = math.inf
     for i in range(weight.size):
         lightest = min(lightest, weight[i])
@@ -373,7 +375,7 @@ def descent(
     least : a change must lower the summed loss by more than this; it keeps rounding from going round in circles.
     """
     tables = tables_of(labels, columns, rows, slots, weight, binder)
-    margin = np.zeros(labels.size, np.float64)
+    margin = zeros(labels.size, np.float64)
     # After a full round, the sites that were easiest to move are visited alone until they rest: most others would stay.
     bound = math.inf
     for _ in range(MOST_ROUNDS):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.jit import as_index, as_int64, inner, jit, merged
 from napari_gsw.core.model.partition_kernels import renumber
@@ -39,7 +40,7 @@ from napari_gsw.core.sampler.schedule import Cooling, Moves, Schedule
 @inner
 def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
     """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
-    moved = np.full(used[USED], -1, np.int32)
+    moved = full(used[USED], -1, np.int32)
     count = as_int64(0)
     for k in range(used[USED]):
         if clusters.size[k] > 0:

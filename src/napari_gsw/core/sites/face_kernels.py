@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import counting, full, zeros
 from napari_gsw.core.arrays import Bytes, Floats, Floats32, Ints, Longs, Pixels
 from napari_gsw.core.jit import inner, jit
 from napari_gsw.core.sites.pixel_kernels import root_of
@@ -33,7 +34,7 @@ def touching_pairs(
     length : (m,) float64 area of the faces, or their number where the area of each is 1.
     total : (m,) float64 sum of the differences across them, each times its area.
     """
-    start = np.zeros(n + 1, np.int64)
+    start = zeros(n + 1, np.int64)
     nothing = np.empty(0, np.int8)
     _faces(sites, channels, start, np.empty(0, np.int32), np.empty(0, np.float64), nothing)
     partner, step = np.empty(start[n], np.int32), np.empty(start[n], np.float64)
@@ -47,8 +48,8 @@ def touching_pairs(
     for i in range(n):
         most = max(most, start[i + 1] - start[i])
     edges = np.empty((start[n], 2), np.int32)
-    length, total = np.zeros(start[n], np.float64), np.zeros(start[n], np.float64)
-    met, slot = np.full(n, -1, np.int32), np.empty(n, np.int64)  # the last site that each was met at; its edge there
+    length, total = zeros(start[n], np.float64), zeros(start[n], np.float64)
+    met, slot = full(n, -1, np.int32), np.empty(n, np.int64)  # the last site that each was met at; its edge there
     row = np.empty(most, np.int32)
     m = 0
     for i in range(n):
@@ -130,7 +131,7 @@ def face_sums(
     largest : whether two pixels say the larger of their values, or their mean.
     """
     depth, height, width = sites.shape
-    total = np.zeros(right.size, np.float64)
+    total = zeros(right.size, np.float64)
     for z in range(depth):
         for y in range(height):
             for x in range(width):
@@ -215,7 +216,7 @@ def sum_over_sites(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats
     values : (pixels, C) float32 or float64.
     sites : (pixels,) int32 from 1, 0 for none.
     """
-    total, pixels = np.zeros((n, values.shape[1]), np.float64), np.zeros(n, np.int64)
+    total, pixels = zeros((n, values.shape[1]), np.float64), zeros(n, np.int64)
     for p in range(sites.size):
         i = sites[p] - 1
         if i >= 0:
@@ -241,7 +242,7 @@ def absorb_small_parts(edges: Ints, total: Floats, pixels: Longs, order: Longs, 
     (n,) int32 number of what each part has become, from 1 in the order of the first parts.
     """
     n = pixels.size
-    parent = np.arange(n).astype(np.int32)
+    parent = counting(n, np.int32)
     nearest, least = np.empty(n, np.int32), np.empty(n, np.float64)
     changed = True
     while changed:
@@ -271,7 +272,7 @@ def absorb_small_parts(edges: Ints, total: Floats, pixels: Longs, order: Longs, 
             for c in range(total.shape[1]):
                 total[a, c] += total[i, c]
             changed = True
-    number, count = np.zeros(n, np.int32), 0
+    number, count = zeros(n, np.int32), 0
     for i in range(n):
         root = root_of(parent, i)
         if number[root] == 0:

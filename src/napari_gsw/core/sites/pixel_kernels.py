@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.array_kernels import counting, full
 from napari_gsw.core.arrays import Floats32, Ints, Longs
 from napari_gsw.core.jit import inner, jit
 
@@ -26,7 +27,7 @@ def grouped(n: int, first: Ints, second: Ints) -> Ints:
     ----------
     first, second : (pairs,) int32 the things of each pair, which are of one group.
     """
-    parent = np.arange(n).astype(np.int32)
+    parent = counting(n, np.int32)
     for e in range(first.size):
         a = root_of(parent, first[e])
         b = root_of(parent, second[e])
@@ -55,9 +56,9 @@ def felzenszwalb_roots(left: Ints, right: Ints, weight: Floats32, pixels: int, s
     left, right : (m,) int32 the two pixels of each edge.
     weight : (m,) float32 in ascending order.
     """
-    parent = np.arange(pixels).astype(np.int32)
-    size = np.ones(pixels, np.int32)
-    limit = np.full(pixels, scale, np.float32)
+    parent = counting(pixels, np.int32)
+    size = full(pixels, 1, np.int32)
+    limit = full(pixels, scale, np.float32)
     for e in range(left.size):
         a = root_of(parent, left[e])
         b = root_of(parent, right[e])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
 from napari_gsw.core.jit import inner, jit
 
@@ -48,8 +49,10 @@ def slic_clusters(
     depth, height, width, count = channels.shape
     everywhere = inside.size == 0
     features = AT_ONCE + -(-count // AT_ONCE) * AT_ONCE
-    labels = np.zeros((depth, height, width), np.int32)
-    column = (np.arange(width) * grid[2] // width).astype(np.int32)
+    labels = zeros((depth, height, width), np.int32)
+    column = np.empty(width, np.int32)
+    for x in range(width):
+        column[x] = x * grid[2] // width
     for z in range(depth):
         for y in range(height):
             row = (z * grid[0] // depth * grid[1] + y * grid[1] // height) * grid[2]
@@ -58,9 +61,9 @@ def slic_clusters(
                     labels[z, y, x] = row + column[x] + 1
     cells = grid[0] * grid[1] * grid[2]
     # A cluster without pixels is infinitely far from all.
-    centres = np.full((cells, features), np.inf, np.float32)
+    centres = full((cells, features), np.inf, np.float32)
     total, pixels = np.empty((cells, AT_ONCE + count), np.float64), np.empty(cells, np.int64)
-    rivals = Rivals(np.zeros((27, features, BLOCK), np.float32), np.zeros((27, BLOCK), np.int32))
+    rivals = Rivals(zeros((27, features, BLOCK), np.float32), zeros((27, BLOCK), np.int32))
     for turn in range(rounds):
         _move(channels, labels, scale, centres, total, pixels)
         if turn == 0:
@@ -141,10 +144,10 @@ def _assign(
     table, number = rivals.centre, rivals.number
     depth, height, width, count = channels.shape
     features = centres.shape[1]
-    planes = np.zeros((features, BLOCK), np.float32)
+    planes = zeros((features, BLOCK), np.float32)
     distance, best = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     # Of a pixel outside the mask no rival may be near, and its index stays what it was: it must always be one.
-    index = np.zeros(BLOCK, np.int32)
+    index = zeros(BLOCK, np.int32)
     changed = 0
     for block in range(grid[0] * grid[1]):
         i, j = block // grid[1], block % grid[1]

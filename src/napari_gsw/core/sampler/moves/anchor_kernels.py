@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.evidence.evidence_tables import FACTOR
 from napari_gsw.core.jit import as_int64, inner, jit
@@ -42,16 +43,16 @@ def attractions(target: Target, walker: Walker, own: int, coldness: float, score
     gauss, pixels = evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     slots = score.size - 1
-    group_word = np.zeros(table_start.size, np.uint32)
-    group_count = np.zeros(table_start.size, np.uint32)
+    group_word = zeros(table_start.size, np.uint32)
+    group_count = zeros(table_start.size, np.uint32)
     length = as_int64(0)
     for d in range(table_start.size):
         if blocks.words[d, 0] > 0:
             group_word[length] = d
             group_count[d] = blocks.words[d, 0]
             length += 1
-    cluster_seed = np.full(slots + 1, -1, np.int64)
-    pull = np.zeros(slots + 1, np.float64)
+    cluster_seed = full(slots + 1, -1, np.int64)
+    pull = zeros(slots + 1, np.float64)
     seed = as_int64(-1)
     for i in range(labels.size):
         if place[i] == 0:
@@ -141,11 +142,11 @@ def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, 
     for s in range(n):
         if labels[s] == a:
             work.place[s] = 0
-    score = np.zeros(work.slots[USED] + 1, np.float64)
+    score = zeros(work.slots[USED] + 1, np.float64)
     log_all = attractions(target, walker, a, coldness, score)
     if log_all == -math.inf:
         return NO_ANCHORS
-    b = draw(score, np.zeros(score.size, np.float64), score.size, rng.random())
+    b = draw(score, zeros(score.size, np.float64), score.size, rng.random())
     log_merge = score[b] - log_all - math.log(clusters.size[b])
     j = member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
     for s in range(n):

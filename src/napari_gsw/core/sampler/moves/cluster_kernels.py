@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Counts, Floats
 from napari_gsw.core.evidence.evidence_tables import (
     BASE,
@@ -33,10 +34,10 @@ LEAST_RIVAL = 44.0
 def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     """So many free slots, for D words and C channels."""
     return Clusters(
-        np.zeros(slots, np.int64),
-        np.zeros((words, slots), np.uint32),
-        np.zeros((2 * channels, slots), np.float64),
-        np.zeros(slots, np.float64),
+        zeros(slots, np.int64),
+        zeros((words, slots), np.uint32),
+        zeros((2 * channels, slots), np.float64),
+        zeros(slots, np.float64),
     )
 
 
@@ -266,7 +267,7 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
 @jit
 def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
     """Compute the cached part of slot k's log marginal from its moments, if there are channels."""
-    nothing = np.zeros(clusters.moments.shape[0], np.float64)
+    nothing = zeros(clusters.moments.shape[0], np.float64)
     if nothing.size > 0:
         pixels = as_int64(clusters.words[evidence.pixels, k])
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.jit import as_int64, jit
 from napari_gsw.core.sampler.moves.anchor_kernels import attractions
 from napari_gsw.core.sampler.moves.cluster_kernels import (
@@ -33,8 +34,8 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
     log_v, log_w = target.prior.log_v, target.prior.log_w
     labels, used = walker.labels, walker.work.slots
     channels = evidence.moments.shape[1] // 2
-    group_word = np.zeros(evidence.table_start.size, np.uint32)
-    group_count = np.zeros(evidence.table_start.size, np.uint32)
+    group_word = zeros(evidence.table_start.size, np.uint32)
+    group_count = zeros(evidence.table_start.size, np.uint32)
     rise = 0.0
     for i in range(labels.size):
         clusters = walker.clusters
@@ -47,7 +48,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
             clusters = walker.clusters
         slots = used[USED] + 1
         remove_site(evidence, clusters, i, old)
-        score = np.zeros(slots, np.float64)
+        score = zeros(slots, np.float64)
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
         for s in range(field.anchor.size):
@@ -104,7 +105,7 @@ def merge_clusters(target: Target, walker: Walker, least: float) -> float:
             place[i] = 0 if labels[i] == a else -1
         copy_slot(clusters, a, work.blocks, as_int64(0))
         clear_slot(work.blocks, as_int64(1))
-        score = np.zeros(used[USED] + 1, np.float64)
+        score = zeros(used[USED] + 1, np.float64)
         attractions(target, walker, as_int64(a), 1.0, score)
         best = as_int64(0)
         for k in range(used[USED]):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Longs
 from napari_gsw.core.jit import as_int64, inlined, inner, lean
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
@@ -148,12 +149,12 @@ def allocate(
     labels, size, order = walker.labels, walker.work.blocks.size, walker.work.order
     most = size.size
     blocks = Blocks(
-        np.zeros(most + 1, np.float64),
-        np.zeros(most + 1, np.float64),
-        np.zeros(most + 1, np.float64),
-        np.full(most, -1, np.int64),
-        np.full(most, -1, np.int64),
-        np.zeros(most, np.int64),
+        zeros(most + 1, np.float64),
+        zeros(most + 1, np.float64),
+        zeros(most + 1, np.float64),
+        full(most, -1, np.int64),
+        full(most, -1, np.int64),
+        zeros(most, np.int64),
     )
     score, propose = blocks.score, blocks.propose
     group = empty_group(target.evidence)
@@ -235,7 +236,7 @@ def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng:
     for i in range(n):
         place[i] = -1
     length = as_int64(0)
-    taken = np.zeros(walker.clusters.size.size, np.bool_)
+    taken = zeros(walker.clusters.size.size, np.bool_)
     if near > 0.0 and left.size > 0 and rng.random() < near:
         e = int(rng.random() * left.size)
         for i in (left[e], right[e]):
@@ -294,10 +295,10 @@ def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: n
     while anchors < most and rng.random() < 0.5:
         anchors += 1
     length = choose_sites(target, walker, anchors, near, rng)
-    taken = np.zeros(clusters.size.size, np.bool_)
+    taken = zeros(clusters.size.size, np.bool_)
     for t in range(anchors):
         taken[labels[order[t]]] = True
-    wanted = np.zeros(2, np.int64)
+    wanted = zeros(2, np.int64)
     sized = False
     if limited:
         for k in range(used[USED]):
@@ -307,9 +308,9 @@ def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: n
         sized = rng.random() < 0.5
 
     # First the deal that would give the present state back, then the one that is proposed.
-    blocks = np.zeros(2, np.int64)
-    log_q = np.zeros(2, np.float64)
-    energy = np.zeros(2, np.float64)
+    blocks = zeros(2, np.int64)
+    log_q = zeros(2, np.float64)
+    energy = zeros(2, np.float64)
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1
@@ -329,7 +330,7 @@ def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: n
     for k in range(used[USED]):
         if taken[k]:
             clear_slot(clusters, k)
-    slot_of = np.zeros(after, np.int32)
+    slot_of = zeros(after, np.int32)
     k = as_int64(0)
     for b in range(after):
         while clusters.size[k] > 0:

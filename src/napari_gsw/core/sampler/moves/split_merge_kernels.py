@@ -30,6 +30,7 @@ import math
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.evidence_tables import FACTOR
 from napari_gsw.core.jit import as_int64, inner, jit
@@ -91,9 +92,9 @@ def divide(
     blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
     size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
     channels = site_moments.shape[1] // 2
-    own = np.zeros(2 * channels, np.float64)
-    nothing = np.zeros(2 * channels, np.float64)
-    pull = np.zeros(2, np.float64)
+    own = zeros(2 * channels, np.float64)
+    nothing = zeros(2 * channels, np.float64)
+    pull = zeros(2, np.float64)
     name, side = name_and_block(target, walker, first)
     log_q = 0.0
     for scan in range(scans + 2):
@@ -251,7 +252,7 @@ def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float
         if together:
             if gap == -math.inf:
                 return 0.0
-            score = np.zeros(used[USED] + 1, np.float64)
+            score = zeros(used[USED] + 1, np.float64)
             log_all = attractions(target, walker, a, coldness, score)
             log_merge = score[used[USED]] - log_all - math.log(blocks.size[1])
     change = gap if together else -gap

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Counts, Floats, Longs, Mask
 from napari_gsw.core.evidence.evidence_tables import BASE, FACTOR, LOG_FACTOR, UNIT, Evidence
 from napari_gsw.core.jit import as_int64, inlined, inner, jit, lean
@@ -138,11 +139,11 @@ def empty_group(evidence: Evidence) -> Group:
     """Room for the words and moments of any group of sites."""
     words, moments = evidence.table_start.size, evidence.moments.shape[1]
     return Group(
-        np.zeros(words, np.uint32),
-        np.zeros(words, np.uint32),
-        np.zeros(words, np.uint32),
-        np.zeros(moments, np.float64),
-        np.zeros(moments, np.float64),
+        zeros(words, np.uint32),
+        zeros(words, np.uint32),
+        zeros(words, np.uint32),
+        zeros(moments, np.float64),
+        zeros(moments, np.float64),
     )
 
 
@@ -150,12 +151,12 @@ def empty_group(evidence: Evidence) -> Group:
 def empty_candidates(slots: int) -> Candidates:
     """Room to weigh so many slots."""
     return Candidates(
-        np.zeros(slots, np.float64),
-        np.zeros(slots, np.float64),
-        np.full(slots, -1, np.int64),
-        np.zeros(slots + 1, np.uint32),
-        np.zeros(slots, np.float64),
-        np.zeros(slots, np.float64),
+        zeros(slots, np.float64),
+        zeros(slots, np.float64),
+        full(slots, -1, np.int64),
+        zeros(slots + 1, np.uint32),
+        zeros(slots, np.float64),
+        zeros(slots, np.float64),
     )
 
 
@@ -169,10 +170,10 @@ def far_counts(evidence: Evidence, clusters: Clusters) -> FarCounts:
         ends = ends or tail[d, FACTOR] != 0.0
     rows = table_end.size if ends else 0
     far = FarCounts(
-        np.zeros((rows, slots), np.float64),
-        np.zeros((rows, slots), np.bool_),
-        np.zeros(rows, np.int64),
-        np.zeros((rows, slots), np.uint32),
+        zeros((rows, slots), np.float64),
+        zeros((rows, slots), np.bool_),
+        zeros(rows, np.int64),
+        zeros((rows, slots), np.uint32),
     )
     for d in range(rows):
         if tail[d, FACTOR] != 0.0:
