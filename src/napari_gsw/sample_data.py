@@ -13,7 +13,6 @@ from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
-import scipy
 import skimage
 from numpy.typing import NDArray
 
@@ -101,13 +100,14 @@ def nuclei_time() -> tuple[Image, Truth]:
 def membranes() -> tuple[Image, Truth]:
     """Cells with dark membranes, 256 x 256 uint8, as an electron microscope shows them, and which is which."""
     from scipy import ndimage
+    from scipy.spatial import KDTree
 
     rng = np.random.default_rng(8)
     shape = (256, 256)
     centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
     warp = [ndimage.gaussian_filter(rng.normal(0, 60, shape), 9) for _ in range(2)]
     places = np.moveaxis(np.indices(shape) + np.stack(warp), 0, -1)
-    near, which = map(np.asarray, scipy.spatial.KDTree(centres).query(places, k=2))
+    near, which = map(np.asarray, KDTree(centres).query(places, k=2))
     wall = np.exp(-(((near[..., 1] - near[..., 0]) / 3.5) ** 2))
     inside = rng.normal(0, 6, len(centres))[which[..., 0]] + ndimage.gaussian_filter(rng.normal(0, 26, shape), 1.5)
     grey = 168 + inside - 105 * wall + rng.normal(0, 9, shape)

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
 from napari_gsw.bench.problems import Planted, planted
 from napari_gsw.bench.report import BenchSection, Cell, Ratio
 from napari_gsw.bench.sampling import CLUSTERS, LAM
 from napari_gsw.core.sampler.sample import run
+from napari_gsw.core.sparse_rows import SparseRows
 
 SWEEPS = 3
 # Below so many sites what the process has freed before hides what a chain takes.
@@ -80,8 +80,7 @@ def main(file: str) -> None:
     tiny = planted(24, 2)
     run(tiny.problem, SWEEPS, lam=LAM, init=tiny.truth)  # what is compiled or read from the cache counts for nobody
     with np.load(file) as arrays:
-        entries = (arrays["data"], arrays["indices"], arrays["indptr"])
-        counts = sparse.csr_array(entries, shape=tuple(arrays["shape"]))
+        counts = SparseRows(arrays["data"], arrays["indices"], arrays["indptr"], int(arrays["shape"][1]))
         data = Planted(counts, arrays["edges"], arrays["truth"])
     before = process_peak()
     run(data.problem, SWEEPS, lam=LAM, init=data.truth)

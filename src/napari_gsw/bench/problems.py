@@ -12,6 +12,7 @@ from scipy import sparse
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.sparse_rows import SparseRows
 
 WORDS, PIXELS = 120, 60
 # Sparseness of the clusters' shares of words: a site then has about a dozen different words.
@@ -31,7 +32,7 @@ class Planted(NamedTuple):
     truth : (n,) int32 the planted cluster of each site.
     """
 
-    counts: sparse.csr_array
+    counts: SparseRows
     edges: NDArray[np.int32]
     truth: NDArray[np.int32]
 
@@ -60,8 +61,8 @@ def planted(n: int, clusters: int, seed: int = 1) -> Planted:
         histograms.append(sparse.csr_array(rng.multinomial(PIXELS, shares[k], some)))
         histogram_of[truth == k] = drawn + np.arange(size) % max(some, 1)
         drawn += some
-    counts = sparse.csr_array(sparse.vstack(histograms, format="csr")[histogram_of])
-    return Planted(counts, triangulated(*grid_shape(n)), truth)
+    counts = sparse.vstack(histograms, format="csr")[histogram_of]
+    return Planted(SparseRows.of(counts), triangulated(*grid_shape(n)), truth)
 
 
 def grid_shape(n: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ def loading() -> Iterator[None]:
     """For what a command imports: Python does not look for cycles meanwhile.
 
     It would do so again and again while the modules come in, through more of them each time, and to no end: what is
-    imported stays. That is a twelfth of what a segmentation takes where all is compiled.
+    imported stays. That is a twelfth of what a segmentation takes where all is compiled. Nor does it look at it later.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -20,4 +20,5 @@ def loading() -> Iterator[None]:
         yield
     finally:
         if collects:
+            gc.freeze()
             gc.enable()

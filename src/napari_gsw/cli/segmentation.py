@@ -108,7 +108,8 @@ def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
     from napari_gsw.core.pipeline.head_start import head_start
 
-    resolve_choices(arguments)
+    with loading():
+        resolve_choices(arguments)
     with head_start() if arguments.method == "gsw" else nullcontext():
         return _segment(arguments)
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
@@ -132,6 +131,7 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
 
 def tables_of_links(links: NDArray[np.integer]) -> NDArray[np.int64]:
     """(n,) number of the table of each site, 0, 1, ..."""
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     n = len(links)
@@ -229,6 +229,7 @@ def _assembled(
 
 def _links_within(problem: Problem, regions: Ints) -> Ints:
     """Links along a tree of edges in each connected part of each region; the root of a tree points at itself."""
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
     n, (a, b) = problem.n, problem.edges.T
@@ -243,6 +244,8 @@ def _links_within(problem: Problem, regions: Ints) -> Ints:
 
 def _weights(model: LinkModel) -> Any:
     """(n, n) sparse matrix of f_ij with alpha on the diagonal."""
+    from scipy.sparse import coo_array
+
     n, (a, b), alone = model.problem.n, model.problem.edges.T, np.arange(model.problem.n)
     values = np.concatenate((model.weights, model.weights, np.full(n, model.alpha)))
     places = (np.concatenate((a, b, alone)), np.concatenate((b, a, alone)))

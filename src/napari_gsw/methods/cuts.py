@@ -9,13 +9,15 @@ all ties are cut, would cost as much to cut off if they are weak as if they are 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csc_array, csr_array, diags_array, eye_array
 
 from napari_gsw.core.arrays import Floats, Longs, Mask
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 WEAKEST = 1e-6
 # A graph of more nodes is solved by iteration.
@@ -41,6 +43,7 @@ def parts(n: int, edges: NDArray[np.integer], tie: Floats, threshold: float, rng
     -------
     (n,) int64 part of each node, 0..k-1.
     """
+    from scipy.sparse import coo_array, csr_array, eye_array
     from scipy.sparse.csgraph import connected_components
 
     strong = tie >= WEAKEST
@@ -80,6 +83,7 @@ def second_vector(graph: csr_array[Any], rng: np.random.Generator) -> Floats:
     (n,) float64.
     """
     from scipy.linalg import eigh
+    from scipy.sparse import csc_array, diags_array, eye_array
     from scipy.sparse.linalg import ArpackError, eigsh
 
     n = graph.shape[0]

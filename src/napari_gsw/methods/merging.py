@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
 from napari_gsw.core.arrays import Floats, Longs, Mask
+from napari_gsw.core.group_sums import group_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ class Regions:
 
     def joined(self, chosen: Mask) -> Regions:
         """The regions after all edges that are `chosen`, (m,), have been closed."""
+        from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
         n = len(self.size)
@@ -55,7 +56,7 @@ class Regions:
         return Regions(
             labels=part[self.labels],
             edges=np.stack((key // count, key % count), axis=1),
-            total=np.stack([np.bincount(part, column, count) for column in self.total.T], axis=1),
+            total=group_sums(self.total, part, count),
             size=np.bincount(part, weights=self.size, minlength=count).astype(np.float64),
         )
 

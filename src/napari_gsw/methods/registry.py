@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,17 +34,6 @@ from napari_gsw.core.versions import all_versions
 from napari_gsw.files.geometry import Geometry
 from napari_gsw.files.images import open_image, read_image
 from napari_gsw.files.pixel_spacing import chosen_geometry, file_spacing, known_geometry
-from napari_gsw.methods import crp
-from napari_gsw.methods.distance_watershed import DistanceWatershed, distance_watershed
-from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
-from napari_gsw.methods.forest import Forest, forest
-from napari_gsw.methods.graph_cut import GraphCut, graph_cut
-from napari_gsw.methods.mean_shift import MeanShift, mean_shift
-from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
-from napari_gsw.methods.object_watershed import NetworkWatershed, OtsuWatershed, network_watershed, otsu_watershed
-from napari_gsw.methods.random_walker import RandomWalker, random_walker
-from napari_gsw.methods.signed_graphs import Gasp, Multicut, MutexWatershed, SignedGraph, signed_graph
-from napari_gsw.methods.watershed import Watershed, watershed
 
 
 class Method(NamedTuple):
@@ -52,17 +42,32 @@ class Method(NamedTuple):
     Attributes
     ----------
     help : a few words for a person.
-    options : the settings of its own, or None.
     samples : whether it is a chain on sites, and so takes the settings of sites, features and sweeps.
+    own, call : the settings of its own and the function, as "module.name" in this room; none of it is imported before
+        it is used.
+    draws : whether the function takes a seed for random numbers.
     needs_seeds : whether it does nothing without strokes that a person has painted.
     divides_sites : whether it divides our sites by our couplings, and so takes the settings of both.
     """
 
     help: str
-    options: type[Options] | None
     samples: bool
+    own: str = ""
+    call: str = ""
+    draws: bool = False
     needs_seeds: bool = False
     divides_sites: bool = False
+
+    @property
+    def options(self) -> type[Options] | None:
+        """The settings of its own, or None."""
+        return _named(self.own) if self.own else None
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What segments, of any method but ours."""
+        function: Callable[..., Any] = _named(self.call)
+        return function
 
     @property
     def takes_settings(self) -> bool:
@@ -70,26 +75,63 @@ class Method(NamedTuple):
         return self.samples or self.divides_sites
 
 
+def _named(place: str) -> Any:
+    module, name = place.split(".")
+    return getattr(import_module(f"napari_gsw.methods.{module}"), name)
+
+
+def _of_sites(help: str, own: str) -> Method:
+    """A method that divides our sites by our couplings."""
+    return Method(help, False, f"signed_graphs.{own}", "signed_graphs.signed_graph", divides_sites=True)
+
+
+def _of_strokes(help: str, own: str, call: str, draws: bool = False) -> Method:
+    return Method(help, False, own, call, draws, needs_seeds=True)
+
+
 METHODS: Mapping[str, Method] = {
-    "gsw": Method("Potts-partition model, generalized Swendsen-Wang sampler", None, True),
-    "rdd-crp": Method("region-level distance-dependent Chinese restaurant process", crp.RddCrp, True),
-    "dd-crp": Method("distance-dependent Chinese restaurant process", crp.DdCrp, True),
-    "mean-shift": Method("mean shift: OpenCV's filtering with region merging", MeanShift, False),
-    "felzenszwalb": Method("scikit-image's graph-based segmentation", Felzenszwalb, False),
-    "normalized-cut": Method("normalized cut of the graph of superpixels", NormalizedCut, False),
-    "otsu-watershed": Method("objects: Otsu's threshold, cut by a watershed of the distance", OtsuWatershed, False),
-    "network-watershed": Method("objects: our network with a plain watershed", NetworkWatershed, False),
-    "multicut": Method("multicut of our sites and couplings", Multicut, False, divides_sites=True),
-    "gasp": Method("signed graph agglomeration of our sites and couplings", Gasp, False, divides_sites=True),
-    "mutex-watershed": Method(
-        "mutex watershed of our sites by our couplings", MutexWatershed, False, divides_sites=True
+    "gsw": Method("Potts-partition model, generalized Swendsen-Wang sampler", True),
+    "rdd-crp": Method("region-level distance-dependent Chinese restaurant process", True, "crp.RddCrp", "crp.segment"),
+    "dd-crp": Method("distance-dependent Chinese restaurant process", True, "crp.DdCrp", "crp.segment"),
+    "mean-shift": Method(
+        "mean shift: OpenCV's filtering with region merging", False, "mean_shift.MeanShift", "mean_shift.mean_shift"
     ),
-    "distance-watershed": Method("watershed of the distance to dark ridges", DistanceWatershed, False),
-    "random-walker": Method("scikit-image's random walker from strokes", RandomWalker, False, True),
-    "watershed": Method("scikit-image's watershed of the gradient from strokes", Watershed, False, True),
-    "forest": Method("pixels classified by scikit-learn's trees, learnt under strokes", Forest, False, True),
-    "graph-cut": Method("graph cuts with mixtures of colours, learnt under strokes", GraphCut, False, True),
-}
+    "felzenszwalb": Method(
+        "scikit-image's graph-based segmentation", False, "felzenszwalb.Felzenszwalb", "felzenszwalb.felzenszwalb"
+    ),
+    "normalized-cut": Method(
+        "normalized cut of the graph of superpixels", False, "normalized_cut.NormalizedCut",
+        "normalized_cut.normalized_cut", draws=True,
+    ),
+    "otsu-watershed": Method(
+        "objects: Otsu's threshold, cut by a watershed of the distance", False, "object_watershed.OtsuWatershed",
+        "object_watershed.otsu_watershed",
+    ),
+    "network-watershed": Method(
+        "objects: our network with a plain watershed", False, "object_watershed.NetworkWatershed",
+        "object_watershed.network_watershed",
+    ),
+    "multicut": _of_sites("multicut of our sites and couplings", "Multicut"),
+    "gasp": _of_sites("signed graph agglomeration of our sites and couplings", "Gasp"),
+    "mutex-watershed": _of_sites("mutex watershed of our sites by our couplings", "MutexWatershed"),
+    "distance-watershed": Method(
+        "watershed of the distance to dark ridges", False, "distance_watershed.DistanceWatershed",
+        "distance_watershed.distance_watershed",
+    ),
+    "random-walker": _of_strokes(
+        "scikit-image's random walker from strokes", "random_walker.RandomWalker", "random_walker.random_walker"
+    ),
+    "watershed": _of_strokes(
+        "scikit-image's watershed of the gradient from strokes", "watershed.Watershed", "watershed.watershed"
+    ),
+    "forest": _of_strokes(
+        "pixels classified by scikit-learn's trees, learnt under strokes", "forest.Forest", "forest.forest", draws=True
+    ),
+    "graph-cut": _of_strokes(
+        "graph cuts with mixtures of colours, learnt under strokes", "graph_cut.GraphCut", "graph_cut.graph_cut",
+        draws=True,
+    ),
+}  # fmt: skip
 # The label images and maps that a method takes beside the image.
 ARRAYS: Mapping[str, tuple[str, ...]] = {
     "gsw": ("sites", "mask", "seeds", "init", *MAPS),
@@ -99,22 +141,6 @@ ARRAYS: Mapping[str, tuple[str, ...]] = {
 }
 # The methods that heed what a person has painted.
 SEEDED = tuple(name for name in METHODS if "seeds" in ARRAYS.get(name, ()))
-# The methods that are one call: image, options, axes, seed -> labels.
-ONE_CALL: Mapping[str, Callable[[Any, Any, str, int], LabelImage]] = {
-    "mean-shift": lambda image, options, axes, seed: mean_shift(image, options, axes),
-    "felzenszwalb": lambda image, options, axes, seed: felzenszwalb(image, options, axes),
-    "normalized-cut": lambda image, options, axes, seed: normalized_cut(image, options, axes, seed),
-    "otsu-watershed": lambda image, options, axes, seed: otsu_watershed(image, options, axes),
-    "network-watershed": lambda image, options, axes, seed: network_watershed(image, options, axes),
-    "distance-watershed": lambda image, options, axes, seed: distance_watershed(image, options, axes),
-}
-# The same from strokes: image, strokes, options, axes, seed -> labels.
-FROM_SEEDS: Mapping[str, Callable[[Any, Any, Any, str, int], LabelImage]] = {
-    "random-walker": lambda image, seeds, options, axes, seed: random_walker(image, seeds, options, axes),
-    "watershed": lambda image, seeds, options, axes, seed: watershed(image, seeds, options, axes),
-    "forest": lambda image, seeds, options, axes, seed: forest(image, seeds, options, axes, seed),
-    "graph-cut": lambda image, seeds, options, axes, seed: graph_cut(image, seeds, options, axes, seed),
-}
 
 
 @dataclass(frozen=True)
@@ -205,27 +231,27 @@ def segment(
     for name in arrays:
         if name not in ARRAYS.get(choice.method, ()):
             raise InputError(f"{choice.method} takes no {name}")
-    if METHODS[choice.method].needs_seeds and arrays.get("seeds") is None:
+    method = METHODS[choice.method]
+    if method.needs_seeds and arrays.get("seeds") is None:
         raise InputError(f"{choice.method} needs seeds: a label image of strokes, 0 where nothing is painted")
     settings, options = choice.settings, choice.options
     if saved is not None:
         resumed: Any = resume(saved, image=image, report=report, keep=keep)
         return Outcome(resumed.labels, resumed.provenance, resumed)
-    if METHODS[choice.method].samples:
+    if method.samples:
         result = (
-            crp.segment(image, settings, options, seed, report=report, **arrays)
-            if isinstance(options, crp.DdCrp)
-            else segment_by_gsw(image, settings, seed=seed, report=report, keep=keep, **arrays)
+            segment_by_gsw(image, settings, seed=seed, report=report, keep=keep, **arrays)
+            if options is None
+            else method.function(image, settings, options, seed, report=report, **arrays)
         )
         return Outcome(result.labels, result.provenance, result)
     if report:
         report(Stage(choice.method), None)
-    if isinstance(options, SignedGraph):
-        labels = signed_graph(image, settings, options, report=report, **arrays)
-    elif choice.method in FROM_SEEDS:
-        labels = FROM_SEEDS[choice.method](image, arrays["seeds"], options, settings.axes, seed)
+    if method.divides_sites:
+        labels = method.function(image, settings, options, report=report, **arrays)
     else:
-        labels = ONE_CALL[choice.method](image, options, settings.axes, seed)
+        strokes, drawn = [arrays["seeds"]] if method.needs_seeds else [], [seed] if method.draws else []
+        labels = method.function(image, *strokes, options, settings.axes, *drawn)
     return Outcome(labels, _provenance(image, choice, seed, labels, arrays), None)
 
 

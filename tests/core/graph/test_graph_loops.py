@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from napari_gsw.core.graph.boundary_cue_kernels import differences, surroundings
 from napari_gsw.core.graph.boundary_cues import chi2
 from napari_gsw.core.graph.random_walk import walk_steps
+from napari_gsw.core.sparse_rows import SparseRows
 
 RNG = np.random.default_rng(11)
 
 
 def test_a_walk_is_a_power_of_its_matrix_and_leaves_what_it_is_given():
-    steps = sparse.csr_array(RNG.random((9, 9)) * (RNG.random((9, 9)) < 0.4))
+    steps = SparseRows.of(RNG.random((9, 9)) * (RNG.random((9, 9)) < 0.4))
     values = RNG.random((9, 5))
     before = values.copy()
     for passes in range(4):
@@ -39,7 +39,7 @@ def test_differences_of_groups_of_sites():
         np.array([expected(sums[a], sums[b]) for a, b in zip(i, j, strict=True)])
     )
     reach = RNG.random((n, n)) < 0.5
-    csr = sparse.csr_array(reach.astype(float))
+    csr = SparseRows.of(reach.astype(float))
     around = reach @ sums
     found = surroundings(csr.indptr, csr.indices, sums, around, i.astype(np.int32), j.astype(np.int32), parts_)
     for row, a, b in zip(found, i, j, strict=True):

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Counts, Floats, Longs
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.evidence.rising_factorial import log_gamma, log_rising
+from napari_gsw.core.sparse_rows import SparseRows, beside
 
 # The columns of `Evidence.tail`: what a word adds to the log marginal at a count m that its table does not reach,
 #     FACTOR log Gamma(BASE + UNIT m) + SHIFT + LOG_FACTOR log(1 + LOG_UNIT m) + SLOPE m.
@@ -66,7 +66,7 @@ def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
     A histogram of words becomes its words and, as one word more, its total; the pixels behind a block of channels are a
     word too. Blocks of channels have the same pixels, so that the word of any of them counts them for all.
     """
-    rows: list[sparse.csr_array] = []
+    rows: list[SparseRows] = []
     words: list[_Word] = []
     channels: list[Gaussian] = []
     pixels = -1
@@ -74,18 +74,15 @@ def pack_evidence(blocks: Sequence[Likelihood], n: int) -> Evidence:
         if block.n != n:
             raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
         if isinstance(block, DirichletMultinomial):
-            rows += [block.counts, sparse.csr_array(np.asarray(block.counts.sum(axis=1)).reshape(n, 1))]
+            rows += [block.counts, SparseRows.of(block.counts.sum(axis=1).reshape(n, 1))]
             words += _histogram_words(block)
         elif isinstance(block, Gaussian):
             check_same_pixels([*channels, block])
             pixels = len(words) if pixels < 0 else pixels
-            rows.append(sparse.csr_array(block.mass.reshape(n, 1)))
+            rows.append(SparseRows.of(block.mass.reshape(n, 1)))
             words.append(_Word(int(block.mass.sum()), partial(_pixel_table, block), _pixel_tail(block)))
             channels.append(block)
-    counts = (
-        sparse.csr_array(sparse.hstack(rows, format="csr")) if rows else sparse.csr_array(np.zeros((n, 0), np.int64))
-    )
-    counts.sort_indices()
+    counts = beside(rows, n)
     most = MOST_ENTRIES
     while sum(min(word.greatest + 1, most) for word in words) > ALL_ENTRIES:
         most //= 2
@@ -134,7 +131,7 @@ def _channel_priors(block: Gaussian) -> Floats:
 
 def _histogram_words(block: DirichletMultinomial) -> list[_Word]:
     """Each word of a histogram, log Gamma(pi_d + s m) - log Gamma(pi_d), and their total, with phi and a minus."""
-    totals, s = np.asarray(block.counts.sum(axis=0)).ravel(), block.weight
+    totals, s = block.counts.sum(axis=0), block.weight
     bases, signs = [*block.concentration, block.phi], [*np.ones(len(totals)), -1.0]
     return [
         _Word(int(greatest), partial(_log_gamma_table, sign, base, s), _log_gamma_tail(sign, base, s))

@@ -10,16 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.rising_factorial import log_rising
+from napari_gsw.core.group_sums import group_sums
 from napari_gsw.core.inputs import float_array, plain_array, whole_number
 from napari_gsw.core.settings import MOST, declarations
+from napari_gsw.core.sparse_rows import SparseRows
 
 MOST_COUNTS = 2**31 - 1
 # The squares of larger values might not be finite.
@@ -69,7 +71,7 @@ class DirichletMultinomial(Likelihood):
         counts, not a generative model: its sum over all data depends on the partition.
     """
 
-    counts: sparse.csr_array
+    counts: SparseRows
     phi: float = 50.0
     evidence: float | None = None
 
@@ -91,13 +93,14 @@ class DirichletMultinomial(Likelihood):
     @cached_property
     def concentration(self) -> Floats:
         """(words,) pi, one entry for each word that occurs; its sum is phi."""
-        totals = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
+        totals = self.counts.sum(axis=0).astype(np.float64)
         return self.phi * totals / totals.sum() if totals.size else totals
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, pi = self.weight, self.concentration
-        m = (membership(labels) @ self.counts).tocoo()  # counts of each cluster; a word it has not adds nothing
-        word, total = log_rising(pi[m.col], s * m.data), log_rising(self.phi, s * m.sum(axis=1))
+        k = np.unique(labels, return_inverse=True)[1]
+        m = self.counts.grouped(k, int(k.max()) + 1)  # counts of each cluster; a word it has not adds nothing
+        word, total = log_rising(pi[m.indices], s * m.data), log_rising(self.phi, s * m.sum(axis=1))
         return float(np.sum(word) - np.sum(total))
 
 
@@ -186,10 +189,7 @@ class Gaussian(Likelihood):
             raise InputError(f"values must be numbers in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
         x = x - x.mean(axis=0)
         mass = np.bincount(site, minlength=n)
-        sums, squares = np.zeros((n, x.shape[1])), np.zeros((n, x.shape[1]))
-        for c, column in enumerate(x.T):
-            sums[:, c] = np.bincount(site, column, n)
-            squares[:, c] = np.bincount(site, column * column, n)
+        sums, squares = group_sums(x, site, n), group_sums(x * x, site, n)
         return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, KNOWN if shape is None else shape, spread)
 
     @classmethod
@@ -234,8 +234,10 @@ class Gaussian(Likelihood):
 
     def _posterior_rates(self, labels: NDArray[np.integer]) -> tuple[Floats, Floats, Floats]:
         """Draws (k,), sums of squares (k, channels) and rates b (k, channels) of the clusters of a partition."""
-        inside = self.weight * membership(labels)
-        w, first, second = inside @ self.mass, inside @ self.sums, inside @ self.squares
+        k = np.unique(labels, return_inverse=True)[1]
+        w, first, second = (
+            group_sums(self.weight * values, k, int(k.max()) + 1) for values in (self.mass, self.sums, self.squares)
+        )
         spread = np.maximum(second - first**2 / (self.kappa + w)[:, np.newaxis], 0)  # not below 0 by a rounding
         return w, second, self.rate + spread / 2
 
@@ -257,27 +259,17 @@ class Gaussian(Likelihood):
         return float(np.sum(each))
 
 
-def _checked_counts(values: ArrayLike | sparse.csr_array) -> sparse.csr_array:
-    """Whole numbers >= 0 as a sparse matrix (sites, words) int64 of the words that occur."""
-    raw = values if sparse.issparse(values) else plain_array("counts", values)
-    if raw.dtype.kind not in "buif" or raw.ndim != 2 or raw.shape[0] < 1:
+def _checked_counts(values: Any) -> SparseRows:
+    """Whole numbers >= 0 (sites, words) int64 of the words that occur."""
+    raw = values if hasattr(values, "tocsr") or isinstance(values, SparseRows) else plain_array("counts", values)
+    if raw.dtype.kind not in "buif" or len(raw.shape) != 2 or raw.shape[0] < 1:
         raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
-    counts = sparse.csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))
+    counts = SparseRows.of(raw)
+    counts = counts.astype(np.float64 if counts.dtype.kind == "f" else np.int64)
     if not np.isfinite(counts.data).all() or not np.array_equal(counts.data, np.rint(counts.data)):
         raise InputError("counts must be whole numbers; scale their weight with evidence instead")
     if counts.nnz and counts.data.min() < 0:
         raise InputError(f"counts must be >= 0, not {counts.data.min():g}")
     if counts.nnz and float(counts.data.astype(np.float64).sum()) > MOST_COUNTS:
         raise InputError(f"counts must add up to at most {MOST_COUNTS:,}, not {counts.data.sum():g}")
-    counts = counts.astype(np.int64)
-    occurs = np.asarray(counts.sum(axis=0)).ravel() > 0
-    counts = sparse.csr_array(counts[:, np.flatnonzero(occurs)])
-    counts.eliminate_zeros()
-    counts.sort_indices()
-    return counts
-
-
-def membership(labels: NDArray[np.integer]) -> sparse.csr_array:
-    """(clusters, n) matrix that is 1 where a site is in a cluster: a product with it sums over clusters."""
-    k = np.unique(labels, return_inverse=True)[1]
-    return sparse.csr_array((np.ones(len(k), np.int64), (k, np.arange(len(k)))))
+    return counts.astype(np.int64).without_zeros()

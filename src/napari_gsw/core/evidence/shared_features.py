@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook
@@ -16,6 +15,7 @@ from napari_gsw.core.evidence.site_features import ImageFeatures, gaussian_of, p
 from napari_gsw.core.evidence.words import colour_codebook, has_own_words, texture, texture_codebook
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sparse_rows import SparseRows, below
 
 
 class SharedFeatures:
@@ -46,20 +46,20 @@ class SharedFeatures:
         return self.parts[0].ndim
 
     @cached_property
-    def colour(self) -> sparse.csr_array:
-        return _below([part.colour for part in self.parts])
+    def colour(self) -> SparseRows:
+        return below([part.colour for part in self.parts])
 
     @cached_property
-    def texture(self) -> sparse.csr_array:
-        return _below([part.texture for part in self.parts])
+    def texture(self) -> SparseRows:
+        return below([part.texture for part in self.parts])
 
     @property
-    def photo_colour(self) -> sparse.csr_array:
-        return _below([part.photo_colour for part in self.parts])
+    def photo_colour(self) -> SparseRows:
+        return below([part.photo_colour for part in self.parts])
 
     @property
-    def photo_texture(self) -> sparse.csr_array:
-        return _below([part.photo_texture for part in self.parts])
+    def photo_texture(self) -> SparseRows:
+        return below([part.photo_texture for part in self.parts])
 
     @cached_property
     def channels(self) -> Gaussian:
@@ -123,10 +123,3 @@ def common_books(
     if settings.texture_words > 0:
         textures = texture_codebook([texture(p.luminance) for p in pictures], inside, settings.texture_words)
     return codebook, textures
-
-
-def _below(histograms: Sequence[sparse.csr_array]) -> sparse.csr_array:
-    """Histograms (sites, words) one below the other; a word that the last ones lack occurs there never."""
-    width = max(h.shape[1] for h in histograms)
-    wide = [sparse.csr_array((h.data, h.indices, h.indptr), shape=(h.shape[0], width)) for h in histograms]
-    return sparse.csr_array(sparse.vstack(wide, format="csr"))

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints, Pixels, Sites
 from napari_gsw.core.evidence.codebook import Codebook, shipped
@@ -25,6 +24,7 @@ from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.face_sums import sums_over_faces
 from napari_gsw.core.sites.per_site import means_over
+from napari_gsw.core.sparse_rows import SparseRows
 
 # A channel with a smaller share of the largest variance says nothing.
 LEAST_VARIANCE = 1e-6
@@ -49,22 +49,22 @@ class SiteFeatures(Protocol):
         ...
 
     @property
-    def colour(self) -> sparse.csr_array:
+    def colour(self) -> SparseRows:
         """(n, words) of the words that the settings ask for."""
         ...
 
     @property
-    def texture(self) -> sparse.csr_array:
+    def texture(self) -> SparseRows:
         """(n, words) of texture words."""
         ...
 
     @property
-    def photo_colour(self) -> sparse.csr_array:
+    def photo_colour(self) -> SparseRows:
         """(n, 120) of the shipped Lab words, whatever the settings ask for; a grey image is a photograph in grey."""
         ...
 
     @property
-    def photo_texture(self) -> sparse.csr_array:
+    def photo_texture(self) -> SparseRows:
         """(n, 32) of the shipped texture words."""
         ...
 
@@ -133,7 +133,7 @@ class ImageFeatures:
         return self.sites.ndim
 
     @cached_property
-    def colour(self) -> sparse.csr_array:
+    def colour(self) -> SparseRows:
         if self.settings.likelihood == "luminance":
             return histogram(luminance_words(self.picture, self.settings.bins), self.sites)
         return colour_histogram(self.picture, self.sites, self.book)
@@ -144,19 +144,19 @@ class ImageFeatures:
         return colour_codebook([self.picture], [self.sites > 0], self.settings, self.codebook)
 
     @cached_property
-    def texture(self) -> sparse.csr_array:
+    def texture(self) -> SparseRows:
         words = texture_words(self.picture, self.sites, self.settings.texture_words, self.texture_book)
         return histogram(words, self.sites)
 
     @cached_property
-    def photo_colour(self) -> sparse.csr_array:
+    def photo_colour(self) -> SparseRows:
         book = shipped("lab")
         if self.settings.likelihood == "words" and self.book is book:
             return self.colour
         return histogram(book.words(lab_colours(self.picture)), self.sites, len(book.centres))
 
     @cached_property
-    def photo_texture(self) -> sparse.csr_array:
+    def photo_texture(self) -> SparseRows:
         count = len(shipped("texture").centres)
         if self.settings.texture_words == count:
             return self.texture

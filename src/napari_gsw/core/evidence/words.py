@@ -12,7 +12,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from skimage import color
 
 from napari_gsw.core.arrays import Pixels, Sites
@@ -24,6 +23,7 @@ from napari_gsw.core.image.block_grid import tiles
 from napari_gsw.core.image.noise import noise_of
 from napari_gsw.core.image.picture import Picture
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sparse_rows import SparseRows, below
 
 # Widths in pixels of the texture filters.
 TEXTURE_SCALES = (1.0, 2.0, 4.0)
@@ -45,7 +45,7 @@ SOME_TILES, TILE = 4, 40
 DENSE = 4
 
 
-def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> sparse.csr_array:
+def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> SparseRows:
     """(n, words) int64, how many pixels of each site (\\*shape,) have each word (\\*shape,).
 
     Of `count` words, or as many as occur. These are the y_i of the paper.
@@ -55,10 +55,9 @@ def histogram(words: NDArray[np.int32], sites: Sites, count: int | None = None) 
     if shape[0] * shape[1] <= DENSE * flat.size:
         table = np.zeros(shape, np.int32)
         used = count_words(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
-        return sparse.csr_array(sparse_rows(table, used), shape=shape)
+        return SparseRows(*sparse_rows(table, used), shape[1])
     inside = sites > 0
-    place = (sites[inside] - 1, words[inside])
-    return sparse.coo_array((np.ones(len(place[0]), np.int64), place), shape=shape).tocsr()
+    return SparseRows.of_places(sites[inside] - 1, words[inside], None, shape)
 
 
 def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
@@ -66,12 +65,12 @@ def luminance_words(picture: Picture, bins: int) -> NDArray[np.int32]:
     return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
 
 
-def colour_histogram(picture: Picture, sites: Sites, book: Codebook) -> sparse.csr_array:
+def colour_histogram(picture: Picture, sites: Sites, book: Codebook) -> SparseRows:
     """(n, words) int64 colour words of each site; the codebook decides in which colours."""
     return softened(histogram(book.words(colours(picture, book.space)), sites), book)
 
 
-def softened(counts: sparse.csr_array, book: Codebook) -> sparse.csr_array:
+def softened(counts: SparseRows, book: Codebook) -> SparseRows:
     """Histograms (n, words) in which each pixel counts for all words that are near its own, as the codebook says.
 
     The words of photographs lie so far apart that two of them are different colours. Those of one image may be shades
@@ -85,9 +84,9 @@ def softened(counts: sparse.csr_array, book: Codebook) -> sparse.csr_array:
     near = np.exp(-square / (2 * book.softness**2))
     near /= near.sum(axis=1, keepdims=True)
     # Some sites at a time: in between each has a number for every word.
-    parts = (counts[first : first + SOME_SITES] @ near for first in range(0, counts.shape[0], SOME_SITES))
-    soft = [sparse.csr_array(np.rint(SOFT_COUNTS * part).astype(np.int64)) for part in parts]
-    return soft[0] if len(soft) == 1 else sparse.csr_array(sparse.vstack(soft, format="csr"))
+    raw = counts.csr()
+    parts = (raw[first : first + SOME_SITES] @ near for first in range(0, counts.shape[0], SOME_SITES))
+    return below([SparseRows.of(np.rint(SOFT_COUNTS * part).astype(np.int64)) for part in parts])
 
 
 def colour_codebook(

@@ -9,9 +9,10 @@ merged into ever larger ones. A model that was learnt from human boundaries
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.site_features import SiteFeatures
@@ -19,8 +20,9 @@ from napari_gsw.core.graph.boundary_cue_kernels import add_merges, differences, 
 from napari_gsw.core.graph.merge_tree import merge_tree
 from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
 from napari_gsw.core.graph.random_walk_kernels import walk_step
-from napari_gsw.core.graph.region_graph import RegionGraph
+from napari_gsw.core.graph.region_graph import RegionGraph, two_steps
 from napari_gsw.core.graph.spectral import embedding
+from napari_gsw.core.sparse_rows import SparseRows
 
 # Of the walk over the graph: the units of Lab over which its weights fall, and after how many steps one looks.
 SCALE = 12.0
@@ -95,12 +97,10 @@ def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums, 
         "chroma": np.hypot(*(lab[i, 1:] - lab[j, 1:]).T),
     }
     cues |= site_sums.differences("sites", sums, i, j)
-    near = sparse.csr_array((np.ones(2 * m), (np.concatenate((i, j)), np.concatenate((j, i)))), shape=(n, n))
-    near = sparse.csr_array(near + sparse.eye_array(n))
-    far = sparse.csr_array(near @ near)
-    far.data[:] = 1.0
+    near = _reach(np.concatenate((i, j, np.arange(n))), np.concatenate((j, i, np.arange(n))), n)
+    first, second = two_steps(near.indptr, near.indices)
+    far = _reach(near.rows[first], near.indices[second], n)
     for name, reach in (("near", near), ("far", far)):
-        reach.sort_indices()
         around = np.empty_like(sums)
         walk_step(reach.indptr, reach.indices, reach.data, sums, around)
         beside = surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
@@ -175,6 +175,12 @@ def _parted(graph: RegionGraph, apart: Floats, site_sums: SiteSums) -> Cues:
     by_merge["merge, regions left"] = np.log(graph.n - np.arange(merges))
     merge = tree.merge_of(graph.edges)
     return {name: column[merge] for name, column in by_merge.items()}
+
+
+def _reach(i: NDArray[np.integer], j: NDArray[np.integer], n: int) -> SparseRows:
+    """(n, n) 1 where a site j (k,) is reached from a site i."""
+    reached = SparseRows.of_places(i, j, None, (n, n))
+    return replace(reached, data=np.ones(reached.nnz))
 
 
 def _named(prefix: str, names: tuple[str, ...], columns: Floats) -> Cues:

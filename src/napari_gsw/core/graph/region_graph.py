@@ -82,12 +82,8 @@ def with_second_order(graph: RegionGraph) -> RegionGraph:
     """The same graph with an edge between any two sites that have a common neighbour and do not touch."""
     n = graph.n
     csr = adjacency(n, graph.edges, np.zeros(len(graph.edges)))
-    # Every way i - middle - j: for each directed edge i -> middle, all neighbours j of middle.
-    middle = csr.neighbour
     i = np.repeat(np.arange(n), np.diff(csr.start))
-    degree = np.diff(csr.start)[middle]
-    way = np.repeat(np.arange(len(middle)), degree)
-    second = np.arange(len(way)) - np.repeat(np.cumsum(degree) - degree, degree) + np.repeat(csr.start[middle], degree)
+    way, second = two_steps(csr.start, csr.neighbour)
     j = csr.neighbour[second]
     key = i[way].astype(np.int64) * n + j
     touching = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]
@@ -105,6 +101,18 @@ def with_second_order(graph: RegionGraph) -> RegionGraph:
         n, edges, np.concatenate((graph.length, widest)), np.concatenate((graph.contrast, softest)),
         np.concatenate((graph.order, np.full(len(pair), 2, np.int8))), graph.pixels, graph.means,
     )  # fmt: skip
+
+
+def two_steps(start: NDArray[np.integer], neighbour: NDArray[np.integer]) -> tuple[Longs, Longs]:
+    """Every way of two steps in a graph: (k,) the place of the first and of the second among the neighbours.
+
+    Parameters
+    ----------
+    start, neighbour : (n + 1,) and (m,) the CSR form of the graph.
+    """
+    degree = np.diff(start)[neighbour]
+    first = np.repeat(np.arange(len(neighbour)), degree)
+    return first, np.arange(len(first)) + np.repeat(start[neighbour] - np.cumsum(degree) + degree, degree)
 
 
 def merged_graph(

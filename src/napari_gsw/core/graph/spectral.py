@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats
 
@@ -33,6 +32,7 @@ def embedding(n: int, edges: NDArray[np.int32], affinity: Floats, modes: int) ->
         al. 2011).
     slowness : (modes,) lambda_k in ascending order, in [0, 2]; 1 for modes that the graph does not have.
     """
+    from scipy import sparse
     from scipy.sparse.linalg import eigsh
 
     place, slowness = np.zeros((n, modes)), np.ones(modes)

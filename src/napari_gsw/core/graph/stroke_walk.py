@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
 from napari_gsw.core.graph.region_graph import connected_pairs
@@ -81,6 +80,7 @@ class StrokeWalk:
 
     def _until(self, painted: Mask) -> _Walk:
         """The walk that ends at strokes (n,), or is lost."""
+        from scipy import sparse
         from scipy.sparse.linalg import splu
 
         # A painted site is a node of its own, whatever it was grouped with.
@@ -130,6 +130,8 @@ def strongest_groups(n: int, edges: Ints, weight: Floats, most: int) -> Longs:
 
     Within such a group the walk goes to and fro so often that it meets the same strokes from everywhere in it.
     """
+    from scipy import sparse
+
     group = np.arange(n, dtype=np.int64)
     for _ in range(32):
         count = int(group.max()) + 1 if n else 0

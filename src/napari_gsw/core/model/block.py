@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Floats32, Ints, Pixels, Sites
 from napari_gsw.core.errors import InputError
@@ -31,6 +30,7 @@ from napari_gsw.core.sites.face_sums import sums_over_faces
 from napari_gsw.core.sites.mosaic import PackedArray
 from napari_gsw.core.sites.per_site import means_over
 from napari_gsw.core.sites.superpixels import connected
+from napari_gsw.core.sparse_rows import SparseRows
 
 # In a volume as much as in a plane would be several times the block.
 REACH_IN_DEPTH = 16
@@ -162,7 +162,7 @@ class Block:
     edges: Ints
     length: Floats
     steps: Floats
-    words: dict[str, sparse.csr_array]
+    words: dict[str, SparseRows]
     sides: dict[tuple[int, int], Side]
     maps: MapBlock | None = None
     drawn: Floats | None = None
@@ -307,9 +307,7 @@ def _moments(here: Picture, pieces: Sites, inside: Slices, shape: tuple[int, ...
     return sums, squares
 
 
-def _counts(
-    name: str, context: BlockContext, shown: Picture, here: Picture, pieces: Sites, core: Slices
-) -> sparse.csr_array:
+def _counts(name: str, context: BlockContext, shown: Picture, here: Picture, pieces: Sites, core: Slices) -> SparseRows:
     """(p, words) histogram of the words of one codebook; what is behind a filter needs the block's surroundings."""
     if name == "luminance":
         return _histogram(luminance_words(here, context.settings.bins), pieces, context.settings.bins)
@@ -323,8 +321,8 @@ def _counts(
     return _histogram(words, pieces, len(book.centres))
 
 
-def _histogram(words: Ints, pieces: Sites, count: int) -> sparse.csr_array:
+def _histogram(words: Ints, pieces: Sites, count: int) -> SparseRows:
     """In 32 bits: there are many of them."""
     if not pieces.any():
-        return sparse.csr_array(np.zeros((0, count), np.int32))
+        return SparseRows.of(np.zeros((0, count), np.int32))
     return histogram(words, pieces, count).astype(np.int32)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.errors import InputError
@@ -29,6 +28,7 @@ from napari_gsw.core.evidence.network import network_named
 from napari_gsw.core.evidence.site_features import telling
 from napari_gsw.core.evidence.words import colour_codebook, softened, texture, texture_codebook
 from napari_gsw.core.graph.region_graph import RegionGraph, merged_graph, with_second_order
+from napari_gsw.core.group_sums import group_sums
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Slices, tiles
 from napari_gsw.core.image.lazy_image import LazyImage
@@ -40,6 +40,7 @@ from napari_gsw.core.model.site_maps import SiteMaps, joined_maps
 from napari_gsw.core.model.stitching import offsets, stitched
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sparse_rows import SparseRows, below
 
 # Parts of an image from which its span and its words are learnt: how many, and pixels of each.
 SAMPLES, SAMPLE_PIXELS = 64, 2**16
@@ -72,24 +73,24 @@ class BlockFeatures:
     mass: NDArray[np.int64]
     sums: Floats
     totals: Floats
-    words: dict[str, sparse.csr_array]
+    words: dict[str, SparseRows]
     place_sums: Floats | None = None
     edge_sums: Floats | None = None
 
     @property
-    def colour(self) -> sparse.csr_array:
+    def colour(self) -> SparseRows:
         return self.words["luminance" if self.settings.likelihood == "luminance" else "colour"]
 
     @property
-    def texture(self) -> sparse.csr_array:
+    def texture(self) -> SparseRows:
         return self.words["texture"]
 
     @property
-    def photo_colour(self) -> sparse.csr_array:
+    def photo_colour(self) -> SparseRows:
         return self.words["photo_colour"]
 
     @property
-    def photo_texture(self) -> sparse.csr_array:
+    def photo_texture(self) -> SparseRows:
         return self.words["photo_texture"]
 
     @property
@@ -235,14 +236,12 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     n, first = int(site.max()) + 1, offsets(blocks)
     numbers = [np.concatenate(([0], site[first[b] : first[b + 1]] + 1)).astype(np.int32) for b in range(len(blocks))]
     mosaic = Mosaic(context.grid, [block.pieces for block in blocks], numbers)
-    together = sparse.csr_array((np.ones(len(site), np.int32), (site, np.arange(len(site)))), shape=(n, len(site)))
     mass = np.bincount(site, np.concatenate([b.mass for b in blocks]), n).astype(np.int64)
-    sums = together @ np.concatenate([b.sums for b in blocks])
-    totals = together @ np.concatenate([b.squares for b in blocks])
+    sums = group_sums(np.concatenate([b.sums for b in blocks]), site, n)
+    totals = group_sums(np.concatenate([b.squares for b in blocks]), site, n)
     words = {}
     for name in context.counts:
-        words[name] = sparse.csr_array(together @ sparse.vstack([b.words.pop(name) for b in blocks], format="csr"))
-        words[name].sort_indices()
+        words[name] = below([b.words.pop(name) for b in blocks]).grouped(site, n).astype(np.int64)
     if "colour" in words:
         words["colour"] = softened(words["colour"], context.books["colour"])
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
@@ -252,7 +251,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     pieces = [b.maps for b in blocks if b.maps is not None]
     looks = sums[:, :-ndim]
     if context.maps.features is not None and followed(context.settings, context.maps) == "features":
-        looks = together @ np.concatenate([b.sums for b in pieces]) * followed_unit(context.maps.features)
+        looks = group_sums(np.concatenate([b.sums for b in pieces]), site, n) * followed_unit(context.maps.features)
     means = looks / mass[:, np.newaxis]
     graph = merged_graph(n, site[edges].astype(np.int64), length, steps, mass, means)
     if context.settings.neighbourhood == 2:
@@ -268,14 +267,12 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
         along = np.concatenate([*(b.drawn for b in blocks if b.drawn is not None), touching.drawn])
         # The mean of what is summed over the faces, as the contrast is of the steps.
         drawn = merged_graph(n, site[edges].astype(np.int64), length, along, mass, means).contrast
-        places = together @ np.concatenate([b.places for b in blocks if b.places is not None])
+        places = group_sums(np.concatenate([b.places for b in blocks if b.places is not None]), site, n)
         features = replace(features, place_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
     edge_sums = None
     if context.maps.boundaries is not None:
         along = np.concatenate([*(b.edge_sums for b in pieces), touching.marked])
         marked = merged_graph(n, site[edges].astype(np.int64), length, along, mass, means).contrast
         edge_sums = marked * graph.length[: len(marked)]
-    maps = (
-        joined_maps(context.maps, pieces, together, mass, edge_sums, context.settings) if context.maps else SiteMaps()
-    )
+    maps = joined_maps(context.maps, pieces, site, mass, edge_sums, context.settings) if context.maps else SiteMaps()
     return AssembledImage(mosaic, graph, features, context, maps)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Pixels, Sites
 from napari_gsw.core.errors import InputError
@@ -16,6 +15,7 @@ from napari_gsw.core.evidence.likelihoods import Gaussian
 from napari_gsw.core.evidence.site_features import gaussian_of, telling
 from napari_gsw.core.graph.boundary_map import sums_of_map
 from napari_gsw.core.graph.region_graph import RegionGraph
+from napari_gsw.core.group_sums import group_sums
 from napari_gsw.core.image.block_grid import Slices
 from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.settings import Settings
@@ -93,7 +93,7 @@ def map_block(maps: GivenMaps, part: Slices, pieces: Sites, graph: RegionGraph, 
 def joined_maps(
     maps: GivenMaps,
     blocks: Sequence[MapBlock],
-    together: sparse.csr_array,
+    site: NDArray[np.integer],
     mass: NDArray[np.int64],
     edge_sums: Floats | None,
     settings: Settings,
@@ -102,15 +102,18 @@ def joined_maps(
 
     Parameters
     ----------
-    together : (n, pieces) 1 where a piece belongs to a site. mass : (n,) pixels of each site.
+    site : (pieces,) the site 0..n-1 of each piece. mass : (n,) pixels of each site.
     edge_sums : (m,) as in :class:`SiteMaps`.
     """
     features = foreground = None
     if maps.features is not None:
-        sums, squares = (together @ np.concatenate([getattr(b, name) for b in blocks]) for name in ("sums", "squares"))
+        sums, squares = (
+            group_sums(np.concatenate([getattr(b, name) for b in blocks]), site, len(mass))
+            for name in ("sums", "squares")
+        )
         features = _joined_features(mass, sums, squares, settings)
     if maps.foreground is not None:
-        foreground = (together @ np.concatenate([b.foreground for b in blocks])) / mass
+        foreground = group_sums(np.concatenate([b.foreground for b in blocks]), site, len(mass)) / mass
     return SiteMaps(features, edge_sums, foreground, maps.notes)
 
 

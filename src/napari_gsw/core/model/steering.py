@@ -161,9 +161,8 @@ class Steering:
         columns = [np.zeros((self.problem.n, 0)) if graph is None else graph.means]
         histograms = [block for block in self.problem.likelihoods if isinstance(block, DirichletMultinomial)]
         for texture in histograms[1:]:  # the first is of colours
-            shares = (
-                (texture.counts / np.maximum(texture.counts.sum(axis=1), 1)[:, np.newaxis]).toarray().astype(np.float64)
-            )
+            counts = texture.counts.toarray().astype(np.float64)
+            shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
             passes = TEXTURE_PASSES - self.settings.graph_passes
             if graph is not None and passes > 0:
                 shares = walk_steps(shares, walk_matrix(graph, self.settings.graph_scale), passes)

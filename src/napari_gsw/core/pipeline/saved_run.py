@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from napari_gsw.core.arrays import Arrays, Floats
 from napari_gsw.core.errors import InputError
@@ -36,6 +35,7 @@ from napari_gsw.core.record_tree import Kind, plain_kind
 from napari_gsw.core.sampler.records import TRACE
 from napari_gsw.core.settings import Settings, present_names
 from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
+from napari_gsw.core.sparse_rows import SparseRows
 
 # More than any image has: for so many of them tables are made before anything else is known.
 MOST_SITES, MOST_WORDS = 2**27, 2**20
@@ -150,17 +150,21 @@ def _check_mosaic(sites: Mosaic) -> None:
 # ---- the kinds of records that a saved run is made of
 
 
-def _counts_fields(counts: sparse.csr_array) -> dict[str, Any]:
+def _counts_fields(counts: SparseRows) -> dict[str, Any]:
     return {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr, "shape": list(counts.shape)}
 
 
-def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> sparse.csr_array:
+def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> SparseRows:
     rows, words = shape
     if not 0 < words <= MOST_WORDS:
         raise InputError(f"a block of its evidence has {words} words")
-    counts = sparse.csr_array((data, indices, indptr), shape=(rows, words))
-    counts.check_format(full_check=True)
-    return counts
+    for name, array, length in (("numbers", data, None), ("words", indices, len(data)), ("rows", indptr, rows + 1)):
+        check_array(f"the {name} of a block of its evidence", array, "i", (length,))
+    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise InputError("the rows of a block of its evidence are damaged")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < words:
+        raise InputError("the words of a block of its evidence are damaged")
+    return SparseRows(data, indices, indptr, words)
 
 
 def _problem_kind(record: type[Problem]) -> Kind:
@@ -191,7 +195,7 @@ KINDS: Mapping[str, Kind] = {
     "problem": _problem_kind(Problem),
     "shared problem": _problem_kind(SharedProblem),
     "words": plain_kind(DirichletMultinomial),
-    "counts": Kind(sparse.csr_array, _counts_fields, _counts),
+    "counts": Kind(SparseRows, _counts_fields, _counts),
     "channels": plain_kind(Gaussian),
     "graph": plain_kind(RegionGraph),
     "field": plain_kind(Field),

@@ -7,7 +7,6 @@ colour in one way and different ones in many. What counts is how probable it is 
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.graph.object_model import COLOURS
@@ -15,6 +14,7 @@ from napari_gsw.core.graph.region_graph import connected_pairs
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.odds import expit
+from napari_gsw.core.sparse_rows import SparseRows
 
 # Two fragments are shown as one object if they are so with a probability above this: more than one half, since two
 # objects taken for one are both lost, and of one that is cut the larger part often remains.
@@ -78,9 +78,8 @@ def likely_objects(problem: Problem, together: Floats, seeds: Ints) -> Ints | No
         return None  # likely pairs would join what a person holds apart
     colour[held[0]] = np.searchsorted(numbers, held[1])
     between = np.unique(np.sort(np.stack((part[i], part[j])), axis=0)[:, part[i] != part[j]], axis=1)
-    near = sparse.coo_matrix(
-        (np.ones(2 * between.shape[1]), np.hstack((between, between[::-1]))), (count, count)
-    ).tocsr()
+    ends, others = np.hstack((between, between[::-1]))
+    near = SparseRows.of_places(ends, others, None, (count, count))
     for one in np.argsort(-np.diff(near.indptr), kind="stable"):
         if colour[one] < 0:
             taken = colour[near.indices[near.indptr[one] : near.indptr[one + 1]]]

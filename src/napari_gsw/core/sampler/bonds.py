@@ -102,8 +102,8 @@ def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> F
         return np.asarray(np.linalg.norm(means[i] - means[j], axis=1))
     if not isinstance(block, DirichletMultinomial):
         return None
-    totals = np.maximum(np.asarray(block.counts.sum(axis=1)).ravel(), 1)
-    p = (block.counts.astype(np.float64) / totals[:, np.newaxis]).tocsr()
+    totals = np.maximum(block.counts.sum(axis=1), 1)
+    p = (block.counts.astype(np.float64).csr() / totals[:, np.newaxis]).tocsr()
     a, b = p[i], p[j]
     if name == "hellinger":
         shared = np.asarray(np.sqrt(a.multiply(b)).sum(axis=1)).ravel()
