@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 # Sums over groups are made in a table unless that has more entries than this for each number.
-DENSE = 8
+DENSE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,12 @@ class SparseRows:
         ----------
         values : (k,) the numbers; None for 1 each, as int64.
         """
-        place, which, times = np.unique(
-            row.astype(np.int64) * shape[1] + column, return_inverse=True, return_counts=True
-        )
-        data = times.astype(np.int64) if values is None else np.bincount(which, values, len(place))
+        key = row.astype(np.int64) * shape[1] + column
+        if values is None:
+            place, data = np.unique(key, return_counts=True)
+        else:
+            place, which = np.unique(key, return_inverse=True)
+            data = np.bincount(which, values, len(place))
         row, column = np.divmod(place, shape[1])
         return cls(data, column.astype(np.int32), _starts(row, shape[0]), shape[1])
 
