@@ -47,7 +47,7 @@ class Spent(NamedTuple):
     wall: float
 
 
-def startup(cold: bool, turns: int = 3) -> BenchSection:
+def startup(cold: bool, turns: int = 6) -> BenchSection:
     """Scripts in turn with their baseline, with bytecode and without; `cold` also compiles all kernels, twice."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

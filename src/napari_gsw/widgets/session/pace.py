@@ -9,7 +9,10 @@ import time
 # graphics card, painting takes as much of the processor as the chain does. At first, when most of the picture changes,
 # a chain that makes a hundred sweeps a second can spare that, and is nice to look at; one that takes a tenth of a
 # second for a sweep comes first. Later any chain does.
-EAGER_REST, LEAST_REST, MOST_REST = 0.8, 7.0, 14.0
+EAGER_REST, LEAST_REST, MOST_REST = 0.8, 10.0, 14.0
+# Later pictures are so many times as far apart at least, even where painting costs nothing: they have to be made, too.
+# With the time between two looks that is about ten a second.
+CALM = 1.2
 # For how long after a beginning or a correction pictures come first, in seconds.
 EAGER_FOR = 4.0
 # A sweep of so many seconds is worth a rest as long as the picture took.
@@ -27,7 +30,7 @@ class Pace:
 
     Parameters
     ----------
-    every : shortest time between two pictures, in seconds.
+    every : shortest time between two pictures at first, in seconds.
     usual : time between two looks when there is nothing to paint.
     lines : time from one turn of what is written beside the picture to the next.
     """
@@ -59,9 +62,9 @@ class Pace:
             before, cost = self._cost, max(0.0, now - self._began - self.usual)
             self._cost = cost
             cost = before if cost > UNUSUAL * max(before, NOTHING) else cost
-            least = EAGER_REST if now < self._eager_until else LEAST_REST
-            rest = min(max(sweep / QUICK_SWEEP, least), MOST_REST)
-            self._next = max(self._began + self.every, now + rest * cost)
+            eager = now < self._eager_until
+            rest = min(max(sweep / QUICK_SWEEP, EAGER_REST if eager else LEAST_REST), MOST_REST)
+            self._next = max(self._began + self.every * (1 if eager else CALM), now + rest * cost)
             self._began = None
         return now >= self._next
 
