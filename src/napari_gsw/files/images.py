@@ -17,12 +17,14 @@ import tifffile
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.lazy import levels
+from napari_gsw.core.image.lazy import levels, pyramid
 from napari_gsw.files.promised_size import check_promise, stored_size
 from napari_gsw.files.xml_text import refuse_entities
 from napari_gsw.files.zarr_files import is_zarr, open_zarr, read_zarr
 
 TIFF = (".tif", ".tiff")
+# Formats that are read when a session names the file. Nothing in a file of these formats is executed.
+IMAGE_SUFFIXES = (*TIFF, ".npy", ".png", ".jpg", ".jpeg", ".jp2", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".pnm")
 
 
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
@@ -37,13 +39,38 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     a letter of ZYXCS for each, or ``auto`` if the file does not tell.
     """
     file = Path(path)
+    array, axes = _read(file)
+    if axes != "auto":
+        return _without_single_axes(array, axes, file)
+    if array.ndim == 3 and array.shape[-1] == 2 and file.suffix.lower() not in (*TIFF, ".npy") and not is_zarr(file):
+        array = array[..., 0]  # grey with alpha
+    return array, axes
+
+
+def is_image_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a zarr folder or an existing file of an image format that is read here."""
+    file = Path(path)
+    return is_zarr(file) or (file.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(file))
+
+
+def read_layer_data(path: str | os.PathLike[str]) -> Any:
+    """Read the data of an image layer from a file of an image format, with all axes; zarr folders stay on disk.
+
+    Only the readers of this module are used, whatever other plugins offer for the name.
+    """
+    if not is_image_file(path):
+        raise InputError(f"{os.fspath(path)!r} is not an image file that can be read; open the image first")
+    return pyramid(open_image(path)[0]) if is_zarr(path) else _read(Path(path))[0]
+
+
+def _read(file: Path) -> tuple[NDArray[Any], str]:
+    """Read an array as the file has it, and its axes where the file names them."""
     folder = is_zarr(file)
     if not folder and not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
-        raise InputError(f"{str(path)!r} is not a file")
+        raise InputError(f"{str(file)!r} is not a file")
     try:
         if folder:
-            array, axes = read_zarr(file)
-            return (array, axes) if axes == "auto" else _without_single_axes(array, axes, file)
+            return read_zarr(file)
         if file.suffix.lower() in TIFF:
             with silent("tifffile"), tifffile.TiffFile(file) as tiff:
                 if len(tiff.pages) == 0:
@@ -52,7 +79,7 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
                     refuse_entities(str(tiff.pages.first.description))
                 series = tiff.series[0]
                 check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
-                return _without_single_axes(series.asarray(), series.axes, file)
+                return series.asarray(), series.axes
         if file.suffix.lower() == ".npy":
             _check_npy(file)
             return np.load(file, allow_pickle=False), "auto"
@@ -65,9 +92,7 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
         raise
     except Exception as reason:  # decoders raise whatever they like on a broken file
         line = str(reason).strip().splitlines()[0] if str(reason).strip() else type(reason).__name__
-        raise InputError(f"{str(path)!r} cannot be read as an image: {line}") from None
-    if array.ndim == 3 and array.shape[-1] == 2:
-        array = array[..., 0]  # grey with alpha
+        raise InputError(f"{str(file)!r} cannot be read as an image: {line}") from None
     return array, "auto"
 
 

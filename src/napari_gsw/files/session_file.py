@@ -27,6 +27,7 @@ from napari_gsw.core.posterior.result import Findings
 from napari_gsw.core.record_tree import NAME_LETTERS, described, rebuilt
 from napari_gsw.core.versions import all_versions
 from napari_gsw.files.folders import writing
+from napari_gsw.files.images import is_image_file
 from napari_gsw.files.promised_size import check_promise
 from napari_gsw.files.scratch import scratch_folder
 from napari_gsw.files.zarr_zip import MOST_PACKED, StoredArray, write_group
@@ -124,11 +125,21 @@ def _places(paths: tuple[str, ...], target: Path) -> tuple[str, ...]:
 
 
 def image_places(image: SavedImage, session_path: str | os.PathLike[str]) -> list[Path]:
-    """The files that an image of a session may be, as far as there are any, the likeliest first."""
+    """List the existing image files that a session may mean, those in its own folder first.
+
+    A session may come from anybody. Files of other formats are left out, and so are shares of other machines,
+    which would be contacted by the mere question whether a file exists.
+    """
     folder = Path(session_path).resolve().parent
-    places = [folder / path for path in image.paths]
-    places += [folder / Path(path).name for path in image.paths]
-    return [place for place in dict.fromkeys(places) if place.exists()]
+    places = [folder / path for path in image.paths if not path.startswith(("\\\\", "//"))]
+    places += [folder / re.split(r"[/\\]", path)[-1] for path in image.paths]
+    found = [place for place in dict.fromkeys(places) if is_image_file(place)]
+    return sorted(found, key=lambda place: not is_in_folder(place, folder))
+
+
+def is_in_folder(place: Path, folder: Path) -> bool:
+    """Return whether a file is below a folder, also after links are followed."""
+    return place.resolve().is_relative_to(folder.resolve())
 
 
 def session_title(path: str | os.PathLike[str]) -> str | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import napari
 import numpy as np
 from napari.layers import Image, Labels, Layer
+from napari.layers._source import layer_source
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.saved_session import SavedImage
-from napari_gsw.files.session_file import image_places
+from napari_gsw.files.images import read_layer_data
+from napari_gsw.files.session_file import image_places, is_in_folder
 from napari_gsw.widgets.layers.kinds import is_image
 from napari_gsw.widgets.layers.several_images import SeveralImages
 from napari_gsw.widgets.layers.source import Source
@@ -43,11 +45,16 @@ def saved_image(layer: Image, embed: bool = False) -> SavedImage:
     )
 
 
-def image_layers(viewer: napari.Viewer, images: Sequence[SavedImage], session_path: Path) -> list[Image]:
-    """The layers of the images of a session, each another one."""
+def image_layers(
+    viewer: napari.Viewer, images: Sequence[SavedImage], session_path: Path, may_open: Callable[[Path], bool]
+) -> list[Image]:
+    """Find, open or make the layers of the images of a session, each another one.
+
+    `may_open` asks the user about an image file outside the folder of the session.
+    """
     layers: list[Image] = []
     for image in images:
-        layers.append(_image_layer(viewer, image, session_path, layers))
+        layers.append(_image_layer(viewer, image, session_path, layers, may_open))
     return layers
 
 
@@ -57,20 +64,29 @@ def _likeliest(image: SavedImage, layers: Iterable[Layer], taken: Sequence[Layer
     return min(free, key=lambda layer: layer.name != image.name, default=None)
 
 
-def _image_layer(viewer: napari.Viewer, image: SavedImage, session_path: Path, taken: Sequence[Image]) -> Image:
-    """The layer of a saved image: one that is open, one that is opened now, or one of the pixels in the session."""
+def _image_layer(
+    viewer: napari.Viewer,
+    image: SavedImage,
+    session_path: Path,
+    taken: Sequence[Image],
+    may_open: Callable[[Path], bool],
+) -> Image:
+    """Return the layer of a saved image: an open one, or a new one from the session or from an image file.
+
+    A session may name any file of the disk, and napari's readers execute some of them (a Python script). So a file is
+    read by our own readers of image formats, and never given to ``viewer.open``.
+    """
     paths = ((layer, layer.source.path) for layer in viewer.layers)
     of_file = [layer for layer, path in paths if path is not None and os.path.abspath(path) in image.paths]
     if (layer := _likeliest(image, of_file, taken)) is not None:
         return layer
     if image.pixels is not None:
         same = [layer for layer in viewer.layers if is_image(layer) and _is_same(layer, image)]
-        return layer if (layer := _likeliest(image, same, taken)) is not None else _added(viewer, image)
+        return layer if (layer := _likeliest(image, same, taken)) is not None else _added(viewer, image, image.pixels)
     for place in image_places(image, session_path):
-        before = list(viewer.layers)
-        viewer.open(str(place))
-        if (layer := _likeliest(image, viewer.layers, [*before, *taken])) is not None:
-            return layer
+        if is_in_folder(place, Path(session_path).parent) or may_open(place):
+            with layer_source(path=str(place)):
+                return _added(viewer, image, read_layer_data(place))
     for layer in viewer.layers:
         if is_image(layer) and layer.name == image.name:
             return layer
@@ -86,10 +102,10 @@ def _is_same(layer: Image, image: SavedImage) -> bool:
     return lies and np.array_equal(data, pixels, equal_nan=data.dtype.kind in "fc")
 
 
-def _added(viewer: napari.Viewer, image: SavedImage) -> Image:
+def _added(viewer: napari.Viewer, image: SavedImage, data: Any) -> Image:
     words = {name: image.layer[name] for name in (*GEOMETRY, "units") if name in image.layer}
     try:
-        return viewer.add_image(image.pixels, name=image.name, rgb=bool(image.layer.get("rgb")), **words)
+        return viewer.add_image(data, name=image.name, rgb=bool(image.layer.get("rgb")), **words)
     except (ValueError, TypeError) as reason:
         raise InputError(f"the image in the session cannot be shown: {reason}") from None
 

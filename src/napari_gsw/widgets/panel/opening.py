@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import napari
 import numpy as np
-from qtpy.QtCore import QObject, QTimer, Signal
-from qtpy.QtWidgets import QSpinBox
+from qtpy.QtCore import QObject, Qt, QTimer, Signal
+from qtpy.QtWidgets import QMessageBox, QSpinBox
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.evidence.given_maps import MAPS
@@ -33,7 +33,7 @@ from napari_gsw.widgets.panel.map_rows import MapRows
 from napari_gsw.widgets.panel.paint_row import PaintRow
 from napari_gsw.widgets.panel.preset_row import PresetRow
 from napari_gsw.widgets.panel.session_section import RestoreRow
-from napari_gsw.widgets.session.autosaves import are_written, discard, restorable
+from napari_gsw.widgets.session.autosaves import are_written, autosave_folder, discard, restorable
 from napari_gsw.widgets.session.keeper import RUNNING
 from napari_gsw.widgets.session.plan import Plan
 from napari_gsw.widgets.session.restoring import check_pixels, check_source, given_parts, restored_runs
@@ -127,10 +127,20 @@ class Opening(QObject):  # type: ignore[misc]
         images, words = session.images, session.window
         if not images:
             raise InputError("the session does not say which image it is of")
-        layers = image_layers(self.viewer, images, path)
+        layers = image_layers(self.viewer, images, path, lambda place: self._may_open(place, path))
         bare = saved_source(words.get("source") or headless_words(session), layers, None)
         check_source(bare, session)
         self._in_thread(lambda: check_pixels(bare, session), lambda _: self._lay_out(path, session, bare))
+
+    def _may_open(self, place: Path, path: Path) -> bool:
+        """Ask before an image outside the folder of a session is opened; autosaves are our own files."""
+        if path.resolve().parent == autosave_folder().resolve():
+            return True
+        text = f"The session {path.name!r} names an image in another folder:\n\n{place}\n\nOpen this image?"
+        buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
+        box = QMessageBox(QMessageBox.Icon.Question, "Open a session", text, buttons, self.viewer.window._qt_window)
+        box.setTextFormat(Qt.TextFormat.PlainText)  # the path comes from the file
+        return bool(box.exec() == QMessageBox.StandardButton.Yes)
 
     def _lay_out(self, path: Path, session: SavedSession, bare: Source) -> None:
         words = session.window
