@@ -10,7 +10,7 @@ RUN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: frozen frozen-record tutorial package readme tour lock torture help demo test lint kernels unit slow fuzz large timing bench pyside6 mutants docs clean
+.PHONY: frozen frozen-record surface-record tutorial package readme tour lock torture help demo test lint kernels unit slow fuzz large timing bench pyside6 mutants docs clean
 
 help:
 	@echo 'make demo    set up and segment a sample (in napari if there is a screen)'
@@ -19,7 +19,7 @@ help:
 	@echo 'make bench   speed and memory, and whether a ratio is worse than recorded (BENCH_ARGS=--quick: a minute)'
 	@echo 'make timing  how responsive the window is while a chain runs on a large image; part of make bench'
 	@echo 'make slow    every prior with every likelihood and every sampler against its exact law'
-	@echo 'make frozen  whether results are, bit for bit, those that were recorded (make frozen-record: record them anew)'
+	@echo 'make frozen  whether results are, bit for bit, those that were recorded (make frozen-record, surface-record: record anew)'
 	@echo 'make fuzz    every public function with ten thousand arguments of any kind, with bounds checks (hours)'
 	@echo 'make large   400 million pixels from zarr to zarr in less than 2.5 GB (half an hour, 2 GB of disk)'
 	@echo 'make pyside6 the tests of the window with PySide6, in an environment of its own'
@@ -70,6 +70,10 @@ frozen: $(VENV)/.ready kernels
 # FROZEN_ARGS='--only lazy' records some cases; '--compare FILE' compares with the record of another commit.
 frozen-record: $(VENV)/.ready kernels
 	PYTHONPATH=tests $(RUN)/python -W ignore -m frozen.record $(FROZEN_ARGS)
+
+surface-record: $(VENV)/.ready kernels
+	@VENV=$(VENV) sh tools/setup.sh screen
+	PYTHONPATH=tests sh tools/screen.sh $(RUN)/python -W ignore -m frozen.surface
 
 # Twice: as it is, and with the bounds of every array checked, in kernels that are compiled for that alone.
 fuzz: $(VENV)/.ready

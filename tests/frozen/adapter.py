@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -191,3 +193,114 @@ def _complete(saved: gsw.SavedRun, image: Any) -> gsw.SavedRun:
 def neutral_state(state: Any) -> dict[str, Any]:
     """Arrays of a stored chain state that sampling depends on."""
     return {name: array for name, array in state.items() if name not in ("version", "fingerprint")}
+
+
+# ---- what a user sees
+
+
+def command_parser() -> Any:
+    """The parser of all commands."""
+    from napari_gsw.cli import parser
+
+    return parser()
+
+
+def plain(value: Any) -> Any:
+    """A value ready for JSON."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    return type(value).__name__
+
+
+def declaration(setting: Any, default: Any) -> dict[str, Any]:
+    """Everything about a setting but its help."""
+    low, high = setting.low, setting.high
+    facts = {
+        "section": setting.section,
+        "title": setting.title,
+        "kind": setting.kind.__name__ + (" or None" if setting.optional else ""),
+        "default": default,
+        "range": [low, high] if setting.kind is not str and (low, high) != (-math.inf, math.inf) else None,
+        "without its ends": [setting.open_low, setting.open_high] if setting.open_low or setting.open_high else None,
+        "choices": list(setting.choices) or None,
+        "symbol": setting.symbol,
+        "usual": setting.usual,
+        "when": None if setting.when is None else [setting.when[0], list(setting.when[1][:6])],
+    }
+    return {key: plain(value) for key, value in facts.items() if value is not None and value != ""}
+
+
+def declared(options: Any) -> dict[str, Any]:
+    """Declarations of a class of settings by name."""
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    return {name: declaration(one, defaults[name]) for name, one in options.declarations().items()}
+
+
+def setting_table() -> dict[str, Any]:
+    """Declarations of all settings by name."""
+    return declared(gsw.Settings)
+
+
+def method_table() -> dict[str, Any]:
+    """For each method the declarations of its own settings."""
+    from napari_gsw.methods.registry import METHODS
+
+    return {name: {} if one.options is None else declared(one.options) for name, one in METHODS.items()}
+
+
+def file_formats() -> dict[str, list[str]]:
+    """Endings that are read and written."""
+    from napari_gsw.batch.selection import ENDINGS
+    from napari_gsw.files.images import IMAGE_SUFFIXES
+    from napari_gsw.files.label_formats import WRITERS
+    from napari_gsw.files.maps import HDF5
+
+    return {
+        "images read": sorted(IMAGE_SUFFIXES),
+        "images of a batch": sorted(ENDINGS),
+        "labels written": sorted(WRITERS),
+        "maps read": sorted(HDF5),
+    }
+
+
+def batch_columns() -> list[str]:
+    """Columns of batch.csv."""
+    from napari_gsw.batch.report import COLUMNS
+
+    return list(COLUMNS)
+
+
+def score_columns() -> dict[str, list[str]]:
+    """Headers of the comparison's tables."""
+    from napari_gsw.widgets.comparison.score_table import OBJECT_COLUMNS, REGION_COLUMNS
+
+    tables = {"regions": REGION_COLUMNS, "objects": OBJECT_COLUMNS}
+    return {name: [column.header for column in columns] for name, columns in tables.items()}
+
+
+def panel_keys() -> list[str]:
+    """Keys that the panel binds."""
+    from napari_gsw.widgets.panel.keys import KEYS
+
+    return sorted(KEYS)
+
+
+def unfold(dock: Any) -> None:
+    """Open all foldable sections of a dock."""
+    from napari_gsw.widgets.kit.section import Section
+
+    for section in dock.findChildren(Section):
+        section.unfold()
+
+
+def choose(panel: Any, choice: Any) -> None:
+    """Choose a preset by its name, or a value of settings by their names."""
+    if isinstance(choice, str):
+        panel.presets.choose(choice)
+    else:
+        for name, value in choice.items():
+            panel.form.controls[name].set_value(value)
