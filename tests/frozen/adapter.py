@@ -304,3 +304,20 @@ def choose(panel: Any, choice: Any) -> None:
     else:
         for name, value in choice.items():
             panel.form.controls[name].set_value(value)
+
+
+def open_in_panel(panel: Any, path: Any) -> None:
+    """Begin to open a session in the panel, as the button does after its dialog."""
+    panel.saving.chosen.emit(str(path))
+
+
+def is_at_rest(panel: Any) -> bool:
+    """Whether the panel shows a run that has come to its end."""
+    session = panel.session
+    drawn = session.frame is not None and session.canvas.drawn.get(session.position) is session.frame
+    return drawn and session.state == "done" and session.run is None and not panel.opening.busy
+
+
+def interactive_run(panel: Any) -> Run:
+    """The run that a panel shows."""
+    return Run(panel.session.array_run.live)
