@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import napari_gsw as gsw
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import Chain, step
@@ -62,7 +62,7 @@ def log_posteriors(problem: gsw.Problem, rows: np.ndarray) -> np.ndarray:
     return values + evidence[0] + (evidence - evidence[0])[where].reshape(-1, len(rows)).sum(axis=0)
 
 
-@jit
+@njit
 def _codes(target, made, walker, draws, schedule, splits, rng, sweeps):
     """The partition after each sweep, as a number in base n. The burn-in never ends, so that no draws are kept."""
     codes = np.zeros(sweeps, np.int64)
@@ -74,7 +74,7 @@ def _codes(target, made, walker, draws, schedule, splits, rng, sweeps):
     return codes
 
 
-@jit
+@njit
 def _codes_of_splits(target, walker, moves, coldness, rng, rounds):
     """The same of split-merge moves alone, without a sweep."""
     codes = np.zeros(rounds, np.int64)

@@ -10,7 +10,7 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import agrees, compared, partitions
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit
 from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.presets import preset
 from napari_gsw.evaluation.partition_scores import rand_index
@@ -81,7 +81,7 @@ def states(m):
     return np.array(links), np.array(regions), p / p.sum()
 
 
-@jit
+@njit
 def _visits(evidence, graph, prior, walker, rng, burn_in, sweeps):
     """Links and regions after each sweep, as numbers in base n, shape (2, sweeps)."""
     codes = np.zeros((2, sweeps), np.int64)

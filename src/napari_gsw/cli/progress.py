@@ -44,11 +44,11 @@ class SweepBar:
         self._stage = ""
 
     def __enter__(self) -> SweepBar:
-        from napari_gsw.core.compiler.compilation import COMPILATION
+        from napari_gsw.core.jit import PROGRESS
 
         self._handlers.enter_context(handled(self._interrupt))
-        COMPILATION.watchers.append(self._compiling)
-        self._handlers.callback(COMPILATION.watchers.remove, self._compiling)
+        PROGRESS.watchers.append(self._compiling)
+        self._handlers.callback(PROGRESS.watchers.remove, self._compiling)
         return self
 
     def __exit__(self, *_: object) -> None:

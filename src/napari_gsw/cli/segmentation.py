@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,20 +105,11 @@ def add_extras(command: argparse.ArgumentParser) -> None:
 
 def run_segment(arguments: argparse.Namespace) -> int:
     """``napari-gsw segment``."""
-    from napari_gsw.core.pipeline.head_start import head_start
-
     with loading():
         resolve_choices(arguments)
-    with head_start() if arguments.method == "gsw" else nullcontext():
-        return _segment(arguments)
-
-
-def _segment(arguments: argparse.Namespace) -> int:
-    # What takes long to import, while the process that is to compile does the same.
-    with loading():
-        from napari_gsw.core.compiler.kernel_files import cache_folder
         from napari_gsw.core.evidence.given_maps import MAPS
         from napari_gsw.core.image.lazy import is_lazy
+        from napari_gsw.core.jit import cache_folder
         from napari_gsw.core.pipeline.warm_up import is_cold, warm_up
         from napari_gsw.files.folders import writable_folder
         from napari_gsw.files.images import open_labels, read_labels
@@ -127,8 +117,8 @@ def _segment(arguments: argparse.Namespace) -> int:
         from napari_gsw.files.results import Extras, check_results, planned_files
         from napari_gsw.methods.registry import METHODS, segment
 
-    if (remark := cache_folder().remark) and not arguments.quiet:
-        print(f"napari-gsw: {remark}", file=sys.stderr)
+    if (notice := cache_folder().notice) and not arguments.quiet:
+        print(f"napari-gsw: {notice}", file=sys.stderr)
     choice = chosen(arguments)
     image, axes = image_to_segment(arguments.image, choice)
     choice = choice.with_axes(axes).with_spacing(arguments.image)
@@ -146,7 +136,7 @@ def _segment(arguments: argparse.Namespace) -> int:
     check_results(folder, names, arguments.overwrite)
     with writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
         if choice.method == "gsw" and is_cold():
-            warm_up()  # this process and the one that has a head start
+            warm_up()
         with checkpointed(arguments, choice, image, arrays) as (keep, saved):
             outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
         progress.close()

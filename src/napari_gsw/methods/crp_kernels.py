@@ -27,11 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
 from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_int64, inlined, inner, jit
+from napari_gsw.core.jit import as_int64, njit, njit_inline, njit_inner, zeros
 from napari_gsw.core.sampler.chain_kernels import compact, record_sweep
 from napari_gsw.core.sampler.moves.cluster_kernels import draw, gain, gather, gauss_part, grown
 from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
@@ -87,7 +86,7 @@ class CutPart(NamedTuple):
     fresh: int  # the first free slot
 
 
-@jit
+@njit
 def hang(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int, target: int) -> None:
     """Point site i's link at `target` and enter i among the target's children."""
     link[i] = target
@@ -99,7 +98,7 @@ def hang(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int, target: in
     child[target] = i
 
 
-@inner
+@njit_inner
 def cut_link(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> None:
     """Take site i from among the children of its link's target."""
     if elder[i] >= 0:
@@ -110,7 +109,7 @@ def cut_link(link: Ints, child: Ints, younger: Ints, elder: Ints, i: int) -> Non
         elder[younger[i]] = elder[i]
 
 
-@inner
+@njit_inner
 def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, walked: Ints) -> int:
     """Write i and all sites whose links lead to it into `walked` and stamp them; returns their number."""
     walked[0] = i
@@ -129,7 +128,7 @@ def walk(child: Ints, younger: Ints, i: int, inside: Ints, stamp: int, walked: I
     return count
 
 
-@inlined
+@njit_inline
 def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> CutPart:
     """Cut the link of site i, and take what hangs on it out of its region."""
     family, labels, clusters, used = walker.family, walker.labels, walker.clusters, walker.used
@@ -169,7 +168,7 @@ def cut_off(evidence: Evidence, walker: LinkWalker, group: Group, i: int) -> Cut
     return CutPart(i, old_link, old, members, all_of_table, length, stamp, fresh)
 
 
-@inlined
+@njit_inline
 def fit_regions(
     evidence: Evidence,
     graph: Adjacency,
@@ -218,7 +217,7 @@ def fit_regions(
             fit[k] += gauss_part(evidence.gauss, clusters.moments, k, total, group.moments) - clusters.gauss[k]
 
 
-@inlined
+@njit_inline
 def weigh_links(
     graph: Adjacency, prior: LinkPrior, walker: LinkWalker, part: CutPart, options: LinkOptions
 ) -> tuple[int, int, float, float]:
@@ -271,7 +270,7 @@ def weigh_links(
     return neighbours, own, log_within, old_score
 
 
-@inlined
+@njit_inline
 def link_up(evidence: Evidence, walker: LinkWalker, part: CutPart, group: Group, target: int, new: int) -> None:
     """Point the part's link at `target` and put the part into slot `new`."""
     family, clusters, used = walker.family, walker.clusters, walker.used
@@ -296,7 +295,7 @@ def link_up(evidence: Evidence, walker: LinkWalker, part: CutPart, group: Group,
             walker.labels[family[WALKED][t]] = new
 
 
-@inner
+@njit_inner
 def relink(
     evidence: Evidence, graph: Adjacency, prior: LinkPrior, walker: LinkWalker, rng: np.random.Generator, first: int
 ) -> int:
@@ -351,7 +350,7 @@ def relink(
     return n
 
 
-@jit
+@njit
 def advance(
     evidence: Evidence,
     graph: Adjacency,

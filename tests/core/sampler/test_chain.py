@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core import array_kernels
+from napari_gsw.core import jit
 from napari_gsw.core.sampler import bonds, snapshot
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.sampler.chain import step
@@ -395,7 +395,7 @@ def test_each_kernel_is_compiled_once():
         gsw.run(problem, 3, state=snap.state)
     gsw.run(planar(n=30, blocks=1, channels=2), 2)
     made = {name: k for name in dir(kernels) if hasattr(k := getattr(kernels, name), "signatures")}
-    compiled = {name: k for name, k in made.items() if k.__module__ != array_kernels.__name__}
+    compiled = {name: k for name, k in made.items() if k.__module__ != jit.__name__}
     assert "advance" in compiled
     most = {"advance": 2}  # once with split-merge moves, which a chain without them does not compile
     assert {name: len(k.signatures) for name, k in compiled.items() if len(k.signatures) > most.get(name, 1)} == {}

@@ -10,7 +10,7 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import chain_agreement
-from napari_gsw.core import array_kernels
+from napari_gsw.core import jit
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import step
 from napari_gsw.core.sampler.ensemble import Ensemble, pooled
@@ -139,7 +139,7 @@ def test_each_kernel_of_the_search_is_compiled_once():
         snap = gsw.run(problem, 5, splits=3, annealing=(2.0, 2), ladder=[1.0, 0.5])
         polished(problem, gsw.run(problem, 2, state=snap.state).labels)
     made = [k for module in (split_kernels, greedy_kernels, cluster_kernels) for k in vars(module).values()]
-    own = [k for k in made if hasattr(k, "signatures") and k.__module__ != array_kernels.__name__]
+    own = [k for k in made if hasattr(k, "signatures") and k.__module__ != jit.__name__]
     compiled = {k.__name__: len(k.signatures) for k in own}
     assert {"split_or_merge", "lift_sites"} <= set(compiled)
     assert {name: count for name, count in compiled.items() if count > 1} == {}

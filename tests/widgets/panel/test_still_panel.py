@@ -140,18 +140,18 @@ def test_a_second_dock_is_a_tab(panel, qtbot):
 
 
 def test_it_says_that_it_compiles_whatever_stage_it_is_at(panel, monkeypatch):
-    from napari_gsw.core.compiler.compilation import COMPILATION
+    from napari_gsw.core.jit import PROGRESS
     from napari_gsw.core.pipeline.stage import Stage
-    from napari_gsw.core.pipeline.warm_up import KERNELS
+    from napari_gsw.core.pipeline.warm_up import N_KERNELS
     from napari_gsw.widgets.session.orders import Orders
 
-    monkeypatch.setattr(COMPILATION, "depth", 1)
-    monkeypatch.setattr(COMPILATION, "count", 12)
+    monkeypatch.setattr(PROGRESS, "depth", 1)
+    monkeypatch.setattr(PROGRESS, "count", 12)
     for stage in (None, Stage("features"), Stage("start")):
         monkeypatch.setattr(Orders, "stage", stage)
         panel.progress.refresh(None)
-        assert panel.progress.status.text() == f"Compiling, once on this machine: 12 of {KERNELS}"
-    monkeypatch.setattr(COMPILATION, "depth", 0)
+        assert panel.progress.status.text() == f"Compiling, once on this machine: 12 of {N_KERNELS}"
+    monkeypatch.setattr(PROGRESS, "depth", 0)
     monkeypatch.setattr(Orders, "stage", Stage("features"))
     panel.progress.refresh(None)
     assert panel.progress.status.text() == "Counting words ..."

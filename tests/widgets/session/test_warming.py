@@ -17,7 +17,7 @@ def background(monkeypatch):
     from napari_gsw.widgets.session import warming
 
     class Slow:
-        going, calls = True, []
+        is_running, calls = True, []
 
         def begin(self):
             self.calls.append("begin")
@@ -38,12 +38,12 @@ def test_what_the_first_autosave_needs_is_imported_after_compiling_and_beside_th
     imported, link = [], Link()
     monkeypatch.setattr(warming, "zarr_package", lambda: imported.append(threading.current_thread()))
     warmth = warming.Warming(link)
-    qtbot.wait(2 * warming.LOOK_EVERY)
+    qtbot.wait(2 * warming.POLL_MS)
     assert imported == []
-    background.going = False
+    background.is_running = False
     qtbot.waitUntil(lambda: bool(imported), timeout=5000)
     assert imported[0] is not threading.main_thread()
-    qtbot.wait(2 * warming.LOOK_EVERY)
+    qtbot.wait(2 * warming.POLL_MS)
     assert len(imported) == 1
     link.cut()
     assert background.calls == ["begin", "end"]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Pixels
-from napari_gsw.core.jit import inner, jit, merged
+from napari_gsw.core.jit import njit, njit_inner, njit_merged, zeros
 
 Whole = int | np.int64
 
@@ -26,7 +25,7 @@ PLANE, ORDER = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 0])
 ROW, LAST = np.array([0, 1, 0, 2, 3, 4]), np.array([1, 0, 2, 0, 0, 0])
 
 
-@jit
+@njit
 def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pixels, column: int) -> None:
     """Logarithms of the gradient's magnitude and of the Laplacian, both normalised for scale.
 
@@ -81,7 +80,7 @@ def responses(light: Pixels, deep: bool, weights: Pixels, scale: float, out: Pix
                 out[z, y, x, column + 1] = part[x] if laplace[x] >= 0 else -part[x]
 
 
-@inner
+@njit_inner
 def _across(
     image: Pixels, first: Whole, stride: Whole, length: int, place: int, weights: Pixels, order: int, out: Pixels
 ) -> None:
@@ -111,7 +110,7 @@ def _across(
                 out[x] += near * (image[b, x] + image[a, x]) + far * (image[d, x] + image[c, x])
 
 
-@merged
+@njit_merged
 def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
     """Filter along a row (X + 2 radius,) that has been padded at its ends, into out (X,)."""
     radius, odd = weights.shape[1] - 1, order == 1
@@ -129,7 +128,7 @@ def _along(row: Pixels, weights: Pixels, order: int, out: Pixels) -> None:
                 out[x] += near * (b[x] + a[x]) + far * (d[x] + c[x])
 
 
-@merged
+@njit_merged
 def _pad(line: Pixels, row: Pixels) -> None:
     """A line (X,) into the middle of a longer row (X + 2 radius,), mirrored at both ends."""
     radius = (row.size - line.size) // 2
@@ -140,14 +139,14 @@ def _pad(line: Pixels, row: Pixels) -> None:
         row[radius + line.size - 1 + j] = line[_mirrored(line.size - 1 + j, line.size)]
 
 
-@inner
+@njit_inner
 def _mirrored(i: int, length: int) -> int:
     """Where a place beyond the ends of an axis is mirrored to, however far it is."""
     i %= 2 * length
     return i if i < length else 2 * length - 1 - i
 
 
-@inner
+@njit_inner
 def _log1p(row: Pixels, exponent: Pixels) -> None:
     """log(1 + x) of each x >= 0 of a row (X,) float32 in place, to about 1e-7, in steps that the vector unit takes.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats32, Ints, Longs
-from napari_gsw.core.jit import jit, merged
+from napari_gsw.core.jit import full, njit, njit_merged, zeros
 
 # Up to so many channels the nearest word is looked up in a grid: of at most so many cells, one for so many pixels.
 FEW = 3
@@ -18,7 +17,7 @@ SLACK = np.float32(1e-3)
 BLOCK = 128
 
 
-@jit
+@njit
 def nearest(values: Floats32, centres: Floats32) -> Ints:
     """(pixels,) int32 index of the nearest centre of each pixel; the first one wins a tie.
 
@@ -37,7 +36,7 @@ def nearest(values: Floats32, centres: Floats32) -> Ints:
     return result
 
 
-@merged
+@njit_merged
 def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Few channels: a grid over the values, and for each of its cells the centres that can be nearest in it.
 
@@ -87,7 +86,7 @@ def _nearest_by_cell(values: Floats32, centres: Floats32, result: Ints) -> None:
         result[p] = index
 
 
-@merged
+@njit_merged
 def _longer(pool: Ints) -> Ints:
     """The same int32 entries with room for as many more."""
     longer = np.empty(2 * pool.size, np.int32)
@@ -96,7 +95,7 @@ def _longer(pool: Ints) -> Ints:
     return longer
 
 
-@merged
+@njit_merged
 def _candidates(
     planes: Floats32, channels: int, axes: Floats32, cell: int, grid: int, bounds: Floats32, pool: Ints, used: int
 ) -> int:
@@ -138,7 +137,7 @@ def _candidates(
     return used
 
 
-@merged
+@njit_merged
 def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None:
     """Many channels: all distances, a block of pixels at a time and its channels three by three.
 
@@ -184,7 +183,7 @@ def _nearest_by_block(values: Floats32, centres: Floats32, result: Ints) -> None
             result[first + p] = index[p]
 
 
-@jit
+@njit
 def count_words(words: Ints, sites: Ints, table: Ints) -> int:
     """Add every pixel to a table of how often each site has each word; returns how many entries were 0 and are not.
 
@@ -204,7 +203,7 @@ def count_words(words: Ints, sites: Ints, table: Ints) -> int:
     return used
 
 
-@jit
+@njit
 def sparse_rows(table: Ints, used: int) -> tuple[Longs, Ints, Ints]:
     """The CSR form of a table (rows, columns) int32 with `used` entries that are not zero.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit, zeros
 
 # In place of no pixels as a divisor.
 NOTHING = 1e-9
@@ -14,7 +13,7 @@ NOTHING = 1e-9
 TINY = 1e-300
 
 
-@jit
+@njit
 def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
     """(m, parts) float64 of rows i and j of the sums: distance of colour words, of texture words, of mean colours, ...
 
@@ -31,7 +30,7 @@ def differences(sums: Floats, i: Longs, j: Longs, parts: Longs) -> Floats:
     return out
 
 
-@jit
+@njit
 def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints, j: Ints, parts: Longs) -> Floats:
     """(m, parts) differences, as :func:`differences`, of what is around i and not around j from the converse.
 
@@ -65,7 +64,7 @@ def surroundings(start: Ints, near: Ints, sums: Floats, around: Floats, i: Ints,
     return out
 
 
-@jit
+@njit
 def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> None:
     """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their means.
 
@@ -88,7 +87,7 @@ def _compare(a: Floats, b: Floats, parts: Longs, term: Floats, out: Floats) -> N
         out[part] = np.sqrt(square)
 
 
-@jit
+@njit
 def _sum(term: Floats, first: int, end: int) -> float:
     """Sum of term[first:end], (terms,) float64, as four sums side by side: one alone waits for itself."""
     last_four = first + (end - first) // 4 * 4
@@ -103,7 +102,7 @@ def _sum(term: Floats, first: int, end: int) -> float:
     return (s + t) + (u + v)
 
 
-@jit
+@njit
 def add_merges(sums: Floats, n: int, left: Longs, right: Longs) -> None:
     """Fill in the rows of sums (n + merges, columns) from n on: row n + s is the sum of rows left[s] and right[s].
 

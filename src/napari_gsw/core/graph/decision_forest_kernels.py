@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats, Ints
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit, zeros
 
 
-@jit
+@njit
 def leaf_sums(root: Ints, feature: Ints, threshold: Floats, left: Ints, right: Ints, rows: Floats) -> Floats:
     """(rows,) float64 sum over the trees of the leaf that each row ends in.
 

@@ -16,12 +16,11 @@ import heapq
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import counting, full, zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.jit import arange, as_int64, full, njit, zeros
 
 
-@jit
+@njit
 def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growth: float) -> float:
     """The value of boundary e as its two regions are at this moment: its mean, plus what their growth adds."""
     mean: float = total[e] / length[e]
@@ -30,7 +29,7 @@ def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growt
     return mean
 
 
-@jit
+@njit
 def agglomerate(
     n: int, edges: Ints, total: Floats, length: Floats, size: Floats, growth: float
 ) -> tuple[Longs, Longs, Floats]:
@@ -78,7 +77,7 @@ def agglomerate(
     queue = [(_value(e, end, total, length, size, growth), e) for e in range(m) if alive[e]]
     heapq.heapify(queue)
 
-    node = counting(n, np.int64)
+    node = arange(n, np.int64)
     left = np.empty(max(n - 1, 0), np.int64)
     right = np.empty(max(n - 1, 0), np.int64)
     height = np.empty(max(n - 1, 0), np.float64)
@@ -133,7 +132,7 @@ def agglomerate(
     return left[:merges], right[:merges], height[:merges]
 
 
-@jit
+@njit
 def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
     """(n,) int32 labels of the sites, numbered in the order of their first site, after the first `merges` merges.
 
@@ -141,7 +140,7 @@ def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
     ----------
     left, right : int64, as of :func:`agglomerate`.
     """
-    top = counting(n + merges, np.int64)  # the last node that each belongs to
+    top = arange(n + merges, np.int64)  # the last node that each belongs to
     for s in range(merges - 1, -1, -1):
         top[left[s]] = top[n + s]
         top[right[s]] = top[n + s]
@@ -156,7 +155,7 @@ def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
     return labels
 
 
-@jit
+@njit
 def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
     """(m,) int64 number of the merge by which the two ends of each edge (m, 2) int32 become one.
 
@@ -167,11 +166,11 @@ def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
     goes up, and the merge that brings it to the other is the one wanted.
     """
     merges = left.size
-    parent = counting(n, np.int64)
+    parent = arange(n, np.int64)
     hung = full(n, merges, np.int64)  # the merge that hung a site under its parent
     name = np.empty(n + merges, np.int64)
     size = full(n, 1, np.int64)
-    name[:n] = counting(n, np.int64)
+    name[:n] = arange(n, np.int64)
     for s in range(merges):
         a = name[left[s]]
         b = name[right[s]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import Floats, Ints
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit
 
 
-@jit
+@njit
 def walk_step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -> None:
     """out = W @ values, a row of sums at a time.
 
@@ -26,7 +26,7 @@ def walk_step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floa
                 out[i, c] += share * values[j, c]
 
 
-@jit
+@njit
 def write_rounded(values: Floats, scale: float, table: Ints, first: int) -> int:
     """Whole numbers nearest to scale * values into columns of a table from `first` on; how many are not zero.
 

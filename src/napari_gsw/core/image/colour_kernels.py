@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import Pixels
-from napari_gsw.core.jit import inner, jit
+from napari_gsw.core.jit import njit, njit_inner
 
 # Of the curve from light to lightness: below the knee it is a line.
 KNEE, SLOPE, FOOT = np.float32((6 / 29) ** 3), np.float32(29**2 / (3 * 6**2)), np.float32(4 / 29)
@@ -13,7 +13,7 @@ KNEE, SLOPE, FOOT = np.float32((6 / 29) ** 3), np.float32(29**2 / (3 * 6**2)), n
 PLACES = 4096
 
 
-@jit
+@njit
 def lab_of(light: Pixels, matrix: Pixels, guesses: Pixels, out: Pixels) -> None:
     """CIE Lab of linear RGB.
 
@@ -35,7 +35,7 @@ def lab_of(light: Pixels, matrix: Pixels, guesses: Pixels, out: Pixels) -> None:
         out[p, 2] = np.float32(200) * (y - z)
 
 
-@inner
+@njit_inner
 def _curve(t: np.float32, guesses: Pixels, top: np.float32) -> np.float32:
     """Cube root of t in 0..1, or a line where t is small; guesses (4097,) float32, `top` their number less one."""
     if t <= KNEE:

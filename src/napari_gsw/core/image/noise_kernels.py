@@ -11,15 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats32
-from napari_gsw.core.jit import inner, jit
+from napari_gsw.core.jit import njit, njit_inner, zeros
 
 # np.float32 to numba, a plain number to the type checker
 as_float32 = cast(Callable[[Any], float], np.float32)
 
 
-@jit
+@njit
 def flattened(values: Floats32, weight: float, rounds: int) -> Floats32:
     """The u that minimises |u - values|^2 / 2 + weight * (sum over pixels of the length of its gradient), about.
 
@@ -53,7 +52,7 @@ def flattened(values: Floats32, weight: float, rounds: int) -> Floats32:
     return out
 
 
-@inner
+@njit_inner
 def _project(image: Floats32, dual: Floats32, ahead: Floats32, step: float, momentum: float) -> None:
     """A step of the dual along the gradient of the image, back into the unit ball of each pixel, and a look ahead.
 
@@ -89,7 +88,7 @@ def _project(image: Floats32, dual: Floats32, ahead: Floats32, step: float, mome
                         old[x] = new
 
 
-@inner
+@njit_inner
 def _restore(values: Floats32, dual: Floats32, weight: float, out: Floats32) -> None:
     """The image that belongs to a dual: values minus weight times its adjoint gradient.
 

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full
 from napari_gsw.core.arrays import Floats, Ints
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import full, njit
 
 
-@jit
+@njit
 def renumber(labels: Ints, result: Ints) -> None:
     """Labels become 0, 1, ... in the order of their first site: equal partitions become equal arrays.
 
@@ -31,7 +30,7 @@ def renumber(labels: Ints, result: Ints) -> None:
         result[i] = number[labels[i]]
 
 
-@jit
+@njit
 def canonical(labels: Ints) -> Ints:
     """The same partition (n,) int32, renumbered."""
     result = np.empty(labels.size, np.int32)
@@ -39,7 +38,7 @@ def canonical(labels: Ints) -> Ints:
     return result
 
 
-@jit
+@njit
 def log_convolution(weight: Floats, row: Floats) -> Floats:
     """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from napari_gsw.core.arrays import Floats
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit
 
 
-@jit
+@njit
 def log_likeness(values: Floats, painted: Floats, width: float, floor: float, out: Floats) -> None:
     """out[i] = log(floor + mean over p of exp(-|values_i - painted_p|^2 / (2 width^2))).
 

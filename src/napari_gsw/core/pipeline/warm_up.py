@@ -1,161 +1,165 @@
-"""Everything compiled, or read from the cache, before it is needed."""
+"""Compilation of all kernels before they are needed: in this process, or in another one beside an open window."""
 
 from __future__ import annotations
 
+import gc
 import importlib
+import os
+import subprocess
+import sys
 import threading
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 
-from napari_gsw.core.compiler.compilation import COMPILATION
-from napari_gsw.core.compiler.kernel import is_kept
-from napari_gsw.core.compiler.side_compiler import SideCompiler, seldom_collected
+from napari_gsw.core.jit import PROGRESS, cache_folder
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.head_start import SIDE
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.posterior.consensus import consensus
 from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.sample import run
-from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.threads import cores
 
-# How many kernels a segmentation with the usual settings compiles where nothing is in the cache; a test counts them.
-KERNELS = 112
-
-# What colours that stay, strokes, objects and tables need: the usual way from an image to labels goes without.
-FIRST_DEEDS = ("scipy.ndimage", "scipy.optimize", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.special")
+# Kernels that a segmentation with the usual settings compiles where nothing is in the cache, about; a test counts them.
+N_KERNELS = 119
+# What scribbles, objects and tables need, and a segmentation with the usual settings does not.
+LATE_IMPORTS = ("scipy.ndimage", "scipy.optimize", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.special")
+# New objects after which Python looks for garbage: numba makes millions, and a 15th of the time goes into looking.
+GC_THRESHOLD = 400_000
 
 
 def warm_up() -> None:
     """Compile every kernel (or load it from the cache), so that the first segmentation does not have to."""
-    BACKGROUND.warm_up()
+    process = start_compiler(compile_sampler.__name__) if is_cold() else None  # half of the work, in parallel
+    with rare_garbage_collection():
+        try:
+            if process is not None:
+                prepare(_small_image(), site_size=4)
+                consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
+                process.wait()
+        finally:
+            if process is not None:
+                process.terminate()
+        segment(_small_image(), site_size=4, sweeps=1, seed=0, regroups=1)
+
+
+def compile_sampler() -> None:
+    """Compile the kernels of the sampler."""
+    with rare_garbage_collection():
+        run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
 
 
 def is_cold() -> bool:
     """Whether the sampler would have to be compiled."""
-    return not advance.signatures and not is_kept(advance)  # type: ignore[attr-defined]
+    return not (advance.signatures or (cache_folder().path and advance._cache.has_any()))  # type: ignore[attr-defined]
 
 
 def compiling_stage() -> Stage | None:
-    """How far it is with compiling, if that is what goes on at this moment, in whatever thread; None otherwise."""
-    if not COMPILATION.depth and not (BACKGROUND.going and COMPILATION.count):
+    """Return how far compilation is, here or in a process that was started for it; None if nothing is compiled."""
+    return Stage("compiling", PROGRESS.count, max(N_KERNELS, PROGRESS.count + 1)) if PROGRESS.depth else None
+
+
+def start_compiler(function: str) -> subprocess.Popen[bytes] | None:
+    """Start a process that calls a function of this module to fill the cache, and count its kernels here.
+
+    Returns None where nothing can be cached, where there is one core, or where the executable is not Python.
+    """
+    is_python = Path(sys.executable or "").stem.lower().startswith("python")  # a bundle would open its window again
+    if cache_folder().path is None or cores() == 1 or not is_python:
         return None
-    return Stage("compiling", COMPILATION.count, max(KERNELS, COMPILATION.count + 1))
+    script = (
+        f"from {__name__} import *; PROGRESS.watchers.append(lambda: print(PROGRESS.count, flush=True)); {function}()"
+    )
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )  # fmt: skip
+    except OSError:
+        return None
+    threading.Thread(target=_count_kernels, args=(process,), name="napari-gsw counts kernels", daemon=True).start()
+    return process
 
 
-class _Enough(Exception):
-    """Nobody needs what is being compiled."""
+def _count_kernels(process: subprocess.Popen[bytes]) -> None:
+    counted = 0
+    PROGRESS.add(depth=1)
+    with suppress(ValueError):  # half of a line
+        for line in process.stdout or ():
+            PROGRESS.add(count=int(line) - counted)
+            counted = int(line)
+    PROGRESS.add(depth=-1)
 
 
-class Background:
-    """The warming up of this process, in a thread, once; and who compiles as long as there is a window.
+@contextmanager
+def rare_garbage_collection() -> Iterator[None]:
+    """Have Python look for reference cycles rarely while much is compiled."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
-    A window wants to stay lively: from the first `begin` to the last `end` other processes compile for this one.
-    Whoever waits for it without a window compiles, too: all but the sampler's loop, which another process does.
 
-    Parameters
+def _small_image() -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    rows, columns = np.indices((12, 12), np.uint8)
+    return np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
+
+
+class BackgroundWarmUp:
+    """The warming up of a process with windows: compiles in another process, since compiling holds the GIL.
+
+    Attributes
     ----------
-    side : starts the other processes.
+    is_warm : everything is loaded into this process.
     """
 
-    def __init__(self, side: SideCompiler | None = None) -> None:
-        self.warm = self.ending = False
-        self.side = SideCompiler() if side is None else side
+    def __init__(self) -> None:
+        self.is_warm = False
+        self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
-        self._sampler: threading.Thread | None = None
-        self._ordered = threading.Event()
-        self._here = False
-        self._users = 0
+        self._n_windows = 0
 
     @property
-    def going(self) -> bool:
-        """Whether the thread is at work."""
+    def is_running(self) -> bool:
+        """Whether something is still compiled or loaded."""
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def is_compiling(self) -> bool:
+        """Whether the other process is at work, which a run does well to wait for."""
+        return self._process is not None and self._process.poll() is None
+
     def begin(self) -> None:
-        """There is a window more: warm up, unless that is done or under way."""
-        self._leave_compiling_to_others()
-        if not self.warm and not self.going:
-            self.ending = False
-            self._thread = threading.Thread(target=self._prepare_window, name="napari-gsw compiles")
+        """Warm up for one window more."""
+        self._n_windows += 1
+        if not self.is_warm and not self.is_running:
+            self._process = start_compiler(warm_up.__name__) if is_cold() else None
+            self._thread = threading.Thread(target=self._work, name="napari-gsw warms up")
             self._thread.start()
 
     def end(self) -> None:
-        """There is a window less. After the last one come to an end, without waiting for that."""
-        self._users -= 1
-        if not self._users:
-            self.ending = True
-            self.side.end()
-
-    def warm_up(self) -> None:
-        """Warm up, and wait for it."""
-        if self._thread is not None:
-            self._thread.join()
-        if not self.warm:
-            self.ending = False
-            self._here = not self._users
-            self._leave_compiling_to_others()
-            try:
-                with seldom_collected():
-                    self._work()
-            finally:
-                self._here = False
-                self.end()
-
-    def _leave_compiling_to_others(self) -> None:
-        self._users += 1
-        COMPILATION.beside = self._compile_beside
-
-    def _prepare_window(self) -> None:
-        """Warm up, and import what a person's first deeds need, which a window would else wait for."""
-        self._work()
-        for name in FIRST_DEEDS:
-            if self.ending:
-                return
-            importlib.import_module(name)
+        """Stop if there is no other window; returns at once."""
+        self._n_windows -= 1
+        if not self._n_windows and self._process is not None:
+            self._process.terminate()
 
     def _work(self) -> None:
-        """All stages of a segmentation of a small picture; the sampler is compiled beside all the rest."""
-        rows, columns = np.indices((12, 12), np.uint8)
-        picture = np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
-        with suppress(_Enough):
-            if is_cold():
-                self._ordered.clear()
-                self._sampler = threading.Thread(target=self._sample, name="napari-gsw compiles the sampler")
-                self._sampler.start()
-                try:
-                    if self._here:
-                        self._ordered.wait()  # what is compiled here would keep it from what comes before the order
-                    prepare(picture, site_size=4, report=self._report)
-                    self._report(Stage("compiling"), None)
-                    consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
-                except BaseException:  # Ctrl+C
-                    self.ending = True
-                    self.side.end()
-                    raise
-                finally:
-                    self._sampler.join()  # as long as it compiles this is not over, whoever has ended it
-            segment(picture, site_size=4, sweeps=1, seed=0, regroups=1, report=self._report)
-            self.warm = True
-
-    def _report(self, stage: Stage, snapshot: Snapshot | None) -> None:
-        if self.ending and threading.current_thread() in (self._thread, self._sampler):
-            raise _Enough
-
-    def _compile_beside(self, kernel: Any, types: tuple[Any, ...]) -> None:
-        if kernel is advance:
-            self._ordered.set()
-        if self._users and (kernel is advance or not self._here):
-            self.side.compile(kernel, types)
-        self._report(Stage("compiling"), None)
-
-    def _sample(self) -> None:
-        with suppress(Exception):  # the segmentation that follows meets the same, and tells it
-            run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
-        self._ordered.set()
+        if self._process is not None:
+            self._process.wait()
+        if self._n_windows:
+            warm_up()
+            self.is_warm = True
+        for name in LATE_IMPORTS:
+            if self._n_windows:
+                importlib.import_module(name)
 
 
-BACKGROUND = Background(SIDE)
+BACKGROUND = BackgroundWarmUp()

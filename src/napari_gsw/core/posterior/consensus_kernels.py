@@ -23,9 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import as_int64, inner, jit, merged
+from napari_gsw.core.jit import as_int64, full, njit, njit_inner, njit_merged, zeros
 from napari_gsw.core.posterior.rank_kernels import ranked
 
 # One site in so many is visited between full rounds.
@@ -46,7 +45,7 @@ class EstimateTables(NamedTuple):
     meets: Longs  # (rows,) how many those are
 
 
-@jit
+@njit
 def canonical_rows(draws: Ints) -> Ints:
     """(d, n) int32 labels >= 0 of each row renumbered 0, 1, ... in the order of their first site."""
     most = 0
@@ -68,7 +67,7 @@ def canonical_rows(draws: Ints) -> Ints:
     return result
 
 
-@inner
+@njit_inner
 def f(x: float, binder: bool) -> float:
     """f of the losses above: x^2 or x log2 x."""
     if binder:
@@ -76,7 +75,7 @@ def f(x: float, binder: bool) -> float:
     return x * math.log2(x) if x > 0.0 else 0.0
 
 
-@jit
+@njit
 def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
     """(d,) float64 loss between a partition and each draw, not yet divided; all labels canonical.
 
@@ -133,7 +132,7 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
     return result
 
 
-@inner
+@njit_inner
 def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int, value: float, binder: bool) -> None:
     """Set what row r shares with slot k, and keep its list; the arrays are those of :class:`EstimateTables`."""
     if value > 0.0 and shared[r, k] == 0.0:
@@ -149,7 +148,7 @@ def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int
     worth[r, k] = f(value, binder)
 
 
-@inner
+@njit_inner
 def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
     """Site i of weight w, which has no cluster, joins slot k; columns (n, draws) int32."""
     labels, sites, size, shared, worth, met, meets = tables
@@ -161,7 +160,7 @@ def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder:
         share(shared, worth, met, meets, r, k, shared[r, k] + w, binder)
 
 
-@merged
+@njit_merged
 def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
     """Site i of weight w leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
     labels, sites, size, shared, worth, met, meets = tables
@@ -175,7 +174,7 @@ def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float
         share(shared, worth, met, meets, r, k, left if left > nothing else 0.0, binder)
 
 
-@merged
+@njit_merged
 def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> EstimateTables:
     """The tables of an estimate with room for so many slots; arguments as of :func:`descent`."""
     tables = EstimateTables(
@@ -193,7 +192,7 @@ def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats
     return tables
 
 
-@merged
+@njit_merged
 def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int, binder: bool, cost: Floats) -> None:
     """What site i costs in each of the slots below `top`, compared with a cluster of its own.
 
@@ -222,7 +221,7 @@ def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int
                 cost[k] -= 2.0 * (worth[r, k] - f(shared[r, k] - w, binder) - alone)
 
 
-@merged
+@njit_merged
 def moves(
     tables: EstimateTables,
     columns: Ints,
@@ -289,7 +288,7 @@ def moves(
     return moved
 
 
-@inner
+@njit_inner
 def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cost: Floats) -> None:
     """What the loss would grow by if two slots became one, into `cost` (slots, slots), first slot < second slot.
 
@@ -315,7 +314,7 @@ def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cos
                     cost[a, b] -= 2.0 * (both - worth[r, a] - worth[r, b])
 
 
-@merged
+@njit_merged
 def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: float) -> int:
     """Join the best pair of clusters while the loss falls by more than `least`, or there are more than `most`.
 
@@ -358,7 +357,7 @@ def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: f
     return done
 
 
-@jit
+@njit
 def descent(
     labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, most: int, binder: bool, least: float
 ) -> Ints:

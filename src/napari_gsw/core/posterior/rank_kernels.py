@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from napari_gsw.core.arrays import Floats
-from napari_gsw.core.jit import inner
+from napari_gsw.core.jit import njit_inner
 
 
-@inner
+@njit_inner
 def ranked(values: Floats, rank: int) -> float:
     """The value that `values` (n,) would have at index `rank` if they were sorted; they are put in another order."""
     first, last = 0, values.size - 1

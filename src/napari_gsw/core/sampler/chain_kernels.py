@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full
 from napari_gsw.core.arrays import Floats, Ints, Longs
-from napari_gsw.core.jit import as_index, as_int64, inner, jit, merged
+from napari_gsw.core.jit import as_index, as_int64, full, njit, njit_inner, njit_merged
 from napari_gsw.core.model.partition_kernels import renumber
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, with_slots
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
@@ -37,7 +36,7 @@ from napari_gsw.core.sampler.records import (
 from napari_gsw.core.sampler.schedule import Cooling, Moves, Schedule
 
 
-@inner
+@njit_inner
 def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
     """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
     moved = full(used[USED], -1, np.int32)
@@ -56,7 +55,7 @@ def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
     return moved
 
 
-@inner
+@njit_inner
 def size_entropy(size: Longs, slots: int, n: int) -> float:
     """Entropy in bits of the cluster of a site drawn at random: 0 for one cluster, log2 n for singletons."""
     bits = 0.0
@@ -67,7 +66,7 @@ def size_entropy(size: Longs, slots: int, n: int) -> float:
     return bits
 
 
-@jit
+@njit
 def coldness_at(cooling: Cooling, done: int) -> float:
     """Inverse temperature of the sweep that follows `done` others."""
     if done >= cooling.sweeps:
@@ -75,7 +74,7 @@ def coldness_at(cooling: Cooling, done: int) -> float:
     return float(cooling.coldness * cooling.hot ** (done / cooling.sweeps - 1.0))
 
 
-@jit
+@njit
 def is_full(share: float, done: int) -> bool:
     """Whether the sweep that follows `done` others weighs every cluster: the first does, and then a `share` of them.
 
@@ -84,7 +83,7 @@ def is_full(share: float, done: int) -> bool:
     return math.floor(share * done) > math.floor(share * (done - 1))
 
 
-@inner
+@njit_inner
 def record_sweep(
     sums: RunningSums, left: Ints, right: Ints, labels: Ints, size: Longs, used: Longs, burn_in: int, row: Floats
 ) -> None:
@@ -111,7 +110,7 @@ def record_sweep(
             together[e] += labels[as_index(left[e])] == labels[as_index(right[e])]
 
 
-@jit
+@njit
 def keep_draw(draws: KeptDraws, labels: Ints, since: int) -> None:
     """Keep the partition if the number of sweeps since the burn-in is one at which a draw is due."""
     rows, taken = draws.rows, draws.taken
@@ -120,7 +119,7 @@ def keep_draw(draws: KeptDraws, labels: Ints, since: int) -> None:
         taken[WRITTEN] += 1
 
 
-@merged
+@njit_merged
 def sweep(
     target: Target, bonds: Bonds, walker: Walker, schedule: Schedule, coldness: float, rng: np.random.Generator
 ) -> Walker:
@@ -143,7 +142,7 @@ def sweep(
     return walker
 
 
-@jit
+@njit
 def advance(
     target: Target,
     bonds: Bonds,

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import counting, full, zeros
 from napari_gsw.core.arrays import Bytes, Floats, Floats32, Ints, Longs, Pixels
-from napari_gsw.core.jit import inner, jit
+from napari_gsw.core.jit import arange, full, njit, njit_inner, zeros
 from napari_gsw.core.sites.pixel_kernels import root_of
 
 
-@jit
+@njit
 def touching_pairs(
     sites: Ints, channels: Pixels, n: int, area: tuple[float, float, float]
 ) -> tuple[Ints, Floats, Floats]:
@@ -76,7 +75,7 @@ def touching_pairs(
     return edges[:m].copy(), length[:m].copy(), total[:m].copy()
 
 
-@inner
+@njit_inner
 def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Floats, across: Bytes) -> None:
     """Without room for partners, where the faces of each smaller site begin; with it, their larger sites and steps.
 
@@ -115,7 +114,7 @@ def _faces(sites: Ints, channels: Pixels, start: Longs, partner: Ints, step: Flo
             start[i] += start[i - 1]
 
 
-@jit
+@njit
 def face_sums(
     sites: Ints, values: Floats32, start: Longs, right: Ints, area: tuple[float, float, float], largest: bool
 ) -> Floats:
@@ -159,7 +158,7 @@ def face_sums(
     return total
 
 
-@jit
+@njit
 def connected_parts(labels: Ints) -> tuple[Ints, int]:
     """Face-connected parts of equal labels (Z, Y, X) int32, and how many there are.
 
@@ -197,7 +196,7 @@ def connected_parts(labels: Ints) -> tuple[Ints, int]:
     return parent.reshape(labels.shape), count
 
 
-@inner
+@njit_inner
 def _join(parent: Ints, p: int, q: int) -> None:
     """Make one tree of the two that pixels p and q are in, in a union-find forest (pixels,)."""
     a, b = root_of(parent, p), root_of(parent, q)
@@ -207,7 +206,7 @@ def _join(parent: Ints, p: int, q: int) -> None:
         parent[a] = b
 
 
-@jit
+@njit
 def sum_over_sites(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats, Longs]:
     """Sum of each channel over the pixels of each site, (n, C) float64, and the number of pixels, (n,) int64.
 
@@ -226,7 +225,7 @@ def sum_over_sites(values: Pixels | Floats, sites: Ints, n: int) -> tuple[Floats
     return total, pixels
 
 
-@jit
+@njit
 def absorb_small_parts(edges: Ints, total: Floats, pixels: Longs, order: Longs, smallest: int) -> Ints:
     """Parts of fewer pixels than `smallest` join the neighbour of nearest mean colour, one after the other.
 
@@ -242,7 +241,7 @@ def absorb_small_parts(edges: Ints, total: Floats, pixels: Longs, order: Longs, 
     (n,) int32 number of what each part has become, from 1 in the order of the first parts.
     """
     n = pixels.size
-    parent = counting(n, np.int32)
+    parent = arange(n, np.int32)
     nearest, least = np.empty(n, np.int32), np.empty(n, np.float64)
     changed = True
     while changed:

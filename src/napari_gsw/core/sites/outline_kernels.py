@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from napari_gsw.core.arrays import LabelImage
-from napari_gsw.core.jit import jit
+from napari_gsw.core.jit import njit
 
 
-@jit
+@njit
 def outline_rows(labels: LabelImage, thickness: int, first: int, last: int, out: LabelImage) -> None:
     """Some rows of the outlines of a label image: as it is at its boundaries, 0 elsewhere.
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_kernels import counting, full
 from napari_gsw.core.arrays import Floats32, Ints, Longs
-from napari_gsw.core.jit import inner, jit
+from napari_gsw.core.jit import arange, full, njit, njit_inner
 
 
-@inner
+@njit_inner
 def root_of(parent: Ints, i: int) -> int:
     """The root of i in a union-find forest (n,) int32, whose paths are halved on the way."""
     while parent[i] != i:
@@ -19,7 +18,7 @@ def root_of(parent: Ints, i: int) -> int:
     return i
 
 
-@jit
+@njit
 def grouped(n: int, first: Ints, second: Ints) -> Ints:
     """(n,) int32 the group 0, 1, ... of each of n things, in the order of their first one.
 
@@ -27,7 +26,7 @@ def grouped(n: int, first: Ints, second: Ints) -> Ints:
     ----------
     first, second : (pairs,) int32 the things of each pair, which are of one group.
     """
-    parent = counting(n, np.int32)
+    parent = arange(n, np.int32)
     for e in range(first.size):
         a = root_of(parent, first[e])
         b = root_of(parent, second[e])
@@ -44,7 +43,7 @@ def grouped(n: int, first: Ints, second: Ints) -> Ints:
     return group
 
 
-@jit
+@njit
 def felzenszwalb_roots(left: Ints, right: Ints, weight: Floats32, pixels: int, scale: float, smallest: int) -> Ints:
     """Felzenszwalb and Huttenlocher's merging along edges: (pixels,) int32, the root of the component of each pixel.
 
@@ -56,7 +55,7 @@ def felzenszwalb_roots(left: Ints, right: Ints, weight: Floats32, pixels: int, s
     left, right : (m,) int32 the two pixels of each edge.
     weight : (m,) float32 in ascending order.
     """
-    parent = counting(pixels, np.int32)
+    parent = arange(pixels, np.int32)
     size = full(pixels, 1, np.int32)
     limit = full(pixels, scale, np.float32)
     for e in range(left.size):
@@ -77,7 +76,7 @@ def felzenszwalb_roots(left: Ints, right: Ints, weight: Floats32, pixels: int, s
     return parent
 
 
-@jit
+@njit
 def paint_into(sites: Ints, values: NDArray[np.generic], image: NDArray[np.generic]) -> None:
     """image[p] = values[sites[p]] for flat arrays; values[0] is the background. Unlike numpy, without the GIL.
 
@@ -90,7 +89,7 @@ def paint_into(sites: Ints, values: NDArray[np.generic], image: NDArray[np.gener
         image[p] = values[sites[p]]
 
 
-@jit
+@njit
 def raise_faces(first: Longs, second: Longs, edge: Ints, apart: Floats32, image: Floats32) -> None:
     """Give the two pixels of every face between sites at least the value of the sites' edge.
 

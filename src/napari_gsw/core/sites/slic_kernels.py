@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Ints, Longs, Pixels
-from napari_gsw.core.jit import inner, jit
+from napari_gsw.core.jit import full, njit, njit_inner, zeros
 
 # One number an axis, float32.
 Scale = tuple[np.float32, np.float32, np.float32]
@@ -29,7 +28,7 @@ class Rivals(NamedTuple):
     number: Ints  # (27, BLOCK) int32 from 1
 
 
-@jit
+@njit
 def slic_clusters(
     channels: Pixels, inside: NDArray[np.bool_], grid: tuple[int, int, int], scale: Scale, rounds: int
 ) -> Ints:
@@ -73,7 +72,7 @@ def slic_clusters(
     return labels
 
 
-@inner
+@njit_inner
 def _move(channels: Pixels, labels: Ints, scale: Scale, centres: Pixels, total: Floats, pixels: Longs) -> None:
     """Every cluster to the mean of its pixels.
 
@@ -105,7 +104,7 @@ def _move(channels: Pixels, labels: Ints, scale: Scale, centres: Pixels, total: 
                 centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
 
 
-@inner
+@njit_inner
 def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres: Pixels) -> None:
     """Give every cell of centres (cells, features) the colour of its middle pixel, where that is inside.
 
@@ -126,7 +125,7 @@ def _purify(channels: Pixels, labels: Ints, grid: tuple[int, int, int], centres:
                         centres[cell, AT_ONCE + c] = channels[z, y, x, c]
 
 
-@inner
+@njit_inner
 def _assign(
     channels: Pixels, labels: Ints, grid: tuple[int, int, int], column: Ints, scale: Scale, centres: Pixels,
     rivals: Rivals,
@@ -189,7 +188,7 @@ def _assign(
     return changed
 
 
-@inner
+@njit_inner
 def _expand(
     centres: Pixels, grid: tuple[int, int, int], i: int, j: int, column: Ints, first: int, size: int, rivals: Rivals,
 ) -> int:  # fmt: skip

@@ -12,8 +12,8 @@ from napari.layers import Image, Labels
 from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QFrame, QSpinBox, QVBoxLayout, QWidget
 
-from napari_gsw.core.compiler.kernel_files import cache_folder
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.jit import cache_folder
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.kit.column_area import column_area
 from napari_gsw.widgets.kit.docked import Docked
@@ -62,7 +62,7 @@ class SegmentationPanel(Docked):
         self.viewer = viewer = bare(napari_viewer)
         self.session = Session(viewer, self.link, self)
         self.form = SettingsForm(self)
-        self._notice = cache_folder().remark
+        self._notice = cache_folder().notice
         self._plan_error = ""
         self._build()
         self.chooser.standing = self._standing_source

@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.jit import is_compiled
 from napari_gsw.core.pipeline.live_chain import LiveChain
 from napari_gsw.core.pipeline.preview import Preview
 from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.warm_up import BACKGROUND
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.threads import cores, step_back
 from napari_gsw.widgets.kit.worker import make_worker
@@ -195,6 +195,9 @@ class Run:
             step_back()
 
     def _work(self) -> Iterator[None]:
+        while BACKGROUND.is_compiling and not self.stopping:  # kernels compiled here would hold up the window
+            yield
+            time.sleep(NAP)
         for place, (position, job) in enumerate(self.jobs):
             self.place = place
             array_run = job if isinstance(job, ArrayRun) else self._prepared(position, job)
@@ -204,7 +207,7 @@ class Run:
             live = array_run.live
             live.ensemble.executor, live.ensemble.interval = self._threads, SWEEP_FOR
             live.go_on_for(self.sweeps)
-            self.stage = Stage("sampling" if is_compiled(kernels.advance) else "start")
+            self.stage = Stage("sampling" if getattr(kernels.advance, "signatures", True) else "start")
             if not self.errand:  # which shows what its orders have changed, and nothing before
                 self._publish(position)
             yield from self._sweep(position, live)

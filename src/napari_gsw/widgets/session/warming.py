@@ -1,4 +1,4 @@
-"""Kernels are compiled from the moment a dock opens, in the background, and it is said so."""
+"""Compilation beside an open dock."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from napari_gsw.core.pipeline.warm_up import BACKGROUND, compiling_stage
 from napari_gsw.files.zarr_files import zarr_package
 from napari_gsw.widgets.kit.link import Link
 
-# How often to look how far it is, in milliseconds.
-LOOK_EVERY = 250
+POLL_MS = 250
 
 
 class Warming(QObject):  # type: ignore[misc]
-    """Begins with a dock, and says how far it is until all is compiled.
-
-    Signals
-    -------
-    changed : another kernel is compiled, or it is over.
-    """
+    """Warms up from the opening of a dock, and signals `changed` when another kernel is compiled or it is over."""
 
     changed = Signal()
 
@@ -30,24 +24,23 @@ class Warming(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self._stage = compiling_stage()
         self._timer = QTimer(self)
-        self._timer.setInterval(LOOK_EVERY)
-        self._timer.timeout.connect(self._look)
+        self._timer.setInterval(POLL_MS)
+        self._timer.timeout.connect(self._poll)
         BACKGROUND.begin()
         self._timer.start()
         link.stop_at_end(self._timer)
         link.at_end(BACKGROUND.end)
 
-    def _look(self) -> None:
-        stage = compiling_stage()
-        if stage != self._stage:
+    def _poll(self) -> None:
+        if (stage := compiling_stage()) != self._stage:
             self._stage = stage
             self.changed.emit()
-        if not BACKGROUND.going:
+        if not BACKGROUND.is_running:
             self._timer.stop()
             threading.Thread(target=_import_for_autosaves, name="napari-gsw imports").start()
 
 
 def _import_for_autosaves() -> None:
-    """The first one is written when the first picture comes, which has enough to do without a second of imports."""
+    """Import zarr before the first autosave, which comes with the first labels and would take a second longer."""
     with suppress(ImportError, InputError):
         zarr_package()

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Ints
 from napari_gsw.core.evidence.evidence_tables import FACTOR
-from napari_gsw.core.jit import as_int64, inner, jit
+from napari_gsw.core.jit import as_int64, full, njit, njit_inner, zeros
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, draw, gain, gauss_part
 from napari_gsw.core.sampler.moves.field_kernels import merged_fields
 from napari_gsw.core.sampler.records import USED, Target, Walker
@@ -29,7 +28,7 @@ class Anchors(NamedTuple):
 NO_ANCHORS = Anchors(-1, -1, False, 0.0)
 
 
-@inner
+@njit_inner
 def attractions(target: Target, walker: Walker, own: int, coldness: float, score: Floats) -> float:
     """Log weight of every cluster with which block 0, the sites whose ``work.place`` is 0, might be merged.
 
@@ -108,7 +107,7 @@ def attractions(target: Target, walker: Walker, own: int, coldness: float, score
     return float(top + math.log(mass))
 
 
-@jit
+@njit
 def member(labels: Ints, k: int, which: int, but: int) -> int:
     """The site number `which` of cluster k, site `but` left out."""
     for i in range(labels.size):
@@ -119,7 +118,7 @@ def member(labels: Ints, k: int, which: int, but: int) -> int:
     return -1
 
 
-@inner
+@njit_inner
 def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> Anchors:
     """Two sites, in one of the three ways."""
     labels, clusters, work, graph = walker.labels, walker.clusters, walker.work, target.graph
@@ -155,7 +154,7 @@ def draw_anchors(target: Target, walker: Walker, moves: Moves, coldness: float, 
     return Anchors(i, j, True, log_merge)
 
 
-@inner
+@njit_inner
 def line_up(target: Target, walker: Walker, i: int, j: int, rng: np.random.Generator) -> tuple[int, int, int]:
     """Write all sites of the anchors' clusters to ``work.order``: anchors, those with a seed, the rest at random.
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Counts, Floats
 from napari_gsw.core.evidence.evidence_tables import (
     BASE,
@@ -23,14 +22,14 @@ from napari_gsw.core.evidence.evidence_tables import (
     Evidence,
 )
 from napari_gsw.core.evidence.rising_factorial import LARGE
-from napari_gsw.core.jit import as_index, as_int64, inlined, inner, jit, lean
+from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop, zeros
 from napari_gsw.core.sampler.records import Clusters, Walker
 
 # exp(-44) is 2 ** -63.5.
 LEAST_RIVAL = 44.0
 
 
-@jit
+@njit
 def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     """So many free slots, for D words and C channels."""
     return Clusters(
@@ -41,7 +40,7 @@ def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
     )
 
 
-@inner
+@njit_inner
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
     """Slot b of `target` becomes what slot a of `source` is."""
     target.size[b] = source.size[a]
@@ -52,7 +51,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
         target.moments[c, b] = source.moments[c, a]
 
 
-@inner
+@njit_inner
 def clear_slot(clusters: Clusters, k: int) -> None:
     """Free slot k."""
     clusters.size[k] = 0
@@ -63,7 +62,7 @@ def clear_slot(clusters: Clusters, k: int) -> None:
         clusters.moments[c, k] = 0.0
 
 
-@inner
+@njit_inner
 def grown(clusters: Clusters, slots: int) -> Clusters:
     """The same clusters with room for more."""
     wider = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
@@ -72,13 +71,13 @@ def grown(clusters: Clusters, slots: int) -> Clusters:
     return wider
 
 
-@inner
+@njit_inner
 def with_slots(walker: Walker, slots: int) -> Walker:
     """The same walker with room for so many clusters."""
     return Walker(walker.labels, grown(walker.clusters, slots), walker.work, walker.sums)
 
 
-@inlined
+@njit_inline
 def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, length: int) -> int:
     """Add the words of site i to a group that has `length` different ones; returns how many it has then.
 
@@ -94,7 +93,7 @@ def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, 
     return length
 
 
-@inner
+@njit_inner
 def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
     """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
 
@@ -118,7 +117,7 @@ def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats
     return result
 
 
-@jit
+@njit
 def log_gamma(x: float) -> float:
     """log Gamma(x) for x > 0, by Stirling's series.
 
@@ -139,7 +138,7 @@ def log_gamma(x: float) -> float:
     return result if product == 1.0 else result - math.log(product)
 
 
-@jit
+@njit
 def beyond(tail: Floats, d: int, m: int) -> float:
     """Contribution of count m of word d to the log marginal where the table has ended.
 
@@ -159,7 +158,7 @@ def beyond(tail: Floats, d: int, m: int) -> float:
     return float(result)
 
 
-@lean
+@njit_loop
 def gain(evidence: Evidence, d: int, m: int, more: int) -> float:
     """What `more` of word d add to the log marginal of a cluster that has m of it."""
     table, table_end, tail = evidence.table, evidence.table_end, evidence.tail
@@ -171,7 +170,7 @@ def gain(evidence: Evidence, d: int, m: int, more: int) -> float:
     return float(result)
 
 
-@inlined
+@njit_inline
 def add_gains(
     evidence: Evidence, words: Counts, group_word: Counts, group_count: Counts, length: int, slots: int, score: Floats
 ) -> None:
@@ -195,7 +194,7 @@ def add_gains(
                 score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
 
 
-@inner
+@njit_inner
 def leader(score: Floats, length: int) -> tuple[int, float]:
     """Where the highest score is, and how far below it the second highest.
 
@@ -215,7 +214,7 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
     return first, top - second
 
 
-@inlined
+@njit_inline
 def fill_weights(score: Floats, weight: Floats, length: int, top: float) -> float:
     """weight[k] = exp(score[k] - top) for k < length; returns their sum.
 
@@ -229,7 +228,7 @@ def fill_weights(score: Floats, weight: Floats, length: int, top: float) -> floa
     return total
 
 
-@inner
+@njit_inner
 def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
     target = uniform * fill_weights(score, weight, length, score[first])
@@ -246,7 +245,7 @@ def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first
     return chosen
 
 
-@jit
+@njit
 def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
     """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
     top = -math.inf
@@ -264,7 +263,7 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
     return chosen
 
 
-@jit
+@njit
 def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
     """Compute the cached part of slot k's log marginal from its moments, if there are channels."""
     nothing = zeros(clusters.moments.shape[0], np.float64)
@@ -273,7 +272,7 @@ def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
         clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
 
 
-@inner
+@njit_inner
 def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Add site i to slot k."""
     clusters.size[k] += 1
@@ -284,7 +283,7 @@ def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     renew_gauss(evidence, clusters, k)
 
 
-@inner
+@njit_inner
 def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     """Take site i out of slot k."""
     clusters.size[k] -= 1
@@ -298,7 +297,7 @@ def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
     renew_gauss(evidence, clusters, k)
 
 
-@inner
+@njit_inner
 def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
     """Add all that is in one slot to another, and free the slot."""
     clusters.size[target] += clusters.size[source]
@@ -310,7 +309,7 @@ def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int
     clear_slot(clusters, source)
 
 
-@jit
+@njit
 def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
     """log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words

@@ -7,13 +7,13 @@ A name belongs to the cluster that holds its anchor, a site that is clamped, so 
 from __future__ import annotations
 
 from napari_gsw.core.arrays import Floats, Longs
-from napari_gsw.core.jit import as_int64, inlined, inner
+from napari_gsw.core.jit import as_int64, njit_inline, njit_inner
 from napari_gsw.core.model.field import Field
 from napari_gsw.core.sampler.moves.weight_kernels import Candidates
 from napari_gsw.core.sampler.records import Target, Walker
 
 
-@inlined
+@njit_inline
 def feel_field(field: Field, walker: Walker, near: Candidates, root: int, around: int) -> int:
     """Add the field to the pull of each named cluster on a spin cluster; returns how many clusters are listed then.
 
@@ -38,13 +38,13 @@ def feel_field(field: Field, walker: Walker, near: Candidates, root: int, around
     return around
 
 
-@inlined
+@njit_inline
 def lean_to(field: Field, i: int, name: int) -> float:
     """h_i(name) of a site and a cluster's name; 0 if it has none (-1) or one without a field."""
     return float(field.pull[i, name]) if 0 <= name < field.anchor.size else 0.0
 
 
-@inner
+@njit_inner
 def merged_fields(target: Target, walker: Walker, name: int, names: Longs, pull: Floats) -> None:
     """Add to pull[k] what the field gains if block 0, the sites whose ``work.place`` is 0, joins cluster k.
 

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
-from napari_gsw.core.jit import as_int64, jit
+from napari_gsw.core.jit import as_int64, njit, zeros
 from napari_gsw.core.sampler.moves.anchor_kernels import attractions
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_gains,
@@ -24,7 +23,7 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
 from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
 
 
-@jit
+@njit
 def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, float]:
     """Move each site once, in order, to the cluster where the log posterior is highest if that gains `least`.
 
@@ -88,7 +87,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
     return walker, rise
 
 
-@jit
+@njit
 def merge_clusters(target: Target, walker: Walker, least: float) -> float:
     """Merge each cluster once, in order, with the one that raises the log posterior most if that gains `least`.
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Floats, Longs
-from napari_gsw.core.jit import as_int64, inlined, inner, lean
+from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, njit_loop, zeros
 from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
 from napari_gsw.core.sampler.moves.field_kernels import lean_to
 from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
@@ -41,7 +40,7 @@ class Blocks(NamedTuple):
     goal: Longs  # (blocks,) the size that it is to have, if sizes come first
 
 
-@lean
+@njit_loop
 def size_limits(log_w: Floats) -> tuple[int, int]:
     """The smallest and the largest size that a prior allows."""
     low = as_int64(1)
@@ -53,14 +52,14 @@ def size_limits(log_w: Floats) -> tuple[int, int]:
     return low, high
 
 
-@inlined
+@njit_inline
 def goal_range(deal: Deal, opened: int, promised: int) -> tuple[int, int]:
     """Smallest and largest size of the next block, when `opened` others are promised so many of the sites."""
     left, later = deal.length - promised, deal.blocks - opened - 1
     return max(deal.low, left - later * deal.high), min(deal.high, left - later * deal.low)
 
 
-@inlined
+@njit_inline
 def may_join(deal: Deal, size: int, opened: int, owed: int, rest: int) -> bool:
     """Whether a block of `size` sites may take one more, so that all blocks can still become as large as they must.
 
@@ -72,7 +71,7 @@ def may_join(deal: Deal, size: int, opened: int, owed: int, rest: int) -> bool:
     return size < deal.high and lacking + max(deal.blocks - opened, 0) * deal.low <= rest
 
 
-@inlined
+@njit_inline
 def weigh_blocks(
     target: Target, walker: Walker, deal: Deal, blocks: Blocks, group: Group, t: int, opened: int, owed: int
 ) -> int:
@@ -117,7 +116,7 @@ def weigh_blocks(
     return distinct
 
 
-@inlined
+@njit_inline
 def put_into_block(walker: Walker, target: Target, group: Group, i: int, b: int, distinct: int) -> None:
     """Add site i, whose words and moments are in `group`, to block b; the group is empty afterwards."""
     stats, pixels = walker.work.blocks, target.evidence.pixels
@@ -133,7 +132,7 @@ def put_into_block(walker: Walker, target: Target, group: Group, i: int, b: int,
         stats.gauss[b] = gauss_part(target.evidence.gauss, stats.moments, b, total, group.nothing)
 
 
-@inner
+@njit_inner
 def allocate(
     target: Target, walker: Walker, deal: Deal, follow: bool, coldness: float, rng: np.random.Generator
 ) -> tuple[int, float, float]:
@@ -224,7 +223,7 @@ def allocate(
     return opened, log_q, energy
 
 
-@inner
+@njit_inner
 def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng: np.random.Generator) -> int:
     """Draw anchors, and write all sites of their clusters to ``work.order``: anchors first, the rest in random order.
 
@@ -261,7 +260,7 @@ def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng:
     return length
 
 
-@inner
+@njit_inner
 def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: np.random.Generator) -> float:
     """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
 

@@ -30,10 +30,9 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import zeros
 from napari_gsw.core.arrays import Floats
 from napari_gsw.core.evidence.evidence_tables import FACTOR
-from napari_gsw.core.jit import as_int64, inner, jit
+from napari_gsw.core.jit import as_int64, njit, njit_inner, zeros
 from napari_gsw.core.sampler.moves.anchor_kernels import attractions, draw_anchors, line_up
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_site,
@@ -49,7 +48,7 @@ from napari_gsw.core.sampler.records import CLUSTERS, USED, Clusters, Target, Wa
 from napari_gsw.core.sampler.schedule import Moves
 
 
-@jit
+@njit
 def increment(log_w: Floats, m: int) -> float:
     """log W(m + 1) - log W(m), or 0 where the prior forbids one of these sizes: what is too small may still grow."""
     if log_w[m] == -math.inf or log_w[m + 1] == -math.inf:
@@ -57,7 +56,7 @@ def increment(log_w: Floats, m: int) -> float:
     return float(log_w[m + 1] - log_w[m])
 
 
-@inner
+@njit_inner
 def name_and_block(target: Target, walker: Walker, length: int) -> tuple[int, int]:
     """The seed among the sites ``work.order[:length]`` and the block that holds it; -1 and 0 if there is none."""
     for t in range(length):
@@ -67,7 +66,7 @@ def name_and_block(target: Target, walker: Walker, length: int) -> tuple[int, in
     return as_int64(-1), as_int64(0)
 
 
-@inner
+@njit_inner
 def divide(
     target: Target,
     walker: Walker,
@@ -160,7 +159,7 @@ def divide(
     return log_q
 
 
-@inner
+@njit_inner
 def log_parted(target: Target, walker: Walker, length: int) -> float:
     """Log posterior of the two blocks less that of their union, but for the number of clusters."""
     evidence, graph, log_w = target.evidence, target.graph, target.prior.log_w
@@ -185,7 +184,7 @@ def log_parted(target: Target, walker: Walker, length: int) -> float:
     return float(alone - log_marginal(evidence, union, as_int64(0)) + prior - across)
 
 
-@inner
+@njit_inner
 def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
     """Make the accepted move: slot a becomes the two blocks (a == b), or slot b joins slot a."""
     labels, clusters, work = walker.labels, walker.clusters, walker.work
@@ -208,7 +207,7 @@ def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
             labels[order[t]] = a
 
 
-@inner
+@njit_inner
 def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> float:
     """One move; returns the change of the log posterior. There must be a free slot."""
     labels, seeds, work, log_v = walker.labels, target.seeds, walker.work, target.prior.log_v

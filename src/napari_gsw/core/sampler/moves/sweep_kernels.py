@@ -40,7 +40,7 @@ import numpy as np
 
 from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
 from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.jit import as_index, as_int64, inlined, inner, jit, lean
+from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     LEAST_RIVAL,
     draw,
@@ -77,7 +77,7 @@ class Sweep(NamedTuple):
     first: int  # the root to begin with
 
 
-@jit
+@njit
 def bonded(t: float, uniform: float) -> bool:
     """Whether uniform < 1 - exp(-t), for t >= 0.
 
@@ -91,7 +91,7 @@ def bonded(t: float, uniform: float) -> bool:
     return bool(uniform < -math.expm1(-t))
 
 
-@lean
+@njit_loop
 def bond(target: Target, bonds: Bonds, walker: Walker, rng: np.random.Generator) -> float:
     """Draw the bonds and list the sites of the spin clusters they make; returns x of :class:`Bonds`.
 
@@ -126,7 +126,7 @@ def bond(target: Target, bonds: Bonds, walker: Walker, rng: np.random.Generator)
     return x
 
 
-@inlined
+@njit_inline
 def look_around(graph: Adjacency, bonds: Bonds, walker: Walker, near: Candidates, root: int, x: float) -> int:
     """List the clusters next door to a spin cluster with what pulls it there; returns how many there are.
 
@@ -155,7 +155,7 @@ def look_around(graph: Adjacency, bonds: Bonds, walker: Walker, near: Candidates
     return around
 
 
-@inlined
+@njit_inline
 def take_out(evidence: Evidence, walker: Walker, group: Group, root: int, old: int, left: int) -> tuple[int, int]:
     """Take a spin cluster out of slot `old`, where `left` sites stay; returns its different words, and its pixels."""
     site_start, word, times = evidence.site_start, evidence.word, evidence.times
@@ -198,7 +198,7 @@ def take_out(evidence: Evidence, walker: Walker, group: Group, root: int, old: i
     return length, mass
 
 
-@inlined
+@njit_inline
 def pick(candidates: Candidates, choices: int, root: int, full: bool, coldness: float, uniform: float) -> int:
     """The candidate that a uniform draws, at inverse temperature `coldness`."""
     score, weight, near, seen, tied = (
@@ -215,7 +215,7 @@ def pick(candidates: Candidates, choices: int, root: int, full: bool, coldness: 
     return draw(weight, weight, choices, uniform)
 
 
-@inlined
+@njit_inline
 def put_in(evidence: Evidence, walker: Walker, spin: Spin, group: Group, far: FarCounts, new: int) -> None:
     """Put the spin cluster into slot `new`."""
     clusters, labels, following = walker.clusters, walker.labels, walker.work.following
@@ -241,7 +241,7 @@ def put_in(evidence: Evidence, walker: Walker, spin: Spin, group: Group, far: Fa
         clusters.gauss[new] = gauss_part(evidence.gauss, moments, new, pixels, group.nothing)
 
 
-@inner
+@njit_inner
 def visit(
     target: Target,
     bonds: Bonds,
@@ -283,7 +283,7 @@ def visit(
     return visit_each(target, bonds, walker, rng, sweep, group, candidates, far)
 
 
-@lean
+@njit_loop
 def visit_each(
     target: Target,
     bonds: Bonds,

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.array_kernels import full, zeros
 from napari_gsw.core.arrays import Counts, Floats, Longs, Mask
 from napari_gsw.core.evidence.evidence_tables import BASE, FACTOR, LOG_FACTOR, UNIT, Evidence
-from napari_gsw.core.jit import as_int64, inlined, inner, jit, lean
+from napari_gsw.core.jit import as_int64, full, njit, njit_inline, njit_inner, njit_loop, zeros
 from napari_gsw.core.sampler.moves.cluster_kernels import gain, gauss_part
 from napari_gsw.core.sampler.records import USED, Clusters, Target, Walker
 
@@ -64,7 +63,7 @@ class Spin(NamedTuple):
     others: int  # clusters without it
 
 
-@inlined
+@njit_inline
 def weigh(
     evidence: Evidence, ends: Counts | None, words: Counts, group: Group, length: int, slots: int, score: Floats
 ) -> None:
@@ -114,7 +113,7 @@ def weigh(
         t += 1
 
 
-@jit
+@njit
 def far_gain(x: float, step: float, log_x: float) -> float:
     """log Gamma(x + step) - log Gamma(x) for x >= FAR and a step, of either sign, of at most x / 256.
 
@@ -134,7 +133,7 @@ def far_gain(x: float, step: float, log_x: float) -> float:
     return step * (log_x + r * curve) - rest
 
 
-@inner
+@njit_inner
 def empty_group(evidence: Evidence) -> Group:
     """Room for the words and moments of any group of sites."""
     words, moments = evidence.table_start.size, evidence.moments.shape[1]
@@ -147,7 +146,7 @@ def empty_group(evidence: Evidence) -> Group:
     )
 
 
-@inner
+@njit_inner
 def empty_candidates(slots: int) -> Candidates:
     """Room to weigh so many slots."""
     return Candidates(
@@ -160,7 +159,7 @@ def empty_candidates(slots: int) -> Candidates:
     )
 
 
-@inner
+@njit_inner
 def far_counts(evidence: Evidence, clusters: Clusters) -> FarCounts:
     """The counts near the ends of the tables, for every slot: a free one is the candidate for a new cluster."""
     tail, table_end, words = evidence.tail, evidence.table_end, clusters.words
@@ -182,7 +181,7 @@ def far_counts(evidence: Evidence, clusters: Clusters) -> FarCounts:
     return far
 
 
-@inlined
+@njit_inline
 def note_far(evidence: Evidence, words: Counts, far: FarCounts, d: int, k: int) -> None:
     """Keep log x of word d in slot k, and list the slot once it comes near the end of the word's table."""
     far.log_x[d, k] = math.log(evidence.tail[d, BASE] + evidence.tail[d, UNIT] * words[d, k])
@@ -192,7 +191,7 @@ def note_far(evidence: Evidence, words: Counts, far: FarCounts, d: int, k: int) 
         far.length[d] += 1
 
 
-@inlined
+@njit_inline
 def weigh_all(target: Target, walker: Walker, spin: Spin, group: Group, candidates: Candidates, far: bool) -> int:
     """Score every cluster and a new one; returns how many slots that are."""
     log_v, log_w = target.prior.log_v, target.prior.log_w
@@ -212,7 +211,7 @@ def weigh_all(target: Target, walker: Walker, spin: Spin, group: Group, candidat
     return choices
 
 
-@inlined
+@njit_inline
 def weigh_near(target: Target, walker: Walker, spin: Spin, group: Group, candidates: Candidates) -> int:
     """Score the clusters next door and a new one, in the order of ``candidates.near``; returns how many those are."""
     log_v, log_w = target.prior.log_v, target.prior.log_w
@@ -237,7 +236,7 @@ def weigh_near(target: Target, walker: Walker, spin: Spin, group: Group, candida
     return choices
 
 
-@lean
+@njit_loop
 def weigh_far(
     evidence: Evidence, words: Counts, spin: Spin, group: Group, candidates: Candidates, far: FarCounts, choices: int,
     full: bool,
@@ -276,7 +275,7 @@ def weigh_far(
                 score[c] -= taken
 
 
-@inlined
+@njit_inline
 def weigh_moments(
     evidence: Evidence, clusters: Clusters, spin: Spin, group: Group, candidates: Candidates, choices: int, full: bool
 ) -> None:
