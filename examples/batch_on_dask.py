@@ -6,7 +6,7 @@ from distributed import LocalCluster
 from skimage.data import astronaut, coffee
 from skimage.io import imsave
 
-from napari_gsw.batch import run_batch
+from napari_gsw.batch.run import run_batch
 
 
 def main():

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import ndimage
 
 import napari_gsw as gsw
-from napari_gsw.files.tables import columns_text
+from napari_gsw.files.results import columns_to_csv
 
 rng = np.random.default_rng(0)
 y, x = np.mgrid[:200, :200]
@@ -21,4 +21,4 @@ table = result.table(image)
 print(f"{len(table['index'])} nuclei, {np.median(table['pixels']):.0f} pixels each")
 doubtful = np.argsort(table["one_object"])[:3]
 print("least sure to be one nucleus:", [int(table["index"][k]) for k in doubtful])
-Path("nuclei.csv").write_text(columns_text(table, ","))
+Path("nuclei.csv").write_text(columns_to_csv(table, ","))

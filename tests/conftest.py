@@ -59,11 +59,11 @@ def own_autosaves(request, tmp_path_factory, monkeypatch):
     if not needs_window(request):
         return None
     from napari_gsw.widgets.panel import session_section
-    from napari_gsw.widgets.session import autosaves
+    from napari_gsw.widgets.session import autosave_files
 
     folder = tmp_path_factory.mktemp("autosaves")
     recent = []
-    monkeypatch.setattr(autosaves, "autosave_folder", lambda: folder)
+    monkeypatch.setattr(autosave_files, "autosave_folder", lambda: folder)
     monkeypatch.setattr(session_section, "recent", lambda: recent)
     monkeypatch.setattr(session_section, "remember", recent.append)
     return folder

@@ -9,17 +9,15 @@ import numpy as np
 
 import napari_gsw as gsw
 from napari_gsw.core.jit import njit
-from napari_gsw.core.model.partition_kernels import canonical
+from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import Chain, step
+from napari_gsw.core.sampler.chain import Chain, start_chain, step
 from napari_gsw.core.sampler.chain_kernels import advance
-from napari_gsw.core.sampler.moves.cluster_kernels import with_slots
+from napari_gsw.core.sampler.moves.cluster_kernels import grow_state
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
-from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import USED, Bonds
-from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Moves
-from napari_gsw.core.sampler.start import start_chain
-from napari_gsw.core.sampler.tempering import NEVER
+from napari_gsw.core.sampler.options import NO_ANNEALING, NO_MOVES, SamplerOptions
+from napari_gsw.core.sampler.state import USED, Bonds, Moves
+from napari_gsw.core.sampler.tempering import ENDLESS
 
 BATCHES = 100
 
@@ -69,7 +67,7 @@ def _codes(target, made, walker, draws, schedule, splits, rng, sweeps):
     trace = np.zeros((1, 3))
     for t in range(sweeps):
         walker = advance(target, made, walker, draws, schedule, splits, rng, trace)
-        for k in canonical(walker.labels):
+        for k in canonical_labels(walker.labels):
             codes[t] = codes[t] * walker.labels.size + k
     return codes
 
@@ -81,9 +79,9 @@ def _codes_of_splits(target, walker, moves, coldness, rng, rounds):
     for t in range(rounds):
         for _ in range(moves.splits):
             if walker.work.slots[USED] == walker.clusters.size.size:
-                walker = with_slots(walker, 2 * walker.clusters.size.size)
+                walker = grow_state(walker, 2 * walker.clusters.size.size)
             split_or_merge(target, walker, moves, coldness, rng)
-        for k in canonical(walker.labels):
+        for k in canonical_labels(walker.labels):
             codes[t] = codes[t] * walker.labels.size + k
     return codes
 
@@ -127,12 +125,12 @@ def agreement(
     Errors come from the means of 100 batches, so that they know how the chain is correlated.
     """
     if not isinstance(made, Bonds):
-        made = bonds.fixed(problem, made)
+        made = bonds.constant_bonds(problem, made)
     if regroups is None:
         regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
     rows, exact = posterior(problem, seeds, coldness)
-    cooling = TEMPERATE._replace(coldness=coldness)
-    options = SamplerOptions(made, regroups, NEVER, cooling, moves)
+    annealing = NO_ANNEALING._replace(coldness=coldness)
+    options = SamplerOptions(made, regroups, ENDLESS, annealing, moves)
     chain = start_chain(problem, options, seed, None, seeds)
     if sweeping:
         splits = moves if moves.splits else None
@@ -152,7 +150,7 @@ def chain_agreement(chain: Chain, sweeps: int) -> Agreement:
     codes = np.empty(sweeps, np.int64)
     for t in range(sweeps):
         step(chain, 1)
-        codes[t] = canonical(chain.labels) @ base
+        codes[t] = canonical_labels(chain.labels) @ base
     return compared(codes, *posterior(chain.problem, held))
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import napari_gsw as gsw
 from exact_posterior import agreement, agrees
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.schedule import NO_MOVES, Moves
+from napari_gsw.core.sampler.options import NO_MOVES
+from napari_gsw.core.sampler.state import Moves
 
 # Of each comparison, and of one that lies outside by chance or not.
 SWEEPS, MORE_SWEEPS = 50_000, 800_000
@@ -25,14 +26,14 @@ PRIORS = {
     "table-gaps": gsw.TablePrior([0, -np.inf, 0, 0, 0, 0, 0, 0], [0, 0, -np.inf, 0, 0, -np.inf, 0, 0]),
 }
 SAMPLERS = {
-    "lambda-0": lambda p, rng: bonds.fixed(p, 0.0),
-    "lambda-1": lambda p, rng: bonds.fixed(p, 1.0),
-    "lambda-3": lambda p, rng: bonds.fixed(p, 3.0),
-    "lambda-array": lambda p, rng: bonds.fixed(p, rng.uniform(0, 4, len(p.edges))),
-    "capped": lambda p, rng: bonds.fixed(p, 10.0, cap=0.8),
-    "data-driven": lambda p, rng: bonds.data_driven(p, 3.0, 1.0, _distance(p)),
-    "bond": lambda p, rng: bonds.drawn(p, 0.4, 0.4),
-    "bond-drawn": lambda p, rng: bonds.drawn(p, 0.0, 0.8),
+    "lambda-0": lambda p, rng: bonds.constant_bonds(p, 0.0),
+    "lambda-1": lambda p, rng: bonds.constant_bonds(p, 1.0),
+    "lambda-3": lambda p, rng: bonds.constant_bonds(p, 3.0),
+    "lambda-array": lambda p, rng: bonds.constant_bonds(p, rng.uniform(0, 4, len(p.edges))),
+    "capped": lambda p, rng: bonds.constant_bonds(p, 10.0, cap=0.8),
+    "data-driven": lambda p, rng: bonds.data_driven_bonds(p, 3.0, 1.0, _distance(p)),
+    "bond": lambda p, rng: bonds.random_bonds(p, 0.4, 0.4),
+    "bond-drawn": lambda p, rng: bonds.random_bonds(p, 0.0, 0.8),
 }
 LIKELIHOODS = ("words", "gaussian", "mixed")
 # Split-merge moves by how their anchors are drawn.

@@ -8,8 +8,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import napari_gsw as gsw
 from napari_gsw import sample_data
-from napari_gsw.core.presets import PRESETS
-from napari_gsw.sample_data import SAMPLES, STROKES, SUITS, sample
+from napari_gsw.core.settings.presets import PRESETS
+from napari_gsw.sample_data import PRESET_KEY, SAMPLES, SCRIBBLES_KEY, sample
 
 OPENED = [*SAMPLES, "nuclei_time"]
 
@@ -17,7 +17,7 @@ OPENED = [*SAMPLES, "nuclei_time"]
 @pytest.mark.parametrize("name", OPENED)
 def test_a_sample_opens_with_a_preset_that_there_is_and_the_same_each_time(name):
     first, again = (getattr(sample_data, f"{name}_layers")() for _ in range(2))
-    assert first[0][1]["metadata"][SUITS] in PRESETS
+    assert first[0][1]["metadata"][PRESET_KEY] in PRESETS
     for (data, options, kind), (other, _, _) in zip(first, again, strict=True):
         assert np.array_equal(data, other)
         assert kind in ("image", "labels")
@@ -51,7 +51,7 @@ def test_pictures_are_those_of_scikit_image_with_their_files_or_without(shipped,
 
 
 def test_the_strokes_on_the_coffee_part_it():
-    image, strokes = sample("coffee")[0][::2, ::2], sample_data.coffee_strokes()[::2, ::2]
+    image, strokes = sample("coffee")[0][::2, ::2], sample_data.coffee_scribbles()[::2, ::2]
     labels = gsw.segment(image, preset="photo", seeds=strokes, sweeps=60).labels
     assert set(np.unique(labels)) == {1, 2, 3, 4, 5}
     # A place of each that no stroke touches: table, saucer, cup, coffee, spoon.
@@ -66,7 +66,7 @@ def test_a_sample_chooses_its_preset_and_its_strokes(panel, qtbot):
     (image, photograph, _), (strokes, drawn, _) = sample_data.coffee_layers()
     layer = viewer.add_image(image, **photograph)
     painted = viewer.add_labels(strokes, **drawn)
-    assert painted.metadata[STROKES]
+    assert painted.metadata[SCRIBBLES_KEY]
     assert panel.chooser.image.value() is layer
     assert panel.form.preset == "photo"
     assert panel.seeds.seeds.value() is painted

@@ -32,7 +32,7 @@ import numpy as np
 from docs_tables import DATA, ROOT, share, small, table
 from scipy.stats import wilcoxon
 
-from napari_gsw.bench.report import cell_text
+from napari_gsw.research.benchmarks.report import cell_text
 
 BLOCK = re.compile(r"(<!-- figures: ([a-z0-9 ]+) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from docs_tables import DATA, table
 
-from napari_gsw.bench.slide import STAGES
+from napari_gsw.research.benchmarks.slide import STAGES
 
 WHOLE_SLIDE, PIXELS_A_SITE = 10**10, 150
 A_MINUTE, AN_HOUR = 60, 3600

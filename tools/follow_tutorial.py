@@ -26,8 +26,8 @@ from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit
 
 from napari_gsw.cli import main as napari_gsw
 from napari_gsw.widgets.panel.panel import SegmentationPanel
-from napari_gsw.widgets.session import autosaves
-from napari_gsw.widgets.table.table_panel import TablePanel
+from napari_gsw.widgets.session import autosave_files
+from napari_gsw.widgets.table.panel import TablePanel
 
 SIZE = (1280, 800)
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "first_steps.md"
@@ -129,7 +129,7 @@ class Reader:
 
     def at_rest(self) -> None:
         session = self.panel.session
-        wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.busy, "rest")
+        wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.is_busy, "rest")
 
     def show(self) -> None:
         """Make the picture of the present step, if it has one and it is wanted."""
@@ -175,7 +175,7 @@ class Reader:
         layer.selected_label = number
         before = np.array(layer.data)
         drag(self.viewer, layer, [(100, x) for x in range(40, 120, 4)])
-        wait_for(lambda: len(self.panel.session.array_run.live.changes) == 1, "a stroke that is taken")
+        wait_for(lambda: len(self.panel.session.array_run.interactive.changes) == 1, "a stroke that is taken")
         self.at_rest()
         if not (np.asarray(layer.data) == number).sum() > layer.brush_size * 80:
             raise SystemExit("nothing follows a stroke")
@@ -183,8 +183,8 @@ class Reader:
         canvas = self.viewer.window._qt_viewer.canvas.native
         canvas.setFocus()
         QTest.keyClick(canvas, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-        live = self.panel.session.array_run.live
-        wait_for(lambda: len(live.changes) == 2 and not live.locks.any(), "a stroke that was taken back")
+        interactive = self.panel.session.array_run.interactive
+        wait_for(lambda: len(interactive.changes) == 2 and not interactive.locks.any(), "a stroke that was taken back")
         self.at_rest()
         if not (before == np.asarray(layer.data)).mean() > 0.5:
             raise SystemExit("what was there before the stroke has not come back")
@@ -269,7 +269,7 @@ def main() -> None:
     (command,) = re.findall(r"^ {4}napari-gsw (gui .*)$", page, re.MULTILINE)
     QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
     with tempfile.TemporaryDirectory() as scratch:
-        autosaves.autosave_folder = lambda: Path(scratch) / "autosaves"
+        autosave_files.autosave_folder = lambda: Path(scratch) / "autosaves"
         reader = Reader(page, Path(scratch), pictures)
         QTimer.singleShot(0, lambda: QTimer.singleShot(1000, reader.follow))
         napari_gsw(command.split())

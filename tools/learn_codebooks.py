@@ -15,9 +15,10 @@ from pathlib import Path
 import imageio.v3 as iio
 from tqdm import tqdm
 
-from napari_gsw.core.evidence.codebook import Codebook
-from napari_gsw.core.evidence.words import colours, texture
-from napari_gsw.core.image.picture import picture
+from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.features.texture import compute_texture
+from napari_gsw.core.features.words import to_codebook_space
+from napari_gsw.core.image.normalized_image import normalize_image
 
 PIXELS = 400_000
 WORDS = {"lab": 120, "hsv": 120, "texture": 32}
@@ -26,8 +27,8 @@ TARGET = Path(__file__).parents[1] / "src" / "napari_gsw" / "data"
 
 def main(space: str, *folders: str) -> None:
     paths = sorted(path for folder in folders for path in Path(folder).rglob("*.jpg"))
-    pictures = (picture(iio.imread(path)) for path in tqdm(paths))
-    values = [texture(p.luminance) if space == "texture" else colours(p, space) for p in pictures]
+    pictures = (normalize_image(iio.imread(path)) for path in tqdm(paths))
+    values = [compute_texture(p.luminance) if space == "texture" else to_codebook_space(p, space) for p in pictures]
     Codebook.learn(values, WORDS[space], space, pixels=PIXELS).save(TARGET / f"codebook_{space}.json")
 
 

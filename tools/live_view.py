@@ -22,11 +22,11 @@ import numpy as np
 from qtpy.QtWidgets import QApplication
 
 import napari_gsw as gsw
-from napari_gsw.core.threads import cores
+from napari_gsw.core.threads import count_cores
 from napari_gsw.sample_data import mosaic
 from napari_gsw.widgets.layers.result_layers import ResultLayers
-from napari_gsw.widgets.session.pace import EAGER_FOR
-from napari_gsw.widgets.session.run import SWEEP_FOR
+from napari_gsw.widgets.session.run_worker import SWEEP_FOR
+from napari_gsw.widgets.session.session import EAGER_FOR
 
 SIDES = (512, 1024, 2048)
 TURNS = 7
@@ -66,17 +66,17 @@ class Pictures:
 
 def turn(panel: Any, pictures: Pictures) -> tuple[float, float, float]:
     """A while of the chain in the window, then the same sweeps by themselves: sweeps a second of both; pictures."""
-    live = panel.session.array_run.live
+    interactive = panel.session.array_run.interactive
     panel.pause()  # goes on
     spin(SETTLE)
-    pictures.count, before, began = 0, live.snapshot, time.perf_counter()
+    pictures.count, before, began = 0, interactive.snapshot, time.perf_counter()
     spin(WATCH)
-    after, took = live.snapshot, time.perf_counter() - began
+    after, took = interactive.snapshot, time.perf_counter() - began
     seen, sweeps = pictures.count / took, after.sweep - before.sweep
     panel.pause()
     spin(SETTLE)
     began = time.perf_counter()
-    *_, alone = gsw.sample(live.problem, sweeps, state=before.state, interval=SWEEP_FOR)
+    *_, alone = gsw.sample(interactive.problem, sweeps, state=before.state, interval=SWEEP_FOR)
     speed = sweeps / (time.perf_counter() - began)
     assert np.array_equal(alone.labels, after.labels)
     return sweeps / took, speed, seen
@@ -92,19 +92,25 @@ def measured(side: int, pictures: Pictures) -> dict[str, Any]:
     spin(1)
     panel.run_button.click()
     session = panel.session
-    spin(600, lambda: session.array_run is not None and session.array_run.live.sweep > 20)
+    spin(600, lambda: session.array_run is not None and session.array_run.interactive.sweep > 20)
     spin(EAGER_FOR + 1)
     panel.pause()
-    row: dict[str, Any] = {"side": side, "sites": session.array_run.live.problem.n}
+    row: dict[str, Any] = {"side": side, "sites": session.array_run.interactive.problem.n}
     for name in ("shown", "hidden"):
         viewer.window._qt_window.setVisible(name == "shown")
         spin(1)
         turns = np.array([turn(panel, pictures) for _ in range(TURNS)])
         costs = 1 - turns[:, 0] / turns[:, 1]
-        live, alone, seen = np.median(turns, axis=0)
-        row[name] = {"live": live, "alone": alone, "pictures": seen, "cost": np.median(costs), "costs": list(costs)}
+        interactive, alone, seen = np.median(turns, axis=0)
+        row[name] = {
+            "live": interactive,
+            "alone": alone,
+            "pictures": seen,
+            "cost": np.median(costs),
+            "costs": list(costs),
+        }
         print(
-            f"{side} x {side}, {row['sites']:,} sites, {name}: {live:,.0f} sweeps/s, {alone:,.0f} alone, "
+            f"{side} x {side}, {row['sites']:,} sites, {name}: {interactive:,.0f} sweeps/s, {alone:,.0f} alone, "
             f"the view costs {np.median(costs):.0%} ({', '.join(f'{cost:.0%}' for cost in sorted(costs))}); "
             f"{seen:.1f} pictures/s",
             flush=True,
@@ -123,7 +129,7 @@ def main() -> None:
     pictures = Pictures()
     rows = [measured(side, pictures) for side in arguments.sides]
     if arguments.output is not None:
-        content = {"cores": cores(), "turns": TURNS, "seconds": WATCH, "images": rows}
+        content = {"cores": count_cores(), "turns": TURNS, "seconds": WATCH, "images": rows}
         arguments.output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

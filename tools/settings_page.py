@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from napari_gsw.core.presets import DEFAULT_PRESET, PRESETS, default_words
-from napari_gsw.core.settings import SECTIONS, declarations
+from napari_gsw.core.settings import SECTIONS, setting_fields
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS, describe_default
 
 # What the window asks beside the choice of the image.
 ASKED = "image"
@@ -20,12 +20,12 @@ def main() -> None:
     for section in SECTIONS:
         print(f"\n## {section.capitalize()}\n")
         print("| setting | in the window | default | allowed | what it does |\n|---|---|---|---|---|")
-        for name, setting in declarations().items():
+        for name, setting in setting_fields().items():
             if setting.section == section:
                 symbol = f" ({setting.symbol})" if setting.symbol else ""
                 allowed = setting.allowed.replace("|", "\\|")
                 shown = "" if section == ASKED else setting.title or name.replace("_", " ").capitalize()
-                print(f"| `{name}`{symbol} | {shown} | {default_words(name)} | {allowed} | {setting.help} |")
+                print(f"| `{name}`{symbol} | {shown} | {describe_default(name)} | {allowed} | {setting.help} |")
     print("\n## Presets\n")
     names = ", ".join(f"`{name}`" for name in PRESETS)
     print(f"A preset changes some of the defaults, as the tables say in brackets: {names}.")

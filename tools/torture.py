@@ -53,10 +53,10 @@ from qtpy.QtWidgets import (
 
 import napari_gsw as gsw
 from napari_gsw.sample_data import mosaic, mosaic_3d
-from napari_gsw.widgets.kit.docked import Docked
-from napari_gsw.widgets.kit.undo_list import REDO_KEY, UNDO_KEY
+from napari_gsw.widgets.common.dock_panel import DockPanel
+from napari_gsw.widgets.common.undo import REDO_KEY, UNDO_KEY
 from napari_gsw.widgets.panel.panel import SegmentationPanel
-from napari_gsw.widgets.session import autosaves
+from napari_gsw.widgets.session import autosave_files
 
 FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
 # Functions in which a thread does nothing; the last one is that of the thread that looks.
@@ -283,7 +283,7 @@ class Monkey:
         return [dock for dock in docks if _plain(dock.name) in DOCKS]
 
     def _panels(self, viewer: napari.Viewer) -> list:
-        return [p for dock in self._docks(viewer) for p in dock.findChildren(QWidget) if isinstance(p, Docked)]
+        return [p for dock in self._docks(viewer) for p in dock.findChildren(QWidget) if isinstance(p, DockPanel)]
 
     def _panel(self, viewer: napari.Viewer):
         panels = [p for p in self._panels(viewer) if isinstance(p, SegmentationPanel)]
@@ -456,7 +456,7 @@ def torture(minutes: float, seed: int) -> list[str]:
     """Let the monkey at two windows; what went wrong, a line each."""
     wrong: list[str] = []
     folder = Path(tempfile.mkdtemp(prefix="torture-autosaves-"))
-    autosaves.autosave_folder = lambda: folder
+    autosave_files.autosave_folder = lambda: folder
     sys.excepthook = lambda kind, value, trace: wrong.append("".join(traceback.format_exception(kind, value, trace)))
     threading.excepthook = lambda args: wrong.append("".join(traceback.format_exception(args.exc_value)))
 

@@ -29,7 +29,7 @@ from skimage.data import coffee
 from skimage.io import imsave
 from skimage.transform import resize
 
-from napari_gsw.widgets.session import autosaves
+from napari_gsw.widgets.session import autosave_files
 
 SIZE = (1280, 800)
 # Milliseconds between two pictures of the animation.
@@ -82,7 +82,7 @@ class Tour:
     def at_rest(self) -> None:
         session = self.panel.session
         wait_for(
-            lambda: session.run is None and session.state == "done" and not session.canvas.busy, "the end of a run"
+            lambda: session.run is None and session.state == "done" and not session.canvas.is_busy, "the end of a run"
         )
 
     def labels(self, kind: str = "[GSW]") -> Any:
@@ -119,10 +119,12 @@ class Tour:
         self.viewer.layers.selection.active = layer
         layer.mode, layer.brush_size = "paint", 6
         for number, points in enumerate(STROKES.values()):
-            before, changes = np.array(layer.data), len(self.panel.session.array_run.live.changes)
+            before, changes = np.array(layer.data), len(self.panel.session.array_run.interactive.changes)
             layer.selected_label = int(before.max()) + 1 + number
             drag(self.viewer, layer, points)
-            wait_for(lambda n=changes: len(self.panel.session.array_run.live.changes) > n, "a stroke that is taken")
+            wait_for(
+                lambda n=changes: len(self.panel.session.array_run.interactive.changes) > n, "a stroke that is taken"
+            )
             self.film(1.0, hold=1.5)
             self.at_rest()
             follows = int((np.asarray(layer.data) == layer.selected_label).sum())
@@ -145,13 +147,13 @@ class Tour:
         layer = self.labels("[regions]")
         layer.visible = True
         self.viewer.layers.selection.active = layer
-        count = len(self.panel.session.array_run.live.changes)
+        count = len(self.panel.session.array_run.interactive.changes)
         place = STROKES["saucer"][3]
         self.viewer.cursor.position = layer.data_to_world(place)
         canvas = self.viewer.window._qt_viewer.canvas.native
         canvas.setFocus()
         QTest.keyClick(canvas, Qt.Key.Key_A)
-        wait_for(lambda: len(self.panel.session.array_run.live.changes) > count, "a region that is accepted")
+        wait_for(lambda: len(self.panel.session.array_run.interactive.changes) > count, "a region that is accepted")
         self.at_rest()
         self.step("accepted")
 
@@ -195,7 +197,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        autosaves.autosave_folder = lambda: Path(scratch) / "autosaves"
+        autosave_files.autosave_folder = lambda: Path(scratch) / "autosaves"
         tour = Tour(folder, Path(scratch))
         for step in (tour.open, tour.run, tour.paint, tour.doubt, tour.accept, tour.measure, tour.export):
             step()

@@ -22,7 +22,7 @@ Image = NDArray[Any]
 Truth = NDArray[np.uint8] | None
 
 # Notes in the metadata of a layer: the preset that suits an image, and that labels are strokes to begin with.
-SUITS, STROKES = "napari-gsw preset", "napari-gsw strokes"
+PRESET_KEY, SCRIBBLES_KEY = "napari-gsw preset", "napari-gsw strokes"
 # Size of a voxel of the uneven volume along z, y, x, in micrometres.
 UNEVEN = (2.0, 0.5, 0.5)
 
@@ -61,7 +61,7 @@ def coffee() -> tuple[Image, Truth]:
     return _shipped("coffee", "coffee.png"), None
 
 
-def coffee_strokes() -> NDArray[np.uint8]:
+def coffee_scribbles() -> NDArray[np.uint8]:
     """(400, 600) strokes on the coffee: 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
     from scipy import ndimage
 
@@ -218,7 +218,7 @@ def _layers(name: str, suits: str, **options: Any) -> Layers:
 
 def _named_layers(shown: str, pair: tuple[Image, Truth], suits: str, **options: Any) -> Layers:
     image, truth = pair
-    layers: Layers = [(image, {"name": shown, "metadata": {SUITS: suits}, **options}, "image")]
+    layers: Layers = [(image, {"name": shown, "metadata": {PRESET_KEY: suits}, **options}, "image")]
     if truth is not None:
         layers.append((truth, {"name": f"{shown} truth", "visible": False, **options}, "labels"))
     return layers
@@ -266,5 +266,5 @@ def uneven_volume_layers() -> Layers:
 
 def coffee_layers() -> Layers:
     """The coffee for napari, with strokes on it."""
-    strokes = {"name": "strokes", "metadata": {STROKES: True}}
-    return [*_layers("coffee", "photo"), (coffee_strokes(), strokes, "labels")]
+    strokes = {"name": "strokes", "metadata": {SCRIBBLES_KEY: True}}
+    return [*_layers("coffee", "photo"), (coffee_scribbles(), strokes, "labels")]

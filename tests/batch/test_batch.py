@@ -23,13 +23,16 @@ import tifffile
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.batch import BatchOptions, BatchOrder, Extras, Selection, images, run_batch, run_order
+from napari_gsw.batch import images
 from napari_gsw.batch.report import COLUMNS
-from napari_gsw.batch.selection import output_stems, result_files, selected_images
+from napari_gsw.batch.run import run_batch, run_batch_spec
+from napari_gsw.batch.selection import Selection, output_stems, result_files, select_images
+from napari_gsw.batch.spec import BatchOptions, BatchSpec
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
-from napari_gsw.jobs.journal import JOURNALS
-from napari_gsw.methods.registry import choose
+from napari_gsw.files.output_folder import JOURNALS
+from napari_gsw.files.results import OutputOptions
+from napari_gsw.methods import choose
 
 PICTURE = astronaut()
 FAST = dict(sweeps=10, site_size=60)
@@ -145,10 +148,10 @@ def test_the_python_interface_returns_the_rows(folder, alone, tmp_path):
 
 @pytest.mark.slow
 def test_formats_extras_and_other_methods(folder, tmp_path):
-    every = Extras(sites=True, plot=True, uncertainty=True)
+    every = OutputOptions(sites=True, plot=True, uncertainty=True)
     made = {kind: tmp_path / kind for kind in ("tif", "png", "zarr")}
     for kind, out in made.items():
-        extras = every if kind == "tif" else Extras()
+        extras = every if kind == "tif" else OutputOptions()
         run_batch(folder, out, format=kind, extras=extras, selection=Selection(pattern="b*"), **FAST)
     names = {"sites.tif", "overlay.png", "trace.png", "uncertainty.png", "entropy.tif", "posterior.json"}
     assert {f"b.{name}" for name in names} <= {p.name for p in made["tif"].iterdir()}
@@ -160,7 +163,7 @@ def test_formats_extras_and_other_methods(folder, tmp_path):
 
 
 def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
-    from napari_gsw.files.zarr_files import zarr_package
+    from napari_gsw.files.zarr_io import zarr_package
 
     (tmp_path / "images").mkdir()
     array = zarr_package().open_array(
@@ -189,12 +192,12 @@ def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
 )
 def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, more):
     """The three steps with everything pickled between them, as a cluster does, beside the whole image at once."""
-    order = BatchOrder(folder, choose(changes={"chains": 3, **FAST, **more}), 7)
+    order = BatchSpec(folder, choose(changes={"chains": 3, **FAST, **more}), 7)
     apart = tmp_path / "apart"
-    (image,) = selected_images(folder, apart, Selection(pattern="b.png"))
+    (image,) = select_images(folder, apart, Selection(pattern="b.png"))
     apart.mkdir()
     task = order.task(image, apart)
-    assert images.chains_can_part(task)
+    assert images.has_separable_chains(task)
 
     def sent(thing):
         return pickle.loads(pickle.dumps(thing))
@@ -212,13 +215,13 @@ def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, mo
 
 
 def test_chains_that_look_at_one_another_stay_together(folder, tmp_path):
-    (image,) = selected_images(folder, tmp_path, Selection(pattern="b.png"))
+    (image,) = select_images(folder, tmp_path, Selection(pattern="b.png"))
     for choice in (
         choose(changes={"chains": 3, "stop": "agreement"}),
         choose(),
         choose("rdd-crp", changes={"chains": 3}),
     ):
-        assert not images.chains_can_part(BatchOrder(folder, choice).task(image, tmp_path))
+        assert not images.has_separable_chains(BatchSpec(folder, choice).task(image, tmp_path))
 
 
 # Which images, and what their labels are called
@@ -235,7 +238,7 @@ def test_names_never_meet():
 
 
 def test_images_are_found_and_nothing_else(some, tmp_path):
-    from napari_gsw.files.zarr_files import zarr_package
+    from napari_gsw.files.zarr_io import zarr_package
 
     (some / "sub" / "deep").mkdir(parents=True)
     iio.imwrite(some / "sub" / "b.png", PICTURE[:30, :30])
@@ -246,12 +249,12 @@ def test_images_are_found_and_nothing_else(some, tmp_path):
     out = some / "sub" / "out"
     out.mkdir()
     iio.imwrite(out / "earlier.png", PICTURE[:30, :30])
-    flat = [image.name for image in selected_images(some, out, Selection())]
+    flat = [image.name for image in select_images(some, out, Selection())]
     assert flat == ["a.npy", "b.png", "c.tif", "v.zarr"]
-    deep = selected_images(some, out, Selection(recursive=True))
+    deep = select_images(some, out, Selection(recursive=True))
     assert [image.name for image in deep] == ["a.npy", "b.png", "c.tif", "sub/b.png", "sub/deep/d.PNG", "v.zarr"]
     assert [image.stem for image in deep] == ["a", "b", "c", "sub/b", "sub/deep/d", "v"]
-    assert [i.name for i in selected_images(some, out, Selection(True, "sub/*", 1))] == ["sub/b.png"]
+    assert [i.name for i in select_images(some, out, Selection(True, "sub/*", 1))] == ["sub/b.png"]
     rows = run_batch(some, out, selection=Selection(True, "*[bdv].*"), **FAST)
     assert [row["status"] for row in rows] == ["done"] * 4
     assert {"b.tif", "sub/b.tif", "sub/deep/d.tif", "v.tif"} <= set(written(out))
@@ -479,7 +482,7 @@ def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(folder, alone, tmp_pat
 def with_a_death(order, options, victims):
     """Run a batch in a thread, and kill processes while it works: after the first result, before the last."""
     rows = []
-    thread = threading.Thread(target=lambda: rows.extend(run_order(order, options)))
+    thread = threading.Thread(target=lambda: rows.extend(run_batch_spec(order, options)))
     thread.start()
     deadline = time.monotonic() + 120
     while not list(options.folder.glob("*.tif")) and time.monotonic() < deadline:
@@ -496,7 +499,7 @@ def with_a_death(order, options, victims):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.slow
 def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
-    order, out = BatchOrder(folder, choose(changes=SLOW), 4), tmp_path / "out"
+    order, out = BatchSpec(folder, choose(changes=SLOW), 4), tmp_path / "out"
     others = {child.pid for child in multiprocessing.active_children()}
     rows = with_a_death(
         order,
@@ -513,7 +516,7 @@ def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
 def cluster():
     """The address of a cluster of two processes of one thread each, as --scheduler local starts it."""
     pytest.importorskip("distributed")
-    from napari_gsw.batch.cluster import _own_cluster
+    from napari_gsw.batch.dask_cluster import _own_cluster
 
     with socket.socket() as other:
         with suppress(OSError):  # where Dask's dashboard would be, unless somebody has it already
@@ -530,7 +533,7 @@ def on(cluster, out, **more):
 def test_a_cluster_makes_the_same_labels(cluster, some, alone, tmp_path, capsys):
     (some / "bad.png").write_bytes(b"no picture at all")
     out = tmp_path / "out"
-    rows = run_order(BatchOrder(some, choose(changes=FAST), 4), on(cluster, out, dashboard=True))
+    rows = run_batch_spec(BatchSpec(some, choose(changes=FAST), 4), on(cluster, out, dashboard=True))
     assert written(out) == alone("--seed", "4", *options(FAST))
     assert {r["name"]: (r["status"], r["attempts"]) for r in rows} == {
         **dict.fromkeys(("a.npy", "b.png", "c.tif"), ("done", 1)),
@@ -539,19 +542,19 @@ def test_a_cluster_makes_the_same_labels(cluster, some, alone, tmp_path, capsys)
     printed = capsys.readouterr().err
     assert "there is no dashboard" in printed
     assert "bad.png skipped" in printed
-    assert run_order(BatchOrder(some, choose(changes=FAST), 4), on(cluster, out, resume=True)) == rows
+    assert run_batch_spec(BatchSpec(some, choose(changes=FAST), 4), on(cluster, out, resume=True)) == rows
 
 
 @pytest.mark.parametrize("more", [{}, {"stop": "agreement"}])
 def test_a_cluster_shares_out_the_chains_of_an_image(cluster, folder, alone, tmp_path, more, monkeypatch):
-    from napari_gsw.batch import cluster as module
+    from napari_gsw.batch import dask_cluster as module
 
     steps = []
     real = module._submit
     monkeypatch.setattr(module, "_submit", lambda client, title, *v: (steps.append(title), real(client, title, *v))[1])
     settings = FAST | {"chains": 3} | more
-    order = BatchOrder(folder, choose(changes=settings), 4, Selection(pattern="b*"))
-    run_order(order, on(cluster, tmp_path / "out"))
+    order = BatchSpec(folder, choose(changes=settings), 4, Selection(pattern="b*"))
+    run_batch_spec(order, on(cluster, tmp_path / "out"))
     assert steps == (["segment"] if more else ["prepare", "sample", "sample", "sample", "conclude"])
     whole = alone("--seed", "4", *options(settings))
     assert written(tmp_path / "out") == {name: content for name, content in whole.items() if name.startswith("b.")}
@@ -561,7 +564,7 @@ def test_a_cluster_shares_out_the_chains_of_an_image(cluster, folder, alone, tmp
 def test_a_worker_that_is_killed_loses_nothing(cluster, folder, alone, tmp_path):
     from distributed import Client
 
-    order, out = BatchOrder(folder, choose(changes=SLOW), 4), tmp_path / "out"
+    order, out = BatchSpec(folder, choose(changes=SLOW), 4), tmp_path / "out"
     with Client(cluster, set_as_default=False) as client:
         pids = client.run(os.getpid)
         rows = with_a_death(
@@ -576,18 +579,18 @@ def test_a_worker_that_is_killed_loses_nothing(cluster, folder, alone, tmp_path)
 
 
 def test_a_worker_of_another_version_is_named(cluster, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("napari_gsw.batch.cluster.own_version", lambda: "0.0.1")
+    monkeypatch.setattr("napari_gsw.core.versions.package_version", lambda: "0.0.1")
     with pytest.raises(gsw.InputError, match=r"has another napari-gsw .*, not 0.0.1.*pip install"):
-        run_order(BatchOrder(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
+        run_batch_spec(BatchSpec(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("napari_gsw.batch.order.own_version", lambda: "0.0.1")  # of a worker that joins later
-    rows = run_order(BatchOrder(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
+    monkeypatch.setattr("napari_gsw.core.versions.package_version", lambda: "0.0.1")  # of a worker that joins later
+    rows = run_batch_spec(BatchSpec(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert all("install the same everywhere" in row["reason"] for row in rows)
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("napari_gsw.batch.cluster.TIMEOUT", 0.3)
+    monkeypatch.setattr("napari_gsw.batch.dask_cluster.TIMEOUT", 0.3)
     with socket.socket() as mute:  # something that listens but is no scheduler
         mute.bind(("127.0.0.1", 0))
         mute.listen()

@@ -7,9 +7,9 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.batch import run_batch
-from napari_gsw.cli import batching, main
-from napari_gsw.core.evidence.given_maps import MAPS
+from napari_gsw.batch.run import run_batch
+from napari_gsw.cli import batch, main
+from napari_gsw.core.features.input_maps import MAP_NAMES
 
 
 @pytest.fixture
@@ -55,4 +55,4 @@ def test_maps_that_cannot_be_meant_are_refused_before_the_first_image(folder, ma
 
 
 def test_the_names_of_maps_are_the_same_everywhere():
-    assert batching.MAPS == MAPS
+    assert batch.MAPS == MAP_NAMES

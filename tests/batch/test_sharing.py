@@ -19,11 +19,13 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.batch import Extras, Selection, images, report, run_batch
+from napari_gsw.batch import images, report
+from napari_gsw.batch.jobs import WORKER_DIED, Failure
+from napari_gsw.batch.run import run_batch
+from napari_gsw.batch.selection import Selection
 from napari_gsw.cli import main
-from napari_gsw.files.scratch import SCRATCH
-from napari_gsw.jobs.records import Failure
-from napari_gsw.jobs.run import DIED
+from napari_gsw.files.output_folder import SCRATCH
+from napari_gsw.files.results import OutputOptions
 
 PICTURE = astronaut()
 FAST = dict(sweeps=5, site_size=60)
@@ -61,7 +63,7 @@ def test_files_of_others_stay(folder, tmp_path, no_sampling):
     out.mkdir()
     (out / "a1.people.tif").write_text("mine")
     with pytest.raises(gsw.InputError, match=r"a1.people.tif' is there already"):
-        run_batch(folder, out, extras=Extras(uncertainty=True), **FAST)
+        run_batch(folder, out, extras=OutputOptions(uncertainty=True), **FAST)
     (out / "batch.csv").write_text("mine")
     with pytest.raises(gsw.InputError, match=r"batch.csv"):
         run_batch(folder, out, resume=True, **FAST)
@@ -77,7 +79,7 @@ def test_files_of_others_are_neither_cleared_away_nor_in_the_way_of_what_is_not_
         (out / name).write_text("mine")
     run_batch(folder, out, selection=part("a1*"), **FAST)
     assert (out / "a1.people.tif").read_text() == "mine"
-    run_batch(folder, out, selection=part("a1*"), extras=Extras(plot=True), overwrite=True, **FAST)
+    run_batch(folder, out, selection=part("a1*"), extras=OutputOptions(plot=True), overwrite=True, **FAST)
     assert (out / "a1.people.tif").read_text() == "mine"
     assert iio.imread(out / "a1.overlay.png").ndim == 3
 
@@ -119,7 +121,7 @@ def test_no_row_is_lost_when_another_run_reports_in_between(folder, tmp_path, mo
 
 
 def test_scratch_of_a_living_run_stays(folder, tmp_path):
-    from napari_gsw.files.scratch import scratch_folder
+    from napari_gsw.files.output_folder import scratch_folder
 
     out = tmp_path / "out"
     out.mkdir()
@@ -211,7 +213,7 @@ def test_the_request_to_end_goes_to_all_processes_and_loses_nothing(folder, tmp_
 
 def test_a_row_that_its_worker_took_with_it_is_waited_for(tmp_path):
     """Dask makes it again; it is not the scheduler that is gone."""
-    from napari_gsw.batch.cluster import _run_on_cluster
+    from napari_gsw.batch.dask_cluster import _run_on_cluster
 
     class Future:
         def __init__(self, *statuses):
@@ -250,7 +252,7 @@ def test_a_row_that_its_worker_took_with_it_is_waited_for(tmp_path):
 @pytest.mark.parametrize("dashboard", [False, True])
 def test_a_cluster_of_our_own_is_for_this_machine_alone(dashboard, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    from napari_gsw.batch import cluster
+    from napari_gsw.batch import dask_cluster
 
     @contextmanager
     def started(**arguments):
@@ -259,7 +261,7 @@ def test_a_cluster_of_our_own_is_for_this_machine_alone(dashboard, monkeypatch):
 
     given = {}
     monkeypatch.setattr(distributed, "LocalCluster", started)
-    with cluster._own_cluster(2, dashboard):
+    with dask_cluster._own_cluster(2, dashboard):
         assert (given["host"], given["dashboard_address"]) == ("127.0.0.1", "127.0.0.1:0")
 
 
@@ -271,7 +273,7 @@ def test_an_image_that_kills_its_worker_is_named_and_the_rest_is_finished(tmp_pa
     import dask
     import distributed
 
-    from napari_gsw.batch import cluster
+    from napari_gsw.batch import dask_cluster
 
     def work(task):
         if task == "poison":
@@ -281,13 +283,13 @@ def test_an_image_that_kills_its_worker_is_named_and_the_rest_is_finished(tmp_pa
     jobs = {str(k): "poison" if k == 3 else k for k in range(8)}
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        cluster._own_cluster(2, dashboard=True) as address,
-        cluster._client(address) as client,
+        dask_cluster._own_cluster(2, dashboard=True) as address,
+        dask_cluster._client(address) as client,
     ):
-        answers = dict(cluster._run_on_cluster(client, distributed, work, jobs))
+        answers = dict(dask_cluster._run_on_cluster(client, distributed, work, jobs))
         port = client.scheduler_info()["services"]["dashboard"]
         sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
-    assert answers.pop("3") == Failure(DIED, True)
+    assert answers.pop("3") == Failure(WORKER_DIED, True)
     assert answers == {name: {"number": task} for name, task in jobs.items() if name != "3"}
     assert [own for _, own, _, state, *_ in sockets if state == "0A" and own.endswith(f":{port:04X}")] == [
         f"0100007F:{port:04X}"

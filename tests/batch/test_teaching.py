@@ -10,13 +10,15 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.batch import Extras, Teacher, run_batch
-from napari_gsw.batch.images import chains_can_part
-from napari_gsw.batch.order import BatchOrder
-from napari_gsw.batch.selection import Selection, selected_images
+from napari_gsw.batch.images import has_separable_chains
+from napari_gsw.batch.run import run_batch
+from napari_gsw.batch.selection import Selection, select_images
+from napari_gsw.batch.spec import BatchSpec
+from napari_gsw.batch.teaching import ReferenceImage
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
-from napari_gsw.methods.registry import choose
+from napari_gsw.files.results import OutputOptions
+from napari_gsw.methods import choose
 from napari_gsw.sample_data import random_mosaic
 
 FAST = dict(sweeps=40, site_size=60)
@@ -75,8 +77,8 @@ def test_labels_mean_in_every_image_what_they_mean_in_the_paint(lesson):
 def test_an_image_is_segmented_as_together_with_its_teacher_in_python(lesson):
     path, _ = lesson
     rows = run_batch(
-        path / "images", path / "out", teachers=[Teacher(path / "first.png", path / "painted.tif")],
-        extras=Extras(sites=True, plot=True, uncertainty=True), **FAST,
+        path / "images", path / "out", teachers=[ReferenceImage(path / "first.png", path / "painted.tif")],
+        extras=OutputOptions(sites=True, plot=True, uncertainty=True), **FAST,
     )  # fmt: skip
     images = [iio.imread(path / "images" / "a.png"), iio.imread(path / "first.png")]
     result = gsw.segment(images, seeds=[None, tifffile.imread(path / "painted.tif")], **FAST)
@@ -93,7 +95,7 @@ def test_a_teacher_in_the_folder_is_segmented_with_its_own_paint(lesson):
     path, _ = lesson
     rows = run_batch(
         path, path / "out", selection=Selection(pattern="first.png"),
-        teachers=[Teacher(path / "first.png", path / "painted.tif")], **FAST,
+        teachers=[ReferenceImage(path / "first.png", path / "painted.tif")], **FAST,
     )  # fmt: skip
     alone = gsw.segment([iio.imread(path / "first.png")], seeds=[tifffile.imread(path / "painted.tif")], **FAST)
     assert rows[0]["sites"] == alone.problem.n
@@ -134,7 +136,7 @@ def test_the_axes_of_a_teacher_may_have_another_order(tmp_path):
     tifffile.imwrite(folder / "a.tif", image.transpose(2, 0, 1)[:2].astype(np.uint16), metadata={"axes": "CYX"})
     tifffile.imwrite(tmp_path / "first.tif", image[..., :2].astype(np.uint16), metadata={"axes": "YXC"})
     tifffile.imwrite(tmp_path / "painted.tif", np.where(np.random.default_rng(0).random(truth.shape) < 0.05, truth, 0))
-    teacher = Teacher(tmp_path / "first.tif", tmp_path / "painted.tif")
+    teacher = ReferenceImage(tmp_path / "first.tif", tmp_path / "painted.tif")
     assert [row["status"] for row in run_batch(folder, tmp_path / "out", teachers=[teacher], **FAST)] == ["done"]
 
 
@@ -169,8 +171,8 @@ def test_an_image_that_does_not_fit_its_teacher_costs_no_other(lesson):
 
 def test_the_chains_of_a_taught_image_stay_together(lesson):
     path, _ = lesson
-    image = selected_images(path / "images", path / "out", Selection())[0]
+    image = select_images(path / "images", path / "out", Selection())[0]
     choice = choose("gsw", "general", {"chains": 2})
-    teachers = (Teacher(path / "first.png", path / "painted.tif"),)
-    assert chains_can_part(BatchOrder(path / "images", choice).task(image, path / "out"))
-    assert not chains_can_part(BatchOrder(path / "images", choice, teachers=teachers).task(image, path / "out"))
+    teachers = (ReferenceImage(path / "first.png", path / "painted.tif"),)
+    assert has_separable_chains(BatchSpec(path / "images", choice).task(image, path / "out"))
+    assert not has_separable_chains(BatchSpec(path / "images", choice, teachers=teachers).task(image, path / "out"))

@@ -11,16 +11,16 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import compared, posterior
-from napari_gsw.bench import guard, machine, memory, plan, rivals, sampling, slide, stages, startup
-from napari_gsw.bench.clock import fastest
-from napari_gsw.bench.oracle import Oracle
-from napari_gsw.bench.pictures import photograph
-from napari_gsw.bench.problems import blocks, planted, triangulated
-from napari_gsw.bench.report import BenchReport, BenchSection, Ratio
 from napari_gsw.cli import main
-from napari_gsw.cli.benchmark import ASKED_FOR, SECTION_NAMES
-from napari_gsw.core.model.partition_kernels import canonical
-from napari_gsw.core.sampler.bonds import fixed
+from napari_gsw.core.partitions import canonical_labels
+from napari_gsw.core.sampler.bonds import constant_bonds
+from napari_gsw.research.benchmarks import guard, machine, memory, plan, rivals, sampling, slide, stages, startup
+from napari_gsw.research.benchmarks.clock import time_fastest
+from napari_gsw.research.benchmarks.numpy_sampler import NumpySampler
+from napari_gsw.research.benchmarks.pictures import make_photograph
+from napari_gsw.research.benchmarks.problems import label_blocks, make_planted, triangulate_grid
+from napari_gsw.research.benchmarks.report import BenchReport, BenchSection, Ratio
+from napari_gsw.research.cli.bench import ASKED_FOR, SECTION_NAMES
 
 TINY = plan.Scale(
     sites=(40, 80), clusters=(3, 5), lambdas=(0.0, 10.0), rival_clusters=(3,), rival_lambdas=(10.0,), n=40,
@@ -60,20 +60,20 @@ def test_the_least_of_interleaved_turns():
         return turn
 
     calls = {"slow": call("slow", [9, 5, 7]), "fast": call("fast", [2, 1, 3, 2, 2, 2, 2, 2])}
-    assert fastest(calls, 30.0, least=2, clock=lambda: now[0]) == {"slow": 5, "fast": 1}
+    assert time_fastest(calls, 30.0, least=2, clock=lambda: now[0]) == {"slow": 5, "fast": 1}
     # In turn until one has had its share of the time; then the other goes on alone.
     assert order == ["slow", "fast"] * 3 + ["fast"] * 5
 
 
 def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
-    data = planted(60, 4)
+    data = make_planted(60, 4)
     assert data.counts.shape == (60, 120)
     assert (np.asarray(data.counts.sum(axis=1)) == 60).all()
     assert np.array_equal(np.unique(data.truth), np.arange(4))
     left, right = data.edges.T
     assert (left < right).all()
     assert (np.diff(left) >= 0).all()
-    near = {(int(i), int(j)) for i, j in triangulated(3, 4)}
+    near = {(int(i), int(j)) for i, j in triangulate_grid(3, 4)}
     slow = {
         (4 * y + x, 4 * (y + dy) + x + dx)
         for y in range(3)
@@ -83,21 +83,21 @@ def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
     }
     assert near == slow
     for n, clusters in ((1000, 12), (1000, 170), (1000, 200), (60, 1), (13, 5)):
-        sizes = np.bincount(blocks(n, clusters))
+        sizes = np.bincount(label_blocks(n, clusters))
         assert len(sizes) == clusters
         assert sizes.min() > 0
 
 
 def test_a_chain_from_the_truth_stays_with_as_many_clusters():
-    data = planted(300, 6)
+    data = make_planted(300, 6)
     assert abs(gsw.run(data.problem, 30, init=data.truth).n_clusters - 6) <= 1
 
 
 def test_the_picture_is_one_scene_at_every_size():
-    small, large = photograph(40, 60), photograph(80, 120)
+    small, large = make_photograph(40, 60), make_photograph(80, 120)
     assert small.shape == (40, 60, 3)
     assert small.dtype == np.uint8
-    assert np.array_equal(small, photograph(40, 60))
+    assert np.array_equal(small, make_photograph(40, 60))
     halved = large.reshape(40, 2, 60, 2, 3).mean(axis=(1, 3))
     assert np.corrcoef(small.ravel(), halved.ravel())[0, 1] > 0.8
 
@@ -113,7 +113,7 @@ def small(lam, prior=None):
     problem = gsw.Problem.from_counts(
         counts, edges, [0.7, 0.5, -0.3, 0.4], prior or gsw.PitmanYor(0.5, 0.3), 6.0, evidence=[4.0, None]
     )
-    return problem, Oracle(problem, [0, 0, 1, 2], lam, seed=1)
+    return problem, NumpySampler(problem, [0, 0, 1, 2], lam, seed=1)
 
 
 def test_the_plain_sweep_weighs_by_the_log_posterior():
@@ -151,7 +151,7 @@ def test_the_plain_sweep_samples_the_posterior(lam, prior):
     codes = np.empty(2000, np.int64)
     for t in range(len(codes)):
         oracle.sweep()
-        codes[t] = canonical(oracle.labels.astype(np.int32)) @ base
+        codes[t] = canonical_labels(oracle.labels.astype(np.int32)) @ base
     found = compared(codes, *posterior(problem))
     assert found.stray == 0
     assert found.pair_z < 5
@@ -166,10 +166,10 @@ def test_the_plain_sweep_samples_the_posterior(lam, prior):
 def test_the_plain_sweep_and_the_kernel_agree_on_a_larger_problem():
     """Means of log posterior and number of clusters within their Monte-Carlo errors, from batches."""
     rng = np.random.default_rng(2)
-    counts = rng.multinomial(4, rng.dirichlet(np.ones(6), 2)[blocks(24, 2)])
-    problem = gsw.Problem.from_counts(counts, triangulated(4, 6), 0.2, gsw.DirichletProcess(2.0), 6.0)
+    counts = rng.multinomial(4, rng.dirichlet(np.ones(6), 2)[label_blocks(24, 2)])
+    problem = gsw.Problem.from_counts(counts, triangulate_grid(4, 6), 0.2, gsw.DirichletProcess(2.0), 6.0)
     kernel = gsw.run(problem, 20_100, lam=3.0).trace[100:, :2]
-    oracle = Oracle(problem, np.zeros(24, int), 3.0)
+    oracle = NumpySampler(problem, np.zeros(24, int), 3.0)
     plain = np.empty((660, 2))
     for row in plain:
         oracle.sweep()
@@ -184,7 +184,7 @@ def test_the_plain_sweep_and_the_kernel_agree_on_a_larger_problem():
 def test_the_plain_sweep_refuses_channels():
     problem = gsw.Problem(2, (gsw.Gaussian.from_values([[0.0], [1.0]]),), [(0, 1)], 0.1, gsw.DirichletProcess(1.0))
     with pytest.raises(gsw.InputError, match="histograms"):
-        Oracle(problem, [0, 1], 1.0)
+        NumpySampler(problem, [0, 1], 1.0)
 
 
 # The sections
@@ -220,7 +220,7 @@ def test_a_ratio_is_that_of_the_numbers_beside_it(report):
 
 
 def test_the_stages_make_what_prepare_makes():
-    image = photograph(40, 50)
+    image = make_photograph(40, 50)
     settings = gsw.preset("general", sweeps=20)
     names, made = [], None
     for stage, problem in stages.staged(image, settings):
@@ -243,7 +243,7 @@ def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
     section = memory.memory((20_000,))
     ((name, traced, resident, whole),) = section.rows
     assert name == "20,000 sites"
-    assert traced > planted(20_000, 12).problem.evidence.table.nbytes / 20_000  # the tables must be in it
+    assert traced > make_planted(20_000, 12).problem.evidence.table.nbytes / 20_000  # the tables must be in it
     assert whole == pytest.approx(20_000 * traced / 1e6)
     assert whole * 1e6 < large.nbytes
     assert resident is None or resident > traced / 2
@@ -253,8 +253,8 @@ def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
 def test_a_slide_is_measured_stage_by_stage(monkeypatch):
     pytest.importorskip("zarr")
     painted = {}
-    paint = slide.paint
-    monkeypatch.setattr(slide, "paint", lambda image, *more: (paint(image, *more), painted.update(at=image)))
+    paint = slide.paint_slide
+    monkeypatch.setattr(slide, "paint_slide", lambda image, *more: (paint(image, *more), painted.update(at=image)))
     section = slide.slide(300)
     assert not painted["at"].exists(), "what was painted stays on the disk"
     assert [row[0] for row in section.rows] == [slide.STAGES[name] for name in slide.STAGES if name != "assembly"]
@@ -268,7 +268,7 @@ def test_a_slide_is_measured_stage_by_stage(monkeypatch):
 
 def test_a_slide_that_cannot_be_segmented_says_why(tmp_path):
     with pytest.raises(RuntimeError, match=r"nothing\.zarr"):
-        slide.measured([tmp_path / "nothing.zarr", tmp_path / "labels.zarr"])
+        slide.measure_slide([tmp_path / "nothing.zarr", tmp_path / "labels.zarr"])
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -320,7 +320,7 @@ def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
 
 def test_cpp_says_when_there_is_no_compiler(monkeypatch):
     monkeypatch.setattr(rivals.reference, "compiler", lambda: None)
-    section = rivals.cpp((3,), (0.0,), 0.01, 40)
+    section = rivals.compare_with_cpp((3,), (0.0,), 0.01, 40)
     assert section.rows == [["no compiler", None, None, None]]
     assert section.ratios == {}
 
@@ -334,7 +334,7 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
 
     fake = types.SimpleNamespace(compiler=lambda: "c++", build=lambda folder: "built", speed=speed)
     monkeypatch.setattr(rivals, "reference", fake)
-    section = rivals.cpp((3,), (10.0,), 0.01, 40)
+    section = rivals.compare_with_cpp((3,), (10.0,), 0.01, 40)
     ((name, ours, theirs, ratio),) = section.rows
     assert asked == [(40, 10.0, 40, "built")] * 5
     assert (name, theirs) == ("3 clusters, lambda 10", 400.0)
@@ -344,7 +344,7 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
 def test_cpp_is_measured_where_there_is_a_compiler():
     if rivals.reference.compiler() is None:
         pytest.skip("no compiler")
-    ((name, ours, theirs, ratio),) = rivals.cpp((3,), (10.0,), 0.01, 40).rows
+    ((name, ours, theirs, ratio),) = rivals.compare_with_cpp((3,), (10.0,), 0.01, 40).rows
     assert name == "3 clusters, lambda 10"
     assert theirs > 0
     assert ratio == ours / theirs
@@ -352,7 +352,7 @@ def test_cpp_is_measured_where_there_is_a_compiler():
 
 def test_the_runner_takes_the_bonds_of_its_case():
     runner = sampling.Runner(sampling.Case(40, 3, 5.0))
-    assert np.array_equal(runner.chain.options.bonds.strength, fixed(runner.chain.problem, 5.0).strength)
+    assert np.array_equal(runner.chain.options.bonds.strength, constant_bonds(runner.chain.problem, 5.0).strength)
     runner.turn()
     assert runner.clusters >= 1
     assert runner.cost(runner.sweeps * 40 * 1e-9) == pytest.approx(1.0)
@@ -363,7 +363,7 @@ def test_the_runner_takes_the_bonds_of_its_case():
 
 def test_the_table_is_aligned(report):
     lines = report.table().splitlines()
-    assert str(machine.cores()) in lines[0]
+    assert str(machine.count_cores()) in lines[0]
     for name, section in report.sections.items():
         head = next(i for i, line in enumerate(lines) if line.startswith(f"{name}: "))
         table = lines[head + 1 : head + 2 + len(section.rows)]
@@ -386,7 +386,7 @@ def test_the_machine_is_told_without_names_or_paths():
     import getpass
     import platform
 
-    facts = machine.facts()
+    facts = machine.describe_machine()
     assert {"cores", "cpu", "system", "python", "numba", "numpy", "napari-gsw"} <= set(facts)
     text = json.dumps(facts)
     assert platform.node() not in text
@@ -401,13 +401,13 @@ def worsened(ratio, share):
 
 def test_the_guard_flags_what_is_worse_and_nothing_else(report):
     old = report.ratios
-    assert guard.regressions(old, old) == []
+    assert guard.find_regressions(old, old) == []
     for name, ratio in old.items():
-        assert guard.regressions(old | {name: worsened(ratio, 0.9 * ratio.tolerance)}, old) == []
-        (line,) = guard.regressions(old | {name: worsened(ratio, 1.1 * ratio.tolerance)}, old)
+        assert guard.find_regressions(old | {name: worsened(ratio, 0.9 * ratio.tolerance)}, old) == []
+        (line,) = guard.find_regressions(old | {name: worsened(ratio, 1.1 * ratio.tolerance)}, old)
         assert line.startswith(f"{name} is ")
-        assert guard.regressions(old | {name: worsened(ratio, -0.5)}, old) == []  # better
-    assert guard.regressions({}, old) == []  # not measured, not judged
+        assert guard.find_regressions(old | {name: worsened(ratio, -0.5)}, old) == []  # better
+    assert guard.find_regressions({}, old) == []  # not measured, not judged
 
 
 def test_better_is_low_or_high():

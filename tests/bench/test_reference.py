@@ -7,16 +7,16 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import posterior
-from napari_gsw.bench import reference
-from napari_gsw.core.evidence import evidence_tables
+from napari_gsw.core.likelihood import tables
+from napari_gsw.research.benchmarks import cpp
 from problems import planar
 
-needs_compiler = pytest.mark.skipif(reference.compiler() is None, reason="no C++ compiler")
+needs_compiler = pytest.mark.skipif(cpp.compiler() is None, reason="no C++ compiler")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    return reference.build(tmp_path_factory.mktemp("reference"))
+    return cpp.build(tmp_path_factory.mktemp("reference"))
 
 
 def small():
@@ -30,7 +30,7 @@ def small():
 def test_the_reference_samples_the_posterior(lam, program):
     problem = small()
     rows, exact = posterior(problem)
-    found = reference.speed(problem, lam, sweeps=100_000, program=program)
+    found = cpp.measure_speed(problem, lam, sweeps=100_000, program=program)
     values = np.array([gsw.log_posterior(problem, row) for row in rows])
     spread = np.sqrt(exact @ values**2 - (exact @ values) ** 2)
     assert found.mean_log_posterior == pytest.approx(exact @ values, abs=0.02 * spread)
@@ -43,9 +43,9 @@ def test_the_reference_samples_the_posterior(lam, program):
 
 @needs_compiler
 def test_the_reference_keeps_the_log_posterior_and_reads_tables_that_end(program, monkeypatch):
-    whole = reference.speed(planar(n=150), 4.0, sweeps=50, program=program)
-    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 100)
-    cut = reference.speed(planar(n=150), 4.0, sweeps=50, program=program)
+    whole = cpp.measure_speed(planar(n=150), 4.0, sweeps=50, program=program)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 100)
+    cut = cpp.measure_speed(planar(n=150), 4.0, sweeps=50, program=program)
     assert whole.log_posterior == pytest.approx(whole.recounted, rel=1e-9)
     assert cut.log_posterior == pytest.approx(whole.log_posterior, rel=1e-9)
     assert cut.clusters == whole.clusters > 1
@@ -54,17 +54,17 @@ def test_the_reference_keeps_the_log_posterior_and_reads_tables_that_end(program
 
 @needs_compiler
 def test_without_a_program_it_is_built():
-    assert reference.speed(small(), 1.0, sweeps=2).clusters >= 1
+    assert cpp.measure_speed(small(), 1.0, sweeps=2).clusters >= 1
 
 
 def test_what_the_reference_cannot_do_is_said(tmp_path, monkeypatch):
     with pytest.raises(gsw.InputError, match="words only"):
-        reference.write_problem(tmp_path / "a", planar(n=30, channels=1), 1.0)
+        cpp.write_problem(tmp_path / "a", planar(n=30, channels=1), 1.0)
     limited = planar(n=30, prior=gsw.DirichletProcess(1.0).truncated(min_size=2))
     with pytest.raises(gsw.InputError, match="size limits"):
-        reference.write_problem(tmp_path / "a", limited, 1.0)
-    monkeypatch.setattr(reference, "compiler", lambda: None)
+        cpp.write_problem(tmp_path / "a", limited, 1.0)
+    monkeypatch.setattr(cpp, "compiler", lambda: None)
     with pytest.raises(gsw.InputError, match="no C\\+\\+ compiler"):
-        reference.build(tmp_path)
+        cpp.build(tmp_path)
     with pytest.raises(gsw.InputError, match="no C\\+\\+ compiler"):
-        reference.speed(small(), 1.0)
+        cpp.measure_speed(small(), 1.0)

@@ -15,10 +15,10 @@ from skimage.io import imread, imsave
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.live_record import saved_live
-from napari_gsw.core.pipeline.provenance import looks_of
-from napari_gsw.core.pipeline.saved_session import SavedImage, SavedSession
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.interactive.interactive_state import save_interactive
+from napari_gsw.core.interactive.saved_session import SavedImage, SavedSession
+from napari_gsw.core.pipeline.provenance import describe_image
 
 IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
 OPTIONS = ("--seed", "3", "--sweeps", "60", "-q")
@@ -81,7 +81,7 @@ def test_a_checkpoint_of_another_image_is_refused(photo, tmp_path, capsys):
 def steered(photo, tmp_path):
     """A session as the window saves it: with a stroke in it."""
     settings = gsw.preset("general", sweeps=40, axes="YXS")
-    live = LiveChain(gsw.prepare(IMAGE, settings), settings, seed=1)
+    live = InteractiveRun(gsw.prepare(IMAGE, settings), settings, seed=1)
     live.run_for(20)
     while live.sweep < live.target:
         live.advance()
@@ -89,7 +89,7 @@ def steered(photo, tmp_path):
     live.settle()
     while live.sweep < live.target:
         live.advance()
-    saved = saved_live(live, looks_of(IMAGE), {})
+    saved = save_interactive(live, describe_image(IMAGE), {})
     path = tmp_path / "steered.zarr.zip"
     gsw.save_session(path, SavedSession({"run": saved}, (SavedImage("photo", (str(photo),)),)))
     return live, path

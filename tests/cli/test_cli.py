@@ -18,7 +18,7 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.settings import declarations
+from napari_gsw.core.settings import setting_fields
 
 IMAGE = astronaut()[60:150, 150:270]
 
@@ -301,7 +301,7 @@ def test_help_explains_every_knob(capsys):
         run("segment", "--help")
     assert end.value.code == 0
     text = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
-    for name, setting in declarations().items():
+    for name, setting in setting_fields().items():
         assert f"--{name.replace('_', '-')} VALUE" in text
         assert setting.help.split()[0] in text
         assert " ".join(setting.help.replace("- ", "-").split()[:4]) in text

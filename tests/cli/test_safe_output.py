@@ -14,8 +14,8 @@ import tifffile
 from skimage.data import astronaut
 
 from napari_gsw.cli import main
+from napari_gsw.cli.options import read_settings_file
 from napari_gsw.cli.progress import SweepBar
-from napari_gsw.cli.settings_file import recalled
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.images import read_labels
 
@@ -46,7 +46,7 @@ def no_sampling(monkeypatch):
     def sampled(*_, **__):
         raise AssertionError("it was sampled")
 
-    monkeypatch.setattr("napari_gsw.methods.registry.segment", sampled)
+    monkeypatch.setattr("napari_gsw.methods.segment", sampled)
 
 
 def run(*arguments):
@@ -164,7 +164,7 @@ def test_a_signal_before_the_chain_begins_leaves_nothing(image, tmp_path, monkey
     def signalled(*_, **__):
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("napari_gsw.methods.registry.segment", signalled)
+    monkeypatch.setattr("napari_gsw.methods.segment", signalled)
     assert run("segment", image, "-o", tmp_path / "out", *FAST) == 143
     assert "nothing was written" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -252,12 +252,16 @@ def test_settings_in_other_shapes(tmp_path):
     }  # fmt: skip
     for name, shape in shapes.items():
         (tmp_path / name).write_text(json.dumps(shape))
-    assert recalled(str(tmp_path / "crp"))[:3] == ("rdd-crp", {"K": 2, "gamma": 0.1}, 3)
-    assert recalled(str(tmp_path / "stack"))[:3] == recalled(str(tmp_path / "plain"))[:3] == (None, {"K": 2}, 3)
+    assert read_settings_file(str(tmp_path / "crp"))[:3] == ("rdd-crp", {"K": 2, "gamma": 0.1}, 3)
+    assert (
+        read_settings_file(str(tmp_path / "stack"))[:3]
+        == read_settings_file(str(tmp_path / "plain"))[:3]
+        == (None, {"K": 2}, 3)
+    )
     shapes["stack"]["parts"]["1"]["seed"] = 4
     (tmp_path / "stack").write_text(json.dumps(shapes["stack"]))
     with pytest.raises(InputError, match="different settings"):
-        recalled(str(tmp_path / "stack"))
+        read_settings_file(str(tmp_path / "stack"))
 
 
 def test_what_settings_alone_do_not_make_is_said(results, tmp_path, capsys):

@@ -12,7 +12,15 @@ main(["segment", "sample:astronaut", "-q", "--set", "sweeps=20", "-o", sys.argv[
 print(*sorted(sys.modules))
 """
 # These take longer to import than a small image to segment.
-HEAVY = {"napari_gsw.methods.crp", "matplotlib", "zarr", "dask", "napari", "arviz_stats", "skimage.morphology"}
+HEAVY = {
+    "napari_gsw.research.baselines.crp",
+    "matplotlib",
+    "zarr",
+    "dask",
+    "napari",
+    "arviz_stats",
+    "skimage.morphology",
+}
 
 
 def test_segmentation_imports_nothing_heavy_that_it_does_not_use(tmp_path):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_gsw.batch import Extras, run_batch
+from napari_gsw.batch.run import run_batch
 from napari_gsw.cli import main
+from napari_gsw.files.results import OutputOptions
 from napari_gsw.sample_data import mosaic, mosaic_3d
 
 
@@ -54,7 +55,9 @@ def test_a_batch_and_an_image_in_blocks(tmp_path, capsys):
         str(tmp_path / "in" / "large.zarr"), shape=image.shape, chunks=(64, 64), dtype=image.dtype
     )
     array[...] = image
-    run_batch(tmp_path / "in", tmp_path / "out", extras=Extras(table=True), sweeps=6, block_pixels=4096, view="regions")
+    run_batch(
+        tmp_path / "in", tmp_path / "out", extras=OutputOptions(table=True), sweeps=6, block_pixels=4096, view="regions"
+    )
     rows = rows_of(tmp_path / "out" / "large.regions.csv")
     check(np.asarray(zarr.open(str(tmp_path / "out" / "large.zarr"), mode="r")["0"]), rows)
     assert "mean" in rows[0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.sampler.records import Bonds
+from napari_gsw.core.sampler.state import Bonds
 from problems import planar
 
 TESTS = Path(__file__).parents[1]

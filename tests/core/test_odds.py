@@ -8,10 +8,9 @@ from scipy import fft, ndimage, special
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from napari_gsw.core.evidence.rising_factorial import FAR, log_gamma
-from napari_gsw.core.graph.region_graph import connected_pairs
-from napari_gsw.core.image.focus import cosines, smoothed
-from napari_gsw.core.odds import expit, logit
+from napari_gsw.core.graph.region_graph import group_connected
+from napari_gsw.core.image.focus import cosine_transform, gaussian_blur
+from napari_gsw.core.special import FAR, expit, log_gamma, logit
 
 
 def test_odds_and_probabilities():
@@ -44,7 +43,7 @@ def test_log_gamma():
 @pytest.mark.parametrize("shape", [(40, 51), (32, 9)])
 def test_smoothed(width, shape):
     light = np.random.default_rng(3).normal(50, 20, shape).astype(np.float32)
-    ours = smoothed(light, width)
+    ours = gaussian_blur(light, width)
     assert ours.dtype == np.float32
     np.testing.assert_allclose(ours, ndimage.gaussian_filter(light, width), atol=1e-3)
 
@@ -52,7 +51,7 @@ def test_smoothed(width, shape):
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (40, 51)])
 def test_cosines(shape):
     light = np.random.default_rng(4).normal(50, 20, shape)
-    np.testing.assert_allclose(cosines(cosines(light).T).T, fft.dctn(light, norm="ortho"), atol=1e-9)
+    np.testing.assert_allclose(cosine_transform(cosine_transform(light).T).T, fft.dctn(light, norm="ortho"), atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -61,4 +60,4 @@ def test_connected_pairs(seed):
     n = int(rng.integers(1, 60))
     pairs = rng.integers(0, n, (int(rng.integers(0, n)), 2))
     graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
-    assert connected_pairs(n, pairs).tolist() == connected_components(graph, directed=False)[1].tolist()
+    assert group_connected(n, pairs).tolist() == connected_components(graph, directed=False)[1].tolist()

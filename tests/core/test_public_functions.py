@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 import napari_gsw as gsw
 from napari_gsw.core.model.problem import check_labels
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.records import Bonds
-from napari_gsw.core.sampler.schedule import Moves
 from napari_gsw.core.sampler.snapshot import LOG_DRIFT
-from napari_gsw.core.settings import declarations
+from napari_gsw.core.sampler.state import Bonds, Moves
+from napari_gsw.core.settings import setting_fields
 from strategies import arrays, beside, fuzzed, images, is_large, junk, numbers, priors, problems, refused, some_of
 
 SWEEPS = 3
@@ -61,7 +60,7 @@ def test_run(data):
         "full_scans": st.sampled_from((1.0, 0.5, 1e-300)),
         "annealing": st.sampled_from(((4.0, 2), (1e-12, 3), (1e12, 2), (1.0, 0))),
         "ladder": st.sampled_from(((1.0,), (1.0, 0.5), (1.0, 0.3, 1e-12))),
-        "bonds": st.sampled_from((Bonds(np.full(m, 0.3), 0.0, 0.0), bonds.drawn(problem, 0.0, 0.9))),
+        "bonds": st.sampled_from((Bonds(np.full(m, 0.3), 0.0, 0.0), bonds.random_bonds(problem, 0.0, 0.9))),
         "every": st.integers(1, 4),
     }
     chosen = {name: data.draw(some[name]) for name in data.draw(some_of(sorted(some), max_size=5))}
@@ -268,12 +267,12 @@ def test_priors(data):
 @fuzzed
 @given(st.data())
 def test_settings(data):
-    name = data.draw(st.sampled_from((*declarations(), "no_such_setting")))
+    name = data.draw(st.sampled_from((*setting_fields(), "no_such_setting")))
     value = data.draw(st.one_of(junk, st.text(max_size=4)))
     settings = refused(gsw.Settings().replace, **{name: value})
     if settings is not None:
         held = getattr(settings, name)
-        assert held is None or isinstance(held, declarations()[name].kind)
+        assert held is None or isinstance(held, setting_fields()[name].kind)
         assert not (isinstance(held, float) and not math.isfinite(held))
         assert gsw.Settings(**settings.to_dict()) == settings
     refused(gsw.preset, value)

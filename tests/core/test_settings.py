@@ -7,14 +7,14 @@ import json
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.presets import PRESETS
-from napari_gsw.core.settings import SECTIONS, declarations
+from napari_gsw.core.settings import SECTIONS, setting_fields
+from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.sample_data import mosaic
 
 
-@pytest.mark.parametrize("name", declarations())
+@pytest.mark.parametrize("name", setting_fields())
 def test_every_knob_has_a_sentence_a_section_and_a_valid_default(name):
-    setting = declarations()[name]
+    setting = setting_fields()[name]
     assert setting.section in SECTIONS
     assert setting.help[0].isupper() or setting.help.startswith("1 ")
     assert setting.help.endswith((".", ";"))
@@ -72,13 +72,13 @@ def test_values_out_of_range(changes, words):
 
 def test_a_number_of_sites_or_a_size():
     paper = gsw.preset("paper")
-    assert paper.wanted_sites(154_401) == paper.wanted_sites(65_536) == 1000
-    assert paper.wanted_sites(500) == 500
-    assert not paper.matters("site_size")
-    assert gsw.preset("paper", site_size=60).wanted_sites(6_000) == 100
+    assert paper.site_count_for(154_401) == paper.site_count_for(65_536) == 1000
+    assert paper.site_count_for(500) == 500
+    assert not paper.is_active("site_size")
+    assert gsw.preset("paper", site_size=60).site_count_for(6_000) == 100
     assert paper.replace(site_size=60).site_count is None
-    assert gsw.preset("paper", site_size=60, site_count=7).wanted_sites(6_000) == 7
-    assert gsw.preset("general", site_count=7).wanted_sites(6_000) == 7
+    assert gsw.preset("paper", site_size=60, site_count=7).site_count_for(6_000) == 7
+    assert gsw.preset("general", site_count=7).site_count_for(6_000) == 7
 
 
 @pytest.mark.parametrize("method", ["slic", "felzenszwalb", "watershed", "grid"])

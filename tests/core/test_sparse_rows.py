@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from napari_gsw.core import sparse_rows
-from napari_gsw.core.group_sums import group_sums
 from napari_gsw.core.sparse_rows import SparseRows, below, beside
+from napari_gsw.core.special import sum_by_group
 
 RNG = np.random.default_rng(4)
 
@@ -69,8 +69,8 @@ def test_sums_over_groups(monkeypatch, dense):
     expected = np.zeros((6, 7))
     np.add.at(expected, group, values)
     assert np.array_equal(SparseRows.of(values).grouped(group, 6).toarray(), expected)
-    assert np.array_equal(group_sums(values, group, 6), expected)
-    assert np.array_equal(group_sums(values[:, 2], group, 6), expected[:, 2])
+    assert np.array_equal(sum_by_group(values, group, 6), expected)
+    assert np.array_equal(sum_by_group(values[:, 2], group, 6), expected[:, 2])
 
 
 def test_below_and_beside():

@@ -11,7 +11,7 @@ def test_versions_are_looked_up_once(monkeypatch):
     monkeypatch.setattr(versions, "version", lambda name: asked.append(name) or "1.2")
     versions._of_dependencies.cache_clear()
     try:
-        first, second = versions.all_versions(), versions.all_versions()
+        first, second = versions.collect_versions(), versions.collect_versions()
     finally:
         versions._of_dependencies.cache_clear()
     assert first == second

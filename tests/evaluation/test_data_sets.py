@@ -14,8 +14,8 @@ from scipy.io import savemat
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.data_sets import Example, bsds, labelled_folder, labelme
-from napari_gsw.evaluation.partition_scores import adjusted_rand, scores
+from napari_gsw.research.evaluation.data_sets import Example, list_bsds, list_labelled_folder, list_labelme
+from napari_gsw.scores.partitions import adjusted_rand, compute_scores
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RNG = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def polygons(folder, *objects, image=PHOTOGRAPH, name="a"):
 
 def painted(folder, *objects):
     polygons(folder, *objects)
-    (human,) = labelme(folder)[0].read().humans
+    (human,) = list_labelme(folder)[0].read().human_labels
     return human
 
 
@@ -116,15 +116,15 @@ def test_lists_are_sorted_by_name_and_name_their_files(tmp_path):
         polygons(tmp_path / "l", box(0, 0, 5, 5), name=name)
         labelled(tmp_path / "f", PHOTOGRAPH, FIRST, f"{name}.png", f"{name}.tif")
     names = ["a", "b10", "b9"]
-    assert bsds(tmp_path, "train") == [
+    assert list_bsds(tmp_path, "train") == [
         Example(n, tmp_path / f"images/train/{n}.jpg", tmp_path / f"groundTruth/train/{n}.mat", "bsds") for n in names
     ]
     home = tmp_path / "l"
-    assert labelme(str(home)) == [
+    assert list_labelme(str(home)) == [
         Example(n, home / f"images/{n}.png", home / f"annotations/{n}.xml", "labelme") for n in names
     ]
     home = tmp_path / "f"
-    assert labelled_folder(home) == [
+    assert list_labelled_folder(home) == [
         Example(n, home / f"images/{n}.png", home / f"labels/{n}.tif", "folder") for n in names
     ]
 
@@ -133,7 +133,7 @@ def test_names_are_sorted_even_where_endings_would_sort_otherwise(tmp_path):
     for name in ("a.png", "a-b.png", "a.b.png"):  # "a-b.png" < "a.png", but "a" < "a-b"
         put(tmp_path / "images" / name, PHOTOGRAPH)
     (tmp_path / "labels").mkdir()
-    assert [e.name for e in labelled_folder(tmp_path)] == ["a", "a-b", "a.b"]
+    assert [e.name for e in list_labelled_folder(tmp_path)] == ["a", "a-b", "a.b"]
 
 
 def test_only_images_are_listed(tmp_path):
@@ -143,29 +143,29 @@ def test_only_images_are_listed(tmp_path):
     (tmp_path / "images/train/folder.jpg").mkdir()
     put(tmp_path / "images/train/c.png", PHOTOGRAPH)
     put(tmp_path / "images/train/D.JPG", b"")
-    assert [e.image.name for e in bsds(tmp_path, "train")] == ["D.JPG", "a.jpg", "c.png"]
+    assert [e.image.name for e in list_bsds(tmp_path, "train")] == ["D.JPG", "a.jpg", "c.png"]
 
 
 @pytest.mark.parametrize("ending", ["tif", "tiff", "png", "npy", "TIF"])
 def test_labels_may_have_any_of_their_endings(ending, tmp_path):
     truth = labelled(tmp_path, PHOTOGRAPH, FIRST.astype(np.uint8), "a.jpg", f"a.{ending.lower()}")
     truth = truth.rename(truth.with_suffix(f".{ending}"))
-    (example,) = labelled_folder(tmp_path)
+    (example,) = list_labelled_folder(tmp_path)
     assert example.truth == truth
-    assert np.array_equal(example.read().humans[0], FIRST)
+    assert np.array_equal(example.read().human_labels[0], FIRST)
 
 
 def test_two_images_of_one_name_are_refused(tmp_path):
     labelled(tmp_path, PHOTOGRAPH, FIRST, "a.png")
     put(tmp_path / "images/a.tif", PHOTOGRAPH)
-    line = message(labelled_folder, tmp_path)
+    line = message(list_labelled_folder, tmp_path)
     assert "a.png" in line
     assert "a.tif" in line
 
 
 def test_examples_can_be_sent_to_another_process(tmp_path):
     berkeley(tmp_path)
-    (example,) = bsds(tmp_path, "train")
+    (example,) = list_bsds(tmp_path, "train")
     assert pickle.loads(pickle.dumps(example)) == example
     assert len({example, pickle.loads(pickle.dumps(example))}) == 1
 
@@ -173,13 +173,13 @@ def test_examples_can_be_sent_to_another_process(tmp_path):
 @pytest.mark.parametrize(
     ("lister", "made", "missing", "layout"),
     [
-        (labelme, "", "images", "images/NAME.jpg and annotations/NAME.xml"),
-        (labelme, "images/a.jpg", "annotations", "images/NAME.jpg and annotations/NAME.xml"),
-        (labelled_folder, "", "images", "labels/NAME.tif"),
-        (labelled_folder, "images/a.jpg", "labels", "labels/NAME.tif"),
-        (lambda folder: bsds(folder, "train"), "", "images", "groundTruth/<split>/NAME.mat"),
-        (lambda folder: bsds(folder, "train"), "images/a.jpg", "images/train", "groundTruth/<split>/NAME.mat"),
-        (lambda folder: bsds(folder, "train"), "images/train/a.jpg", "groundTruth/train", "groundTruth/<split>"),
+        (list_labelme, "", "images", "images/NAME.jpg and annotations/NAME.xml"),
+        (list_labelme, "images/a.jpg", "annotations", "images/NAME.jpg and annotations/NAME.xml"),
+        (list_labelled_folder, "", "images", "labels/NAME.tif"),
+        (list_labelled_folder, "images/a.jpg", "labels", "labels/NAME.tif"),
+        (lambda folder: list_bsds(folder, "train"), "", "images", "groundTruth/<split>/NAME.mat"),
+        (lambda folder: list_bsds(folder, "train"), "images/a.jpg", "images/train", "groundTruth/<split>/NAME.mat"),
+        (lambda folder: list_bsds(folder, "train"), "images/train/a.jpg", "groundTruth/train", "groundTruth/<split>"),
     ],
 )
 def test_a_missing_folder_is_named_with_the_layout(lister, made, missing, layout, tmp_path):
@@ -191,7 +191,7 @@ def test_a_missing_folder_is_named_with_the_layout(lister, made, missing, layout
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "file", "a\0b"])
-@pytest.mark.parametrize("lister", [labelme, labelled_folder, lambda folder: bsds(folder, "train")])
+@pytest.mark.parametrize("lister", [list_labelme, list_labelled_folder, lambda folder: list_bsds(folder, "train")])
 def test_what_is_no_folder(lister, folder, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     assert repr(str(tmp_path / folder / "images")) in message(lister, tmp_path / folder)
@@ -202,7 +202,7 @@ def test_a_split_that_is_not_there_is_told_with_those_that_are(tmp_path):
         put(tmp_path / f"images/{split}/a.jpg", PHOTOGRAPH)
     put(tmp_path / "images/a.jpg", PHOTOGRAPH)
     for split in ("test", "", "a.jpg", ".", "../images/val", "t\0"):
-        line = message(bsds, tmp_path, split)
+        line = message(list_bsds, tmp_path, split)
         assert "train, val" in line
         assert repr(str(Path(tmp_path, "images", split))) in line
 
@@ -210,9 +210,9 @@ def test_a_split_that_is_not_there_is_told_with_those_that_are(tmp_path):
 @pytest.mark.parametrize(
     ("lister", "folders"),
     [
-        (labelme, ("images", "annotations")),
-        (labelled_folder, ("images", "labels")),
-        (lambda folder: bsds(folder, "train"), ("images/train", "groundTruth/train")),
+        (list_labelme, ("images", "annotations")),
+        (list_labelled_folder, ("images", "labels")),
+        (lambda folder: list_bsds(folder, "train"), ("images/train", "groundTruth/train")),
     ],
 )
 def test_a_folder_without_images(lister, folders, tmp_path):
@@ -226,9 +226,9 @@ def test_a_folder_without_images(lister, folders, tmp_path):
 @pytest.mark.parametrize(
     ("lister", "image", "truth"),
     [
-        (labelme, "images/a.jpg", "annotations/a.xml"),
-        (labelled_folder, "images/a.jpg", "labels/a.tif"),
-        (lambda folder: bsds(folder, "train"), "images/train/a.jpg", "groundTruth/train/a.mat"),
+        (list_labelme, "images/a.jpg", "annotations/a.xml"),
+        (list_labelled_folder, "images/a.jpg", "labels/a.tif"),
+        (lambda folder: list_bsds(folder, "train"), "images/train/a.jpg", "groundTruth/train/a.mat"),
     ],
 )
 def test_an_image_without_its_truth_is_listed_and_then_refused(lister, image, truth, tmp_path):
@@ -261,7 +261,7 @@ def test_an_image_without_its_truth_is_listed_and_then_refused(lister, image, tr
 )
 def test_an_image_that_cannot_be_read(name, content, words, tmp_path):
     labelled(tmp_path, content, FIRST, name)
-    assert words in refused(labelled_folder(tmp_path), tmp_path / "images" / name)
+    assert words in refused(list_labelled_folder(tmp_path), tmp_path / "images" / name)
 
 
 def test_an_image_that_is_too_large(tmp_path, monkeypatch):
@@ -269,11 +269,11 @@ def test_an_image_that_is_too_large(tmp_path, monkeypatch):
         raise MemoryError
 
     labelled(tmp_path, PHOTOGRAPH, FIRST, "a.png")
-    monkeypatch.setattr("napari_gsw.evaluation.data_sets.picture", full)
-    assert "too large" in refused(labelled_folder(tmp_path), tmp_path / "images/a.png")
+    monkeypatch.setattr("napari_gsw.core.image.normalized_image.normalize_image", full)
+    assert "too large" in refused(list_labelled_folder(tmp_path), tmp_path / "images/a.png")
 
 
-@pytest.mark.parametrize("lister", [labelme, lambda folder: bsds(folder, "train")])
+@pytest.mark.parametrize("lister", [list_labelme, lambda folder: list_bsds(folder, "train")])
 def test_an_image_of_a_photograph_collection_that_cannot_be_read(lister, tmp_path):
     berkeley(tmp_path)
     polygons(tmp_path, box(0, 0, 5, 5))
@@ -290,12 +290,12 @@ def test_an_image_of_a_photograph_collection_that_cannot_be_read(lister, tmp_pat
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.float64])
 def test_berkeley_gives_the_segmentation_of_every_person(dtype, tmp_path):
     berkeley(tmp_path, cells(FIRST.astype(dtype), SECOND.astype(dtype)))
-    (example,) = bsds(tmp_path, "train")
+    (example,) = list_bsds(tmp_path, "train")
     scene = example.read()
     assert np.array_equal(scene.image, iio.imread(tmp_path / "images/train/a.jpg"))
     assert (scene.axes, scene.ignore_background) == ("auto", False)
-    assert len(scene.humans) == 2
-    for human, truth in zip(scene.humans, (FIRST, SECOND), strict=True):
+    assert len(scene.human_labels) == 2
+    for human, truth in zip(scene.human_labels, (FIRST, SECOND), strict=True):
         assert human.dtype == np.int32
         assert np.array_equal(human, truth)
 
@@ -330,7 +330,7 @@ def odd(value):
 )
 def test_a_berkeley_file_with_other_contents(variables, words, tmp_path):
     truth = berkeley(tmp_path, variables)
-    assert words in refused(bsds(tmp_path, "train"), truth)
+    assert words in refused(list_bsds(tmp_path, "train"), truth)
 
 
 def test_a_berkeley_file_that_is_none(tmp_path):
@@ -338,9 +338,9 @@ def test_a_berkeley_file_that_is_none(tmp_path):
     whole = truth.read_bytes()
     for content in (b"", b"no matrix", whole[:60], whole[:128], whole[:200], whole[:-20], whole[:300] + bytes(500)):
         truth.write_bytes(content)
-        refused(bsds(tmp_path, "train"), truth)
+        refused(list_bsds(tmp_path, "train"), truth)
     truth.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(100))
-    assert "cannot be read as a MATLAB file" in refused(bsds(tmp_path, "train"), truth)
+    assert "cannot be read as a MATLAB file" in refused(list_bsds(tmp_path, "train"), truth)
 
 
 def test_remarks_of_a_decoder_do_not_leak(tmp_path, monkeypatch):
@@ -350,8 +350,8 @@ def test_remarks_of_a_decoder_do_not_leak(tmp_path, monkeypatch):
         warnings.warn("something about the file", stacklevel=1)
         return {"groundTruth": 3}
 
-    monkeypatch.setattr("napari_gsw.evaluation.data_sets.loadmat", chatty)
-    (example,) = bsds(tmp_path, "train")
+    monkeypatch.setattr("napari_gsw.research.evaluation.data_sets.loadmat", chatty)
+    (example,) = list_bsds(tmp_path, "train")
     assert "no cell groundTruth" in message(example.read)
 
 
@@ -367,16 +367,16 @@ def test_small_polygons_are_painted_over_large_ones(tmp_path):
     expected[4:7, 4:7] = 3
     assert human.dtype == np.int32
     assert np.array_equal(human, expected)
-    scene = labelme(tmp_path)[0].read()
+    scene = list_labelme(tmp_path)[0].read()
     assert np.array_equal(scene.image, PHOTOGRAPH)
     assert (scene.axes, scene.ignore_background) == ("auto", True)
 
 
 def test_the_pixels_of_no_polygon_do_not_count(tmp_path):
     polygons(tmp_path, box(0, 0, 19, 9), box(0, 15, 19, 29))
-    scene = labelme(tmp_path)[0].read()
+    scene = list_labelme(tmp_path)[0].read()
     found = np.broadcast_to(np.arange(30) > 12, SHAPE)
-    (score,) = scores(found, scene.humans, ignore_background=scene.ignore_background)
+    (score,) = compute_scores(found, scene.human_labels, ignore_background=scene.ignore_background)
     assert (score.rand, score.reference_regions) == (1, 2)
 
 
@@ -444,16 +444,16 @@ def test_odd_whitespace_other_fields_and_the_order_of_x_and_y(tmp_path):
 )
 def test_annotations_without_a_usable_polygon(objects, tmp_path):
     truth = polygons(tmp_path, *objects)
-    assert "no polygon" in refused(labelme(tmp_path), truth)
+    assert "no polygon" in refused(list_labelme(tmp_path), truth)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e300", "-1e300", "", "x", "1,5", "<b>1</b>"])
 def test_coordinates_that_are_no_positions(value, tmp_path):
     for bad in (box(0, 0, value, 5), box(0, 0, 5, value)):
         truth = polygons(tmp_path, box(0, 0, 9, 9), bad)
-        assert "corner" in refused(labelme(tmp_path), truth)
+        assert "corner" in refused(list_labelme(tmp_path), truth)
     truth = polygons(tmp_path, box(0, 0, 9, 9).replace("<x>9</x>", ""))
-    assert "corner" in refused(labelme(tmp_path), truth)
+    assert "corner" in refused(list_labelme(tmp_path), truth)
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_coordinates_that_are_no_positions(value, tmp_path):
 def test_annotations_that_are_not_well_formed(content, tmp_path):
     truth = polygons(tmp_path)
     truth.write_bytes(content)
-    assert "cannot be read as XML" in refused(labelme(tmp_path), truth)
+    assert "cannot be read as XML" in refused(list_labelme(tmp_path), truth)
 
 
 def test_annotations_of_an_image_of_another_shape(tmp_path):
@@ -481,11 +481,11 @@ def test_annotations_of_an_image_of_another_shape(tmp_path):
         return f"<imagesize><nrows> {rows}\n</nrows><ncols>{columns}</ncols></imagesize>"
 
     truth = polygons(tmp_path, box(0, 0, 9, 9), size(30, 20))
-    assert "an image of shape (30, 20), its image has the shape (20, 30)" in refused(labelme(tmp_path), truth)
+    assert "an image of shape (30, 20), its image has the shape (20, 30)" in refused(list_labelme(tmp_path), truth)
     assert painted(tmp_path, box(0, 0, 9, 9), size(20, 30)).sum() == 100
     assert painted(tmp_path, box(0, 0, 9, 9), size("", "")).sum() == 100
     truth = polygons(tmp_path, box(0, 0, 9, 9))
-    (example,) = labelme(tmp_path)
+    (example,) = list_labelme(tmp_path)
     volume = put(tmp_path / "volume.npy", np.zeros((5, 20, 30)))
     assert "flat image" in refused([Example("a", volume, example.truth, "labelme")], truth)
 
@@ -510,10 +510,10 @@ def test_images_of_every_kind_with_labels(image, name, axes, tmp_path):
     space = image.shape if image.dtype == float else SHAPE
     labels = RNG.integers(0, 300, space, dtype=np.uint16)
     labelled(tmp_path, image, labels, name)
-    scene = labelled_folder(tmp_path)[0].read()
+    scene = list_labelled_folder(tmp_path)[0].read()
     assert np.array_equal(scene.image, image)
     assert (scene.axes, scene.ignore_background) == (axes, False)
-    (human,) = scene.humans
+    (human,) = scene.human_labels
     assert human.dtype == np.int32
     assert np.array_equal(human, labels)
 
@@ -526,7 +526,7 @@ def test_images_of_every_kind_with_labels(image, name, axes, tmp_path):
 def test_labels_of_another_shape(labels, tmp_path):
     truth = labelled(tmp_path, PHOTOGRAPH, labels, "a.png")
     assert f"labels of shape {labels.shape}, its image has the shape {SHAPE}" in refused(
-        labelled_folder(tmp_path), truth
+        list_labelled_folder(tmp_path), truth
     )
 
 
@@ -545,7 +545,7 @@ def test_labels_of_another_shape(labels, tmp_path):
 )
 def test_labels_that_cannot_be_used(name, content, words, tmp_path):
     truth = labelled(tmp_path, PHOTOGRAPH, content, "a.png", name)
-    assert words in refused(labelled_folder(tmp_path), truth)
+    assert words in refused(list_labelled_folder(tmp_path), truth)
 
 
 @pytest.mark.parametrize("folder", ["images", "labels"])
@@ -554,7 +554,7 @@ def test_an_archive_that_is_named_as_an_array(folder, tmp_path):
     file = tmp_path / folder / "a.npy"
     with file.open("wb") as stream:
         np.savez(stream, FIRST)
-    refused(labelled_folder(tmp_path), file)
+    refused(list_labelled_folder(tmp_path), file)
 
 
 @pytest.mark.parametrize(("dtype", "far"), [("uint32", 2**32 - 1), ("uint64", 2**63 + 1), ("int64", -(2**40) + 1)])
@@ -562,7 +562,7 @@ def test_numbers_beyond_32_bits_keep_their_regions(dtype, far, tmp_path):
     labels = FIRST.astype(dtype)
     labels[0, :2] = 0, far  # cut to 32 bits, the latter two would become 1, which is a region already
     labelled(tmp_path, PHOTOGRAPH, labels, "a.png", "a.npy")
-    (human,) = labelled_folder(tmp_path)[0].read().humans
+    (human,) = list_labelled_folder(tmp_path)[0].read().human_labels
     assert (human.dtype, human.min()) == (np.int32, 0)
     pairs = set(zip(human.ravel().tolist(), labels.ravel().tolist(), strict=True))
     assert len(pairs) == len(np.unique(labels)) == len(np.unique(human))
@@ -572,7 +572,7 @@ def test_numbers_beyond_32_bits_keep_their_regions(dtype, far, tmp_path):
 def test_labels_of_any_whole_type(dtype, tmp_path):
     labels = (FIRST - 3 * (np.dtype(dtype).kind == "i")).astype(dtype)
     labelled(tmp_path, PHOTOGRAPH, labels, "a.png", "a.npy")
-    (human,) = labelled_folder(tmp_path)[0].read().humans
+    (human,) = list_labelled_folder(tmp_path)[0].read().human_labels
     assert human.dtype == np.dtype(np.int32)
     assert np.array_equal(human, labels)
 
@@ -589,27 +589,27 @@ def stored(name):
 
 @pytest.mark.data
 def test_berkeley_as_it_is_stored():
-    examples = bsds(stored("bsds500"), "train")
+    examples = list_bsds(stored("bsds500"), "train")
     stored_images = list((stored("bsds500") / "images" / "train").glob("*.jpg"))
     assert len({e.name for e in examples}) == len(examples) == len(stored_images) >= 100
     for example in examples[::4]:
         scene = example.read()
         assert sorted(scene.image.shape) == [3, 321, 481]
-        assert 4 <= len(scene.humans) <= 9
-        for human in scene.humans:
+        assert 4 <= len(scene.human_labels) <= 9
+        for human in scene.human_labels:
             assert human.shape == scene.image.shape[:2]
             assert human.min() == 1
-        assert max(len(np.unique(human)) for human in scene.humans) > 1
+        assert max(len(np.unique(human)) for human in scene.human_labels) > 1
 
 
 @pytest.mark.data
 def test_all_of_labelme():
-    examples = labelme(stored("labelme8"))
+    examples = list_labelme(stored("labelme8"))
     assert len({e.name for e in examples}) == len(examples) == 80
     empty = []
     for example in examples:
         scene = example.read()
-        (human,) = scene.humans
+        (human,) = scene.human_labels
         assert scene.image.shape == (256, 256, 3)
         assert human.shape == (256, 256)
         assert scene.ignore_background
@@ -622,12 +622,12 @@ def test_all_of_labelme():
 @pytest.mark.data
 def test_all_of_microscopy():
     folder = stored("microscopy")
-    examples = labelled_folder(folder)
+    examples = list_labelled_folder(folder)
     assert [e.image for e in examples] == sorted((folder / "images").iterdir(), key=lambda file: file.stem)
     dimensions = set()
     for example in examples:
         scene = example.read()
-        (human,) = scene.humans
+        (human,) = scene.human_labels
         assert human.shape == scene.image.shape[: human.ndim]
         assert human.min() == 0
         assert human.max() > 1
@@ -638,8 +638,8 @@ def test_all_of_microscopy():
 @pytest.mark.data
 def test_nuclei_of_a_volume_are_seen():
     """They were all taken for background, and nothing said so but an empty result."""
-    scene = {e.name: e for e in labelled_folder(stored("microscopy"))}["stardist_3d"].read()
+    scene = {e.name: e for e in list_labelled_folder(stored("microscopy"))}["stardist_3d"].read()
     result = gsw.segment(scene.image, preset="microscopy", axes=scene.axes)
     assert result.n_regions > 20
     pytest.importorskip("onnxruntime")  # which alone tells them apart as people do
-    assert adjusted_rand(scene.humans[0], result.labels) > 0.74
+    assert adjusted_rand(scene.human_labels[0], result.labels) > 0.74

@@ -12,34 +12,34 @@ from skimage.data import astronaut, chelsea, coffee
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.network import is_onnxruntime_there
-from napari_gsw.core.evidence.object_maps import stretched, widest_plain
-from napari_gsw.core.evidence.words import are_few_colours
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.settings import SMALLEST_REGION
-from napari_gsw.evaluation.easy_pictures import (
+from napari_gsw.core.features.network import has_onnxruntime
+from napari_gsw.core.features.object_network import measure_plain_width, to_uint8
+from napari_gsw.core.features.words import has_few_colours
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
+from napari_gsw.research.evaluation.easy_images import (
     COLOUR,
     MIDDLE,
-    EasyPicture,
-    claimed,
-    easy_pictures,
-    empty_pictures,
+    EasyImage,
+    make_easy_images,
+    make_empty_images,
+    select_for_preset,
 )
-from napari_gsw.evaluation.partition_scores import adjusted_rand
 from napari_gsw.sample_data import mosaic
+from napari_gsw.scores.partitions import adjusted_rand
 
-SQUARE, DISKS, STRIPES, RAMP = (EasyPicture(shape, size=96) for shape in ("square", "disks", "stripes", "ramp"))
+SQUARE, DISKS, STRIPES, RAMP = (EasyImage(shape, size=96) for shape in ("square", "disks", "stripes", "ramp"))
 
 
 def score(easy, preset):
     scene = easy.read()
-    return adjusted_rand(gsw.segment(scene.image, preset=preset, axes=scene.axes).labels, scene.humans[0])
+    return adjusted_rand(gsw.segment(scene.image, preset=preset, axes=scene.axes).labels, scene.human_labels[0])
 
 
 @pytest.mark.parametrize(
     "easy",
     [
-        EasyPicture("square", size=256),
+        EasyImage("square", size=256),
         replace(SQUARE, colour=True, contrast=5, noise=0),
         replace(DISKS, colour=True, contrast=5, noise=2),
         replace(STRIPES, contrast=200, noise=60, dtype="uint16"),
@@ -65,7 +65,7 @@ def test_general_finds_the_truth(easy):
         RAMP,
         pytest.param(
             replace(DISKS, size=128, blur=2.0),
-            marks=pytest.mark.skipif(not is_onnxruntime_there(), reason="onnxruntime is not installed"),
+            marks=pytest.mark.skipif(not has_onnxruntime(), reason="onnxruntime is not installed"),
         ),
         replace(RAMP, size=128, contrast=5, noise=0),
         replace(SQUARE, size=384, contrast=140, noise=0),  # wider than what the network has seen
@@ -95,32 +95,32 @@ def test_general_finds_the_patches_of_the_mosaic():
     assert adjusted_rand(gsw.segment(image).labels, truth) >= 0.98
 
 
-@pytest.mark.parametrize("name", empty_pictures(8))
+@pytest.mark.parametrize("name", make_empty_images(8))
 def test_where_nothing_is_nothing_comes_out(name):
-    result = gsw.segment(empty_pictures(160)[name], preset="microscopy")
+    result = gsw.segment(make_empty_images(160)[name], preset="microscopy")
     assert result.n_regions <= 1
     assert result.remark == ("" if result.n_regions else "no object stands out from the background")
 
 
 def test_the_suite_is_what_it_says():
-    pictures = easy_pictures()
+    pictures = make_easy_images()
     assert len({easy.name for easy in pictures}) == len(pictures) > 100
     assert all(easy.ratio > 2 for easy in pictures)
     assert {easy.dtype for easy in pictures} == {"uint8", "uint16", "float32"}
     assert {64, 2000} <= {easy.size for easy in pictures}
-    assert len(claimed("general", pictures)) == len(pictures) > len(claimed("photo", pictures)) > 0
+    assert len(select_for_preset("general", pictures)) == len(pictures) > len(select_for_preset("photo", pictures)) > 0
     with pytest.raises(InputError, match="paper"):
-        claimed("paper", pictures)
-    assert len(empty_pictures(16)) == 20
+        select_for_preset("paper", pictures)
+    assert len(make_empty_images(16)) == 20
 
 
 def test_the_noise_and_the_contrast_are_those_of_the_name():
-    scene = EasyPicture("disks", size=200, contrast=80, noise=10, dtype="float32").read()
-    inside, outside = (255 * scene.image[(scene.humans[0] > 0) == k] for k in (True, False))
+    scene = EasyImage("disks", size=200, contrast=80, noise=10, dtype="float32").read()
+    inside, outside = (255 * scene.image[(scene.human_labels[0] > 0) == k] for k in (True, False))
     assert inside.mean() - outside.mean() == pytest.approx(80, abs=1)
     assert outside.std() == pytest.approx(10, rel=0.05)
-    assert len(np.unique(scene.humans[0])) == 3
-    assert len(np.unique(EasyPicture("stripes").read().humans[0])) == 4
+    assert len(np.unique(scene.human_labels[0])) == 3
+    assert len(np.unique(EasyImage("stripes").read().human_labels[0])) == 4
 
 
 def test_evaluate_draws_them(tmp_path):
@@ -136,7 +136,7 @@ def test_what_is_a_speck_in_a_photograph_is_a_thing_in_a_small_picture(preset):
     truth = np.zeros((64, 64), int)
     for number, (y, x) in enumerate(((16, 16), (16, 48), (48, 16), (48, 48)), 1):
         truth[np.hypot(rows - y, columns - x) < 9] = number
-    assert np.bincount(truth.ravel()).min() < SMALLEST_REGION
+    assert np.bincount(truth.ravel()).min() < MIN_REGION_PIXELS
     levels = 80 + 60 * (truth[..., np.newaxis] > 0) * COLOUR + np.random.default_rng(0).normal(0, 10, (64, 64, 3))
     result = gsw.segment(np.rint(levels).astype(np.uint8), preset=preset, seed=0)
     assert adjusted_rand(result.labels, truth) >= 0.98
@@ -163,18 +163,18 @@ def test_a_strong_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     truth = (np.abs(side[:, np.newaxis] - 0.5) < 0.2) & (np.abs(side - 0.5) < 0.2)
     levels = MIDDLE + contrast * (truth - 0.5 + 0.25 * (side - 0.5))[..., np.newaxis] * np.array(way)
     image = np.rint(levels + np.random.default_rng(0).normal(0, noise, levels.shape)).clip(0, 255).astype(np.uint8)
-    assert are_few_colours([picture(image, calm=True)])
+    assert has_few_colours([normalize_image(image, calm=True)])
     assert adjusted_rand(gsw.segment(image, seed=0).labels, truth) >= 0.98
 
 
 def test_photographs_have_many_colours():
     for image in (astronaut(), coffee(), chelsea()):
-        assert not are_few_colours([picture(image, calm=True)])
+        assert not has_few_colours([normalize_image(image, calm=True)])
 
 
 def test_how_wide_plain_shapes_are():
-    easy = EasyPicture("square", size=300, contrast=80, noise=4).read()
-    wide = 2 * ndimage.distance_transform_edt(easy.humans[0] > 0).max()
-    assert widest_plain(stretched(easy.image)) == pytest.approx(wide, abs=4)
-    assert widest_plain(stretched(255 - easy.image)) == pytest.approx(wide, abs=4)
-    assert widest_plain(stretched(astronaut())) == 0
+    easy = EasyImage("square", size=300, contrast=80, noise=4).read()
+    wide = 2 * ndimage.distance_transform_edt(easy.human_labels[0] > 0).max()
+    assert measure_plain_width(to_uint8(easy.image)) == pytest.approx(wide, abs=4)
+    assert measure_plain_width(to_uint8(255 - easy.image)) == pytest.approx(wide, abs=4)
+    assert measure_plain_width(to_uint8(astronaut())) == 0

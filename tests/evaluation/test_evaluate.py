@@ -17,18 +17,24 @@ from scipy.io import savemat
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.cli.choices import METHOD_NAMES
-from napari_gsw.evaluation.data_sets import labelled_folder
-from napari_gsw.evaluation.evaluate import OBJECT_MEASURES, ScoringTask, measures, scored, typical_human
-from napari_gsw.evaluation.partition_scores import (
+from napari_gsw.cli.options import METHOD_NAMES
+from napari_gsw.methods import METHODS, choose, segment
+from napari_gsw.research.evaluation.data_sets import list_labelled_folder
+from napari_gsw.research.evaluation.evaluate import (
+    OBJECT_MEASURES,
+    ScoringTask,
+    find_typical_human,
+    score_example,
+    score_partition,
+)
+from napari_gsw.sample_data import random_mosaic
+from napari_gsw.scores.partitions import (
     adjusted_rand,
     covering,
     probabilistic_rand,
     rand_index,
     variation_of_information,
 )
-from napari_gsw.methods.registry import METHODS, choose, segment
-from napari_gsw.sample_data import random_mosaic
 
 PROMISED = (
     "rand_one_human", "probabilistic_rand", "adjusted_rand", "variation_of_information", "covering", "boundary_f",
@@ -111,13 +117,15 @@ def test_the_scores_are_those_of_the_labels(bsds, tmp_path):
     for k, row in enumerate(rows):
         truth = scene(k)[1]
         labels = iio.imread(out / "labels" / f"{row['image']}.tif")
-        humans = [np.ones_like(truth), truth, np.minimum(truth, 3)]
-        assert float(row["probabilistic_rand"]) == pytest.approx(probabilistic_rand(labels, humans))
-        assert float(row["rand_first_human"]) == pytest.approx(rand_index(labels, humans[0]))
-        assert float(row["rand_one_human"]) == pytest.approx(rand_index(labels, humans[typical_human(humans)]))
+        human_labels = [np.ones_like(truth), truth, np.minimum(truth, 3)]
+        assert float(row["probabilistic_rand"]) == pytest.approx(probabilistic_rand(labels, human_labels))
+        assert float(row["rand_first_human"]) == pytest.approx(rand_index(labels, human_labels[0]))
+        assert float(row["rand_one_human"]) == pytest.approx(
+            rand_index(labels, human_labels[find_typical_human(human_labels)])
+        )
         for name, measure in (("adjusted_rand", adjusted_rand), ("variation_of_information", variation_of_information)):
-            assert float(row[name]) == pytest.approx(np.mean([measure(labels, h) for h in humans]))
-        assert float(row["covering"]) == pytest.approx(np.mean([covering(labels, h) for h in humans]))
+            assert float(row[name]) == pytest.approx(np.mean([measure(labels, h) for h in human_labels]))
+        assert float(row["covering"]) == pytest.approx(np.mean([covering(labels, h) for h in human_labels]))
         assert float(row["n_regions"]) == len(np.unique(labels))
 
 
@@ -189,7 +197,7 @@ def test_wrong_words_are_answered_in_one_line(folder, tmp_path, capsys, words, t
 
 
 def test_a_limit_is_spread_over_the_data_set(tmp_path):
-    from napari_gsw.experiments.pictures import spread
+    from napari_gsw.research.paper.pictures import spread
 
     assert spread(list(range(80)), 8) == list(range(0, 80, 10))
     assert spread([1, 2], 5) == [1, 2]
@@ -198,20 +206,20 @@ def test_a_limit_is_spread_over_the_data_set(tmp_path):
 
 def test_the_typical_human_is_the_one_in_the_middle():
     fine, middle, coarse = np.arange(12), np.arange(12) // 3, np.arange(12) // 6
-    assert typical_human([fine, coarse, middle]) == 2
-    assert typical_human([middle, fine, coarse]) == 0
-    assert typical_human([coarse]) == 0
+    assert find_typical_human([fine, coarse, middle]) == 2
+    assert find_typical_human([middle, fine, coarse]) == 0
+    assert find_typical_human([coarse]) == 0
 
 
 def test_pixels_without_a_polygon_do_not_count():
-    from napari_gsw.evaluation.data_sets import Scene
+    from napari_gsw.research.evaluation.data_sets import AnnotatedImage
 
     truth = np.repeat([1, 2, 0], 4)[None]
     found = np.repeat([5, 6, 7], 4)[None]
-    shown = Scene(np.zeros((1, 12)), "YX", [truth], True)
-    assert measures(found, shown)["rand_one_human"] == 1.0
-    assert measures(found % 2, shown)["rand_one_human"] == 1.0
-    assert measures(found % 2, shown._replace(ignore_background=False))["rand_one_human"] < 1.0
+    shown = AnnotatedImage(np.zeros((1, 12)), "YX", [truth], True)
+    assert score_partition(found, shown)["rand_one_human"] == 1.0
+    assert score_partition(found % 2, shown)["rand_one_human"] == 1.0
+    assert score_partition(found % 2, shown._replace(ignore_background=False))["rand_one_human"] < 1.0
 
 
 def test_the_list_of_methods_is_the_same_everywhere():
@@ -234,11 +242,11 @@ def test_a_background_that_is_nobodys_is_left_out(folder, tmp_path, capsys):
     truth = scene(0)[1].copy()
     truth[::7] = 0
     iio.imwrite(folder / "labels" / "a.png", truth)
-    (example, *_) = labelled_folder(folder, ignores_background=True)
+    (example, *_) = list_labelled_folder(folder, ignores_background=True)
     assert not example.has_objects
     shown = example.read()
-    assert measures(scene(0)[1], shown)["adjusted_rand"] == 1.0
-    assert measures(scene(0)[1], shown._replace(ignore_background=False))["adjusted_rand"] < 1.0
+    assert score_partition(scene(0)[1], shown)["adjusted_rand"] == 1.0
+    assert score_partition(scene(0)[1], shown._replace(ignore_background=False))["adjusted_rand"] < 1.0
     assert run("--folder", folder, "-o", tmp_path / "out", "--ignore-background", "--limit", 1, *QUICK) == 0
     assert "ap_50" not in json.loads((tmp_path / "out" / "evaluation.json").read_text())["mean"]
     assert run("--easy", "-o", tmp_path / "other", "--ignore-background") == 2
@@ -264,7 +272,7 @@ def test_every_method_segments_and_is_scored(folder, method):
     changes = {"sweeps": 60, "site_size": 20} if METHODS[method].samples else {}
     if method in ("mean-shift", "felzenszwalb"):
         changes = {"min_size": 300}
-    row = scored(ScoringTask(labelled_folder(folder)[0], choose(method, "paper", changes), 0))
+    row = score_example(ScoringTask(list_labelled_folder(folder)[0], choose(method, "paper", changes), 0))
     assert set(OBJECT_MEASURES) <= set(row)
     assert row["adjusted_rand"] > 0.8
     assert 3 <= row["n_regions"] <= 6
@@ -341,7 +349,7 @@ def test_files_of_others_are_not_written_over(folder, tmp_path, monkeypatch, cap
     for name in ("images.csv", "evaluation.json", "labels/b.tif", "labels/c.provenance.json"):
         (out / name).write_text("mine")
         with monkeypatch.context() as patched:
-            patched.setattr("napari_gsw.evaluation.evaluate.run_jobs", lambda *_: pytest.fail("it was segmented"))
+            patched.setattr("napari_gsw.batch.jobs.run_jobs", lambda *_: pytest.fail("it was segmented"))
             assert main([*words, str(out)]) == 2
         assert f"{name.rpartition('/')[2]}' is there already" in capsys.readouterr().err
         assert (out / name).read_text() == "mine"

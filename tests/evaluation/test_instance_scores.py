@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.instance_scores import (
+from napari_gsw.scores.objects import (
     INSTANCE_MEASURES,
     THRESHOLDS,
-    counts_as_row,
-    instance_measures,
-    object_counts,
-    object_pairs,
-    pooled_counts,
-    with_background,
+    compute_object_measures,
+    count_matches,
+    counts_to_record,
+    mark_background,
+    match_objects,
+    pool_counts,
 )
 
 
@@ -38,7 +38,7 @@ def test_matches_are_as_many_as_there_can_be(seed):
     rng = np.random.default_rng(seed)
     truth = np.repeat(rng.integers(0, 4, 6), 4)
     labels = np.where(rng.random(24) < 0.3, rng.integers(0, 4, 24), truth)
-    counts = object_counts(labels, truth)
+    counts = count_matches(labels, truth)
     for threshold, matches in zip(THRESHOLDS, counts.matches, strict=True):
         assert matches == by_hand(labels, truth, threshold)
     assert counts.objects == len(np.setdiff1d(labels, [0]))
@@ -48,48 +48,48 @@ def test_matches_are_as_many_as_there_can_be(seed):
 def test_a_picture_by_hand():
     truth = np.array([0, 1, 1, 1, 1, 2, 2, 3, 3, 3])
     labels = np.array([7, 5, 5, 5, 0, 6, 6, 0, 0, 0])
-    counts = object_counts(labels, truth)  # 5 is three quarters of 1, 6 is 2, 7 is false, 3 is missed
+    counts = count_matches(labels, truth)  # 5 is three quarters of 1, 6 is 2, 7 is false, 3 is missed
     assert counts.matches.tolist() == [2, 2, 2, 1, 1]
     assert counts.precision(0.5) == pytest.approx(2 / 4)
     assert counts.precision(0.9) == pytest.approx(1 / 5)
     assert counts.f1(0.7) == pytest.approx(2 * 2 / 6)
     assert counts.panoptic_quality == pytest.approx((0.75 + 1) / (2 + 0.5 + 0.5))
-    pairs = object_pairs(labels, truth)
+    pairs = match_objects(labels, truth)
     assert sorted(zip(pairs.own_labels, pairs.true_labels, strict=True)) == [(5, 1), (6, 2)]
     assert pairs.false_labels.tolist() == [7]
     assert pairs.missed_labels.tolist() == [3]
 
 
 def test_two_halves_of_an_object_are_one_match():
-    counts = object_counts([1, 1, 2, 2], [1, 1, 1, 1])
+    counts = count_matches([1, 1, 2, 2], [1, 1, 1, 1])
     assert counts.matches.tolist() == [1, 0, 0, 0, 0]
     assert counts.objects == 2
-    assert object_counts([1, 1, 1, 1], [1, 1, 2, 2]).matches[0] == 1
+    assert count_matches([1, 1, 1, 1], [1, 1, 2, 2]).matches[0] == 1
 
 
 def test_nothing_to_be_found_and_nothing_that_came_out_is_right():
-    nothing = object_counts(np.zeros(5, int), np.zeros(5, int))
-    assert instance_measures(nothing)["f1_50"] == instance_measures(nothing)["ap_90"] == 1
+    nothing = count_matches(np.zeros(5, int), np.zeros(5, int))
+    assert compute_object_measures(nothing)["f1_50"] == compute_object_measures(nothing)["ap_90"] == 1
     assert nothing.panoptic_quality == 1
-    assert object_counts([1, 0], [0, 0]).f1(0.5) == object_counts([0, 0], [1, 0]).precision(0.5) == 0
+    assert count_matches([1, 0], [0, 0]).f1(0.5) == count_matches([0, 0], [1, 0]).precision(0.5) == 0
 
 
 def test_pooled_figures_are_those_of_all_objects():
     rng = np.random.default_rng(0)
     pairs = [(rng.integers(0, 3 + k, 40), rng.integers(0, 3, 40)) for k in range(4)]
     pairs.append((np.arange(40) // 4, np.arange(40) // 4))
-    rows = [counts_as_row(object_counts(*pair)) for pair in pairs]
+    rows = [counts_to_record(count_matches(*pair)) for pair in pairs]
     # Pictures side by side, whose objects have numbers of their own.
     shifted = [np.concatenate([np.where(p[k] > 0, p[k] + 100 * i, 0) for i, p in enumerate(pairs)]) for k in (0, 1)]
-    assert instance_measures(pooled_counts(rows)) == pytest.approx(instance_measures(object_counts(*shifted)))
-    assert set(instance_measures(pooled_counts(rows))) == set(INSTANCE_MEASURES)
+    assert compute_object_measures(pool_counts(rows)) == pytest.approx(compute_object_measures(count_matches(*shifted)))
+    assert set(compute_object_measures(pool_counts(rows))) == set(INSTANCE_MEASURES)
 
 
 def test_a_segmentation_without_background_has_its_largest_region_for_it():
-    assert with_background(np.array([1, 1, 2, 3])).tolist() == [0, 0, 2, 3]
-    assert with_background(np.array([0, 1, 1, 3])).tolist() == [0, 1, 1, 3]
+    assert mark_background(np.array([1, 1, 2, 3])).tolist() == [0, 0, 2, 3]
+    assert mark_background(np.array([0, 1, 1, 3])).tolist() == [0, 1, 1, 3]
 
 
 def test_a_threshold_that_was_not_counted_is_refused():
     with pytest.raises(InputError, match="threshold"):
-        object_counts([1], [1]).f1(0.55)
+        count_matches([1], [1]).f1(0.55)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.graph.merge_tree import merge_tree
-from napari_gsw.evaluation.level_scores import LEVEL_MEASURES, THRESHOLDS, best_levels, level_scores, levels_table
-from napari_gsw.evaluation.partition_scores import covering, probabilistic_rand, variation_of_information
+from napari_gsw.core.graph.merge_tree import build_merge_tree
+from napari_gsw.research.evaluation.level_scores import (
+    LEVEL_MEASURES,
+    THRESHOLDS,
+    find_best_levels,
+    format_levels,
+    score_levels,
+)
+from napari_gsw.scores.partitions import covering, probabilistic_rand, variation_of_information
 
 
 @pytest.mark.parametrize("ignore", [False, True])
@@ -17,13 +23,13 @@ def test_scores_of_levels_are_those_of_painted_cuts(ignore):
     sites[:2, :2] = 0  # no site there
     right = [(i, i + 1) for i in range(25) if i % 5 < 4]
     edges = np.array(right + [(i, i + 5) for i in range(20)], np.int32)
-    tree = merge_tree(25, edges, rng.random(len(edges)))
-    humans = [rng.integers(0, 4, sites.shape).astype(np.int32) for _ in range(3)]
-    scored = level_scores(sites, tree, humans, ignore)
+    tree = build_merge_tree(25, edges, rng.random(len(edges)))
+    human_labels = [rng.integers(0, 4, sites.shape).astype(np.int32) for _ in range(3)]
+    scored = score_levels(sites, tree, human_labels, ignore)
     for place in (0, 20, 55, 99):
         labels = np.concatenate(([0], tree.labels(THRESHOLDS[place]) + 1))[sites]
-        wheres = [human != 0 if ignore else None for human in humans]
-        pairs = list(zip(humans, wheres, strict=True))
+        wheres = [human != 0 if ignore else None for human in human_labels]
+        pairs = list(zip(human_labels, wheres, strict=True))
         rand = np.mean([probabilistic_rand(labels, [human], where) for human, where in pairs])
         assert scored["probabilistic_rand"][place] == pytest.approx(rand)
         information = np.mean([variation_of_information(labels, human, where) for human, where in pairs])
@@ -35,9 +41,9 @@ def test_scores_of_levels_are_those_of_painted_cuts(ignore):
 def test_the_best_level_of_each_image_is_never_worse_than_that_of_all():
     rng = np.random.default_rng(1)
     rows = [{name: rng.random(100).tolist() for name in (*LEVEL_MEASURES, "n_regions")} for _ in range(4)]
-    best = best_levels(rows)
+    best = find_best_levels(rows)
     assert all((row["ois"] >= row["ods"]) == (name != "variation_of_information") for name, row in best.items())
     vi = np.array([row["variation_of_information"] for row in rows])
     assert best["variation_of_information"]["ods"] == vi.mean(axis=0).min()
     assert best["variation_of_information"]["ois"] == vi.min(axis=1).mean()
-    assert "OIS" in levels_table(best)
+    assert "OIS" in format_levels(best)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation import partition_scores as metrics
+from napari_gsw.scores import partitions as metrics
 
 RNG = np.random.default_rng(0)
 A = RNG.integers(0, 4, (6, 7))
@@ -108,7 +108,7 @@ def test_any_numbers_are_labels(labels):
     """Those that are looked up and those that are sorted count the same."""
     other = np.arange(len(labels)) % 2
     slow = [[((labels == x) & (other == y)).sum() for y in np.unique(other)] for x in np.unique(labels)]
-    assert metrics.contingency(labels, other).toarray().tolist() == slow
+    assert metrics.contingency_table(labels, other).toarray().tolist() == slow
 
 
 def test_a_large_table_counts_as_a_small_one():
@@ -117,7 +117,7 @@ def test_a_large_table_counts_as_a_small_one():
     np.add.at(slow, (a, b), 1)
     used = np.ix_(np.unique(a), np.unique(b))
     assert slow[used].size > metrics.LOOKUP
-    assert np.array_equal(metrics.contingency(a, b).toarray(), slow[used])
+    assert np.array_equal(metrics.contingency_table(a, b).toarray(), slow[used])
 
 
 def stack(ndim, seed):
@@ -128,7 +128,7 @@ def stack(ndim, seed):
 @pytest.mark.parametrize("ignore", [False, True])
 def test_scores_are_those_of_the_single_functions(ndim, ignore):
     found, *many = (stack(ndim, seed) for seed in range(4))
-    rows = metrics.scores(found, many, tolerance=0.5, ignore_background=ignore)
+    rows = metrics.compute_scores(found, many, tolerance=0.5, ignore_background=ignore)
     assert len(rows) == 4
     for row, reference in zip(rows, many, strict=False):
         where = reference != 0 if ignore else np.ones(found.shape, bool)
@@ -148,7 +148,7 @@ def test_scores_are_those_of_the_single_functions(ndim, ignore):
 
 
 def test_one_reference_has_one_row():
-    assert metrics.scores(A, [A]) == [(1.0, 1.0, 0.0, 1.0, 1.0, 4, 4)]
+    assert metrics.compute_scores(A, [A]) == [(1.0, 1.0, 0.0, 1.0, 1.0, 4, 4)]
 
 
 def slow_boundary_f(found, many, reach, masks):
@@ -180,7 +180,7 @@ def test_boundaries_of_several_references(reach, ignore):
     rng = np.random.default_rng(5)
     found, *many = (np.kron(rng.integers(0, 3, (4, 4)), np.ones((3, 3), int)) for _ in range(3))
     masks = [reference != 0 if ignore else np.ones(found.shape, bool) for reference in many]
-    rows = metrics.scores(found, many, tolerance=reach, ignore_background=ignore)
+    rows = metrics.compute_scores(found, many, tolerance=reach, ignore_background=ignore)
     for row, reference, mask in zip(rows, many, masks, strict=False):
         assert row.boundary_f == pytest.approx(slow_boundary_f(found, [reference], reach, [mask]))
     assert rows[-1].boundary_f == pytest.approx(slow_boundary_f(found, many, reach, masks))
@@ -190,11 +190,11 @@ def test_the_default_tolerance_is_a_share_of_the_diagonal():
     assert metrics.default_tolerance((300, 400)) == pytest.approx(3.75)
     one, two = np.zeros((300, 400), int), np.zeros((300, 400), int)
     one[:, 200:] = two[:, 203:] = 1
-    assert metrics.scores(one, [two])[0].boundary_f == metrics.boundary_f(one, two) == 1.0
+    assert metrics.compute_scores(one, [two])[0].boundary_f == metrics.boundary_f(one, two) == 1.0
     assert metrics.boundary_f(one, two, tolerance=2.9) == 0.0
     for wrong in (-1, np.nan):
         with pytest.raises(InputError, match="0 pixels or more"):
-            metrics.scores(one, [two], tolerance=wrong)
+            metrics.compute_scores(one, [two], tolerance=wrong)
 
 
 def least_disagreement(found, reference, where):
@@ -213,7 +213,7 @@ def test_regions_are_paired_as_well_as_can_be(seed, ignore):
     rng = np.random.default_rng(seed)
     found, reference = rng.integers(0, 3, (3, 4)), rng.integers(0, 4, (3, 4))
     where = reference != 0 if ignore else np.ones(found.shape, bool)
-    differs = metrics.disagreement(found, [reference], ignore_background=ignore)
+    differs = metrics.compute_disagreement(found, [reference], ignore_background=ignore)
     assert differs.dtype == np.float32
     assert set(np.unique(differs)) <= {0, 1}
     assert differs.sum() == least_disagreement(found, reference, where)
@@ -226,21 +226,21 @@ def test_regions_are_paired_as_well_as_can_be(seed, ignore):
 @pytest.mark.parametrize("ndim", [1, 2, 3, 4])
 def test_disagreement_is_the_share_of_the_references(ndim):
     found, *many = (stack(ndim, seed) for seed in range(4))
-    each = [metrics.disagreement(found, [reference]) for reference in many]
-    assert metrics.disagreement(found, many) == pytest.approx(np.mean(each, axis=0))
-    each = [metrics.disagreement(found, [reference], ignore_background=True) for reference in many]
+    each = [metrics.compute_disagreement(found, [reference]) for reference in many]
+    assert metrics.compute_disagreement(found, many) == pytest.approx(np.mean(each, axis=0))
+    each = [metrics.compute_disagreement(found, [reference], ignore_background=True) for reference in many]
     labelled = np.sum([reference != 0 for reference in many], axis=0)
     slow = np.where(labelled > 0, np.sum(each, axis=0) / np.maximum(labelled, 1), 0)
-    assert metrics.disagreement(found, many, ignore_background=True) == pytest.approx(slow)
+    assert metrics.compute_disagreement(found, many, ignore_background=True) == pytest.approx(slow)
 
 
 def test_equal_regions_do_not_disagree_whatever_their_numbers():
-    assert not metrics.disagreement(A, [A * 7 + 3, 9 - A]).any()
-    assert not metrics.disagreement(A, [A * 0], ignore_background=True).any()
+    assert not metrics.compute_disagreement(A, [A * 7 + 3, 9 - A]).any()
+    assert not metrics.compute_disagreement(A, [A * 0], ignore_background=True).any()
 
 
 def test_scores_say_what_they_need_and_what_they_do():
-    for measure in (metrics.scores, metrics.disagreement):
+    for measure in (metrics.compute_scores, metrics.compute_disagreement):
         with pytest.raises(InputError, match="at least one reference"):
             measure(A, [])
         with pytest.raises(InputError, match="same shape"):
@@ -253,9 +253,9 @@ def test_scores_say_what_they_need_and_what_they_do():
         raise KeyboardInterrupt(step)
 
     with pytest.raises(KeyboardInterrupt, match="regions of the reference"):
-        metrics.scores(A, [B], report=stop)
+        metrics.compute_scores(A, [B], report=stop)
     with pytest.raises(InputError, match="no pixel"):
-        metrics.scores(A, [A * 0], ignore_background=True)
+        metrics.compute_scores(A, [A * 0], ignore_background=True)
 
 
 def test_best_overlap_against_a_loop():

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.posterior.result import Outcome
-from napari_gsw.evaluation.robot import (
-    Look,
-    Robot,
-    asked_place,
-    largest_part,
-    middle,
-    random_place,
-    site_chooser,
-    steered,
-    worst_place,
+from napari_gsw.core.posterior.result import MethodResult
+from napari_gsw.methods import choose, segment
+from napari_gsw.research.evaluation.simulated_annotator import (
+    ScribbleState,
+    SimulatedAnnotator,
+    choose_largest_error,
+    choose_query,
+    choose_random,
+    find_centre,
+    find_largest_part,
+    make_site_chooser,
+    simulate_scribbles,
 )
-from napari_gsw.methods.registry import choose, segment
 
 WANTED = np.ones((100, 140), np.int32)
 WANTED[:, 80:] = 2
@@ -26,25 +26,25 @@ WANTED[90:] = 0
 
 
 def look(labels, seeds=None, wanted=WANTED, result=None):
-    robot = Robot(wanted)
+    robot = SimulatedAnnotator(wanted)
     seeds = robot.first_strokes() if seeds is None else seeds
-    return Look(robot, seeds, Outcome(labels, {}, result), np.random.default_rng(0))
+    return ScribbleState(robot, seeds, MethodResult(labels, {}, result), np.random.default_rng(0))
 
 
 def test_the_first_strokes_are_discs_in_the_middle_of_the_largest_parts():
-    seeds = Robot(WANTED).first_strokes()
+    seeds = SimulatedAnnotator(WANTED).first_strokes()
     assert np.unique(seeds).tolist() == [0, 1, 2]
     assert np.array_equal(seeds[seeds > 0], WANTED[seeds > 0])
     rows, columns = np.nonzero(seeds == 2)
     assert columns.mean() == pytest.approx(109.5, abs=1)
     assert 28 <= rows.mean() <= 61
-    radius = Robot(WANTED).radius
+    radius = SimulatedAnnotator(WANTED).radius
     assert radius == pytest.approx(0.01 * np.hypot(100, 140))
     assert (seeds == 2).sum() == pytest.approx(np.pi * radius**2, rel=0.5)
 
 
 def test_a_stroke_paints_only_what_wants_its_label():
-    robot = Robot(WANTED)
+    robot = SimulatedAnnotator(WANTED)
     seeds = robot.with_stroke(np.zeros_like(WANTED), (40, 79))
     assert np.unique(seeds).tolist() == [0, 1]
     assert (seeds[:, 80:] == 0).all()
@@ -54,7 +54,7 @@ def test_a_stroke_paints_only_what_wants_its_label():
     edge = robot.with_stroke(np.zeros_like(WANTED), (0, 139))
     assert edge.sum() == 2 * 4
     volume = np.ones((9, 10, 11), np.int32)
-    assert Robot(volume).with_stroke(volume * 0, (4, 5, 6)).sum() == 7
+    assert SimulatedAnnotator(volume).with_stroke(volume * 0, (4, 5, 6)).sum() == 7
 
 
 def test_the_worst_place_is_the_middle_of_the_largest_error():
@@ -62,25 +62,25 @@ def test_the_worst_place_is_the_middle_of_the_largest_error():
     labels[30:41, 20:31] = 2
     labels[60:64, 60:64] = 9
     labels[90:] = 5  # nobody wants anything there
-    assert worst_place(look(labels)) == (35, 25)
-    assert worst_place(look(WANTED)) is None
+    assert choose_largest_error(look(labels)) == (35, 25)
+    assert choose_largest_error(look(WANTED)) is None
     # What is painted already is no place for another stroke, even if the method does not heed it.
     painted = np.where(labels[30:41, 20:31] == 2, 1, 0)
     seeds = np.zeros_like(WANTED)
     seeds[30:41, 20:31] = painted
-    assert worst_place(look(labels, seeds)) in [(r, c) for r in (61, 62) for c in (61, 62)]
+    assert choose_largest_error(look(labels, seeds)) in [(r, c) for r in (61, 62) for c in (61, 62)]
 
 
 def test_random_places_are_wanted_and_new():
     here = look(WANTED)
-    places = [random_place(here) for _ in range(300)]
+    places = [choose_random(here) for _ in range(300)]
     assert all(WANTED[p] > 0 and here.seeds[p] == 0 for p in places)
     assert len(set(places)) > 250
-    assert random_place(look(WANTED, np.ones_like(WANTED))) is None
+    assert choose_random(look(WANTED, np.ones_like(WANTED))) is None
 
 
 def test_an_answer_is_what_most_of_the_site_wants():
-    robot = Robot(WANTED)
+    robot = SimulatedAnnotator(WANTED)
     sites = 1 + np.arange(140)[None] // 20 + np.zeros((100, 1), int)
     sites[:, 70:90] = 9
     sites[:, 85:90] = 8
@@ -97,9 +97,9 @@ def test_parts_and_middles():
     mask = np.zeros((9, 9), bool)
     mask[0, 0:2] = True
     mask[3:8, 3:8] = True
-    assert np.array_equal(np.argwhere(largest_part(mask)).min(axis=0), [3, 3])
-    assert middle(largest_part(mask)) == (5, 5)
-    assert middle(np.ones((5, 5), bool)) == (2, 2)  # the image's border is an outline too
+    assert np.array_equal(np.argwhere(find_largest_part(mask)).min(axis=0), [3, 3])
+    assert find_centre(find_largest_part(mask)) == (5, 5)
+    assert find_centre(np.ones((5, 5), bool)) == (2, 2)  # the image's border is an outline too
 
 
 def picture():
@@ -119,16 +119,16 @@ def test_a_course_rises_where_the_largest_error_is_painted():
     pytest.importorskip("ortools")
     image, wanted = picture()
     choice = choose("graph-cut", changes={"distance": 0})
-    course = steered(image, Robot(wanted), choice, worst_place, 4)
+    course = simulate_scribbles(image, SimulatedAnnotator(wanted), choice, choose_largest_error, 4)
     assert len(course.dice) == len(course.seconds) == 5
     assert course.dice[0] < 0.9
     assert max(course.dice) > 0.95
-    assert steered(image, Robot(wanted), choice, worst_place, 4).dice == course.dice
+    assert simulate_scribbles(image, SimulatedAnnotator(wanted), choice, choose_largest_error, 4).dice == course.dice
 
 
 def test_a_game_that_is_over_stays_as_it_was():
     image, wanted = picture()
-    course = steered(image, Robot(wanted), choose("watershed"), lambda look: None, 3)
+    course = simulate_scribbles(image, SimulatedAnnotator(wanted), choose("watershed"), lambda look: None, 3)
     assert course.dice == course.dice[:1] * 4
 
 
@@ -141,7 +141,7 @@ def test_a_chooser_may_ask_for_sites():
         return len(asked) - 1 if len(asked) < 3 else None
 
     choice = choose("gsw", "paper", {"sweeps": 20, "site_count": 60})
-    course = steered(image, Robot(wanted), choice, site_chooser(next_site), 4)
+    course = simulate_scribbles(image, SimulatedAnnotator(wanted), choice, make_site_chooser(next_site), 4)
     assert len(asked) == 3
     assert len(course.dice) == 5
 
@@ -152,13 +152,13 @@ def test_a_robot_that_is_asked_paints_where_the_posterior_is_in_doubt():
     image[:, 45:] = 0.9
     image[20:40, 35:55] = 0.5
     wanted = np.where(image == 0.1, 1, 2).astype(np.int32)
-    robot = Robot(wanted)
+    robot = SimulatedAnnotator(wanted)
     seeds = np.zeros(image.shape, np.int32)
     seeds[5, 5:15], seeds[5, 75:85] = 1, 2
     noise = np.random.default_rng(0).normal(0, 0.01, image.shape)
     outcome = segment(
         image + noise, choose("gsw", changes={"site_size": 25, "texture_words": 0, "sweeps": 60}), 0, seeds=seeds
     )
-    place = asked_place(Look(robot, seeds, outcome, np.random.default_rng(0)))
+    place = choose_query(ScribbleState(robot, seeds, outcome, np.random.default_rng(0)))
     assert 20 <= place[0] < 40
     assert 35 <= place[1] < 55

@@ -12,9 +12,9 @@ import pytest
 
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.data_sets import files_of, scribbles
-from napari_gsw.evaluation.evaluate import SCRIBBLE_MEASURES
-from napari_gsw.evaluation.label_scores import dice_of_labels, mean_dice
+from napari_gsw.research.evaluation.data_sets import list_files, list_scribbles
+from napari_gsw.research.evaluation.evaluate import SCRIBBLE_MEASURES
+from napari_gsw.scores.objects import dice_per_label, mean_dice
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "scribbles"
 QUICK = ("--preset", "paper", "--set", "sweeps=30", "--set", "site_size=20")
@@ -42,12 +42,12 @@ def folder(tmp_path):
 
 
 def test_dice_of_each_wanted_label():
-    assert dice_of_labels([1, 1, 1, 2], [1, 1, 2, 2]).tolist() == pytest.approx([4 / 5, 2 / 3])
+    assert dice_per_label([1, 1, 1, 2], [1, 1, 2, 2]).tolist() == pytest.approx([4 / 5, 2 / 3])
     assert mean_dice([1, 1, 1, 2], [1, 1, 2, 2]) == pytest.approx((4 / 5 + 2 / 3) / 2)
     assert mean_dice([5, 5, 3], [5, 5, 3]) == 1.0
     # The numbers count, not the partition; what nobody wanted is wrong, and what did not come out has 0.
     assert mean_dice([2, 2, 1, 1], [1, 1, 2, 2]) == 0.0
-    assert dice_of_labels([1, 1, 7, 7], [1, 1, 1, 2]).tolist() == pytest.approx([4 / 5, 0])
+    assert dice_per_label([1, 1, 7, 7], [1, 1, 1, 2]).tolist() == pytest.approx([4 / 5, 0])
     assert mean_dice([1, 1, 7, 7], [1, 1, 0, 0], np.array([1, 1, 0, 0])) == 1.0
     with pytest.raises(InputError, match="same shape"):
         mean_dice([1, 2], [1, 2, 3])
@@ -56,15 +56,15 @@ def test_dice_of_each_wanted_label():
 
 
 def test_pairs_find_their_image(folder):
-    examples = scribbles(folder)
+    examples = list_scribbles(folder)
     assert [(e.name, e.image.name) for e in examples] == [("a_7", "a.png"), ("a_9", "a.png"), ("a_b_7", "a_b.png")]
-    assert files_of(examples)["a_9"] == tuple(
+    assert list_files(examples)["a_9"] == tuple(
         folder / part for part in ("images/a.png", "labels/a_9.png", "scribbles/a_9.png")
     )
     scene = examples[0].read()
-    assert scene.seeds.dtype == scene.humans[0].dtype == np.int32
+    assert scene.seeds.dtype == scene.human_labels[0].dtype == np.int32
     assert np.unique(scene.seeds).tolist() == [0, 1, 2, 4]
-    assert np.array_equal(scene.humans[0][scene.seeds > 0], scene.seeds[scene.seeds > 0])
+    assert np.array_equal(scene.human_labels[0][scene.seeds > 0], scene.seeds[scene.seeds > 0])
 
 
 def test_what_is_wrong_with_a_pair_is_said_with_its_file(folder):
@@ -72,15 +72,15 @@ def test_what_is_wrong_with_a_pair_is_said_with_its_file(folder):
     iio.imwrite(folder / "scribbles" / "a_9.png", np.zeros((60, 90), np.uint8))
     iio.imwrite(folder / "labels" / "a_b_7.png", np.zeros((60, 90), np.uint8))
     for example, words in zip(
-        scribbles(folder), (r"a_7\.png", r"a_9\.png.*must have scribbles", "at every pixel"), strict=True
+        list_scribbles(folder), (r"a_7\.png", r"a_9\.png.*must have scribbles", "at every pixel"), strict=True
     ):
         with pytest.raises(InputError, match=words):
             example.read()
     iio.imwrite(folder / "scribbles" / "c_1.png", np.ones((60, 90), np.uint8))
     with pytest.raises(InputError, match=r"c_1\.png' has no image"):
-        scribbles(folder)
+        list_scribbles(folder)
     with pytest.raises(InputError, match="IMAGE_USER"):
-        scribbles(folder / "images")
+        list_scribbles(folder / "images")
 
 
 def test_the_files_that_are_promised(folder, tmp_path, capsys):
@@ -159,11 +159,11 @@ def test_a_method_that_cannot_use_scribbles_is_refused(folder, tmp_path, capsys,
 def test_the_pairs_as_they_are_stored():
     if not DATA.is_dir():
         pytest.skip("needs the data set scribbles")
-    examples = scribbles(DATA)
+    examples = list_scribbles(DATA)
     assert len(examples) == len(list((DATA / "scribbles").iterdir()))
     assert len({e.image for e in examples}) == len(list((DATA / "images").iterdir()))
     for example in examples[::16]:
         scene = example.read()
-        (wanted,) = scene.humans
+        (wanted,) = scene.human_labels
         # People slip: a stroke may run over the outline that they wanted.
         assert np.mean(wanted[scene.seeds > 0] == scene.seeds[scene.seeds > 0]) > 0.9

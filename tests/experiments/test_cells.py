@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from napari_gsw.cli import main
-from napari_gsw.evaluation.data_sets import labelled_folder
-from napari_gsw.experiments import cells
-from napari_gsw.experiments.membranes import fold_names, membrane_examples
+from napari_gsw.research.evaluation.data_sets import list_labelled_folder
+from napari_gsw.research.paper import cells
+from napari_gsw.research.training.membranes import fold_names, membrane_examples
 from napari_gsw.sample_data import sample
 
 
@@ -76,7 +76,7 @@ def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, mo
     (tmp_path / "networks").mkdir()
     for k in range(cells.FOLDS):
         (tmp_path / "networks" / f"fold{k}.npz").touch()
-    choices = cells.nuclei_choices(labelled_folder(nuclei), tmp_path, False)
+    choices = cells.nuclei_choices(list_labelled_folder(nuclei), tmp_path, False)
     of = [choice["microscopy"].settings for choice in choices]
     assert [one.network[-9:] for one in of] == ["fold0.npz", "fold1.npz", "fold2.npz", "fold0.npz"]
     assert [one.boundary_model[-18:] for one in of] == [f"objects_fold{k}.json" for k in (0, 1, 2, 0)]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
+from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.cli import main
 from napari_gsw.core.model.priors import cluster_distribution
-from napari_gsw.evaluation.evaluate import MEASURES
-from napari_gsw.experiments import fig1, fig2, fig4, table1
-from napari_gsw.experiments.pictures import MOSAICS, ExperimentPlan, mosaics, photograph_tiles, spread
-from napari_gsw.jobs.records import JobOptions
+from napari_gsw.research.evaluation.evaluate import MEASURES
+from napari_gsw.research.paper import fig1, fig2, fig4, table1
+from napari_gsw.research.paper.pictures import MOSAICS, ExperimentPlan, mosaics, photograph_tiles, spread
 
 
 @pytest.mark.parametrize("alpha", [0.3, 3.0, 5.0])
@@ -192,6 +192,6 @@ def test_built_in_pictures(tmp_path):
     assert len({t.name for t in tiles}) == len(tiles) >= 6
     made = mosaics(tmp_path)
     first = made[0].read()
-    assert first.image.shape[:2] == first.humans[0].shape
+    assert first.image.shape[:2] == first.human_labels[0].shape
     assert [m.name for m in mosaics(tmp_path)] == [m.name for m in made]
     assert spread(made, 3) == [made[0], made[4], made[8]]

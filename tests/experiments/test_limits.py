@@ -9,8 +9,8 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.experiments import limits, shown
-from napari_gsw.experiments.limits import LawTask, PhotographTask
+from napari_gsw.research.paper import limits, shown
+from napari_gsw.research.paper.limits import LawTask, PhotographTask
 
 SMALL = np.kron(np.random.default_rng(3).integers(0, 255, (3, 4, 3)), np.ones((24, 24, 1))).astype(np.uint8)
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from napari_gsw.cli import main
-from napari_gsw.experiments import maps
+from napari_gsw.research.paper import maps
 
 
 def test_from_end_to_end(tmp_path, monkeypatch):

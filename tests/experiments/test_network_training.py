@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.object_maps import stretched
-from napari_gsw.core.image.picture import picture
-from napari_gsw.experiments.network_objects import (
+from napari_gsw.core.features.object_network import to_uint8
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.research.training.network_objects import (
     ACROSS,
     drawn_pictures,
     middles,
@@ -55,7 +55,7 @@ def test_middles_are_bright_in_the_middle_of_objects():
 def test_pictures_are_brought_to_one_size_of_objects():
     labels = np.zeros((90, 90), np.int64)
     labels[10:54, 20:64] = 5
-    image, smaller = scaled(stretched(labels * 1000), labels)
+    image, smaller = scaled(to_uint8(labels * 1000), labels)
     assert typical_width(smaller) == pytest.approx(ACROSS, abs=1)
     assert image.shape == (*smaller.shape, 3)
     assert image[smaller == 5].mean() > 240 > 10 > image[smaller == 0].mean()
@@ -91,9 +91,9 @@ def test_a_network_is_learnt_from_a_folder(name, folder, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from importlib import import_module
 
-    from napari_gsw.core.evidence.network_weights import load_weights
+    from napari_gsw.core.features.network_weights import load_weights
 
-    command = import_module(f"napari_gsw.experiments.{name}")
+    command = import_module(f"napari_gsw.research.paper.{name}")
     out = tmp_path / "out"
     size = ["--steps", "4", "--batch", "2", "--side", "32", "--folds", "2", "--device", "cpu", "--seed", "5"]
     command.main([str(folder), "-o", str(out), *size])
@@ -110,10 +110,10 @@ def test_a_network_is_learnt_from_a_folder(name, folder, tmp_path):
 def test_the_numbers_of_a_module_are_what_the_module_computes():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pytest.importorskip("onnxruntime")
-    from napari_gsw.core.evidence.network import MIDDLE, SPREAD, Network
-    from napari_gsw.core.evidence.network_plan import PHOTO
-    from napari_gsw.core.evidence.network_weights import NetworkWeights
-    from napari_gsw.experiments.network_module import NetworkModule
+    from napari_gsw.core.features.network import INPUT_MEAN, INPUT_SCALE, Network
+    from napari_gsw.core.features.network_plan import PHOTO
+    from napari_gsw.core.features.network_weights import NetworkWeights
+    from napari_gsw.research.training.network_module import NetworkModule
 
     torch.manual_seed(0)
     module = NetworkModule(PHOTO)
@@ -126,23 +126,23 @@ def test_the_numbers_of_a_module_are_what_the_module_computes():
     with torch.no_grad():
         fine, places, _ = module(torch.tensor(image[:1]))
     arrays = {name: a.astype(np.float32) for name, a in module.numbers().items()}
-    maps = Network(NetworkWeights("photo", arrays, "")).maps(image[0].transpose(1, 2, 0) * SPREAD + MIDDLE)
+    maps = Network(NetworkWeights("photo", arrays, "")).maps(image[0].transpose(1, 2, 0) * INPUT_SCALE + INPUT_MEAN)
     assert maps.fine[..., 0] == pytest.approx(torch.sigmoid(fine)[0, 0].numpy(), abs=5e-3)
     assert maps.places[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
 
 
 def test_colours_of_crops_are_those_of_pictures():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from napari_gsw.experiments.network_crops import lab
+    from napari_gsw.research.training.network_crops import lab
 
     image = RNG.integers(0, 256, (20, 30, 3)).astype(np.uint8)
     ours = lab(torch.tensor(image / 255.0, dtype=torch.float32).permute(2, 0, 1)[None])[0].permute(1, 2, 0)
-    assert picture(image).channels == pytest.approx(ours.numpy(), abs=0.01)
+    assert normalize_image(image).channels == pytest.approx(ours.numpy(), abs=0.01)
 
 
 def test_crops_of_no_change_are_the_picture():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from napari_gsw.experiments import network_crops as crops
+    from napari_gsw.research.training import network_crops as crops
 
     image = RNG.integers(0, 256, (32, 32, 3)).astype(np.uint8)
     labels = crops.numbered(RNG.integers(0, 9, (32, 32)))
@@ -158,7 +158,7 @@ def test_crops_of_no_change_are_the_picture():
 
 
 def test_reliability_says_how_often_what_was_said_is_so():
-    from napari_gsw.experiments.objects import reliability
+    from napari_gsw.research.training.objects import reliability
 
     rows = reliability([np.array([0.1, 0.2, 0.9]), np.array([1.0])], [np.array([0, 1, 1]), np.array([0])], bins=2)
     assert rows[0] == [0.0, 0.5, 2.0, pytest.approx(0.15), 0.5]
@@ -168,7 +168,7 @@ def test_reliability_says_how_often_what_was_said_is_so():
 
 def test_a_calibration_is_right_as_often_as_it_says():
     """A posterior that squares the odds against two being one is brought back to how often they are."""
-    from napari_gsw.experiments.objects import calibration
+    from napari_gsw.research.training.objects import calibration
 
     rng = np.random.default_rng(0)
     truth = rng.uniform(0.02, 0.98, 40_000)
@@ -182,7 +182,7 @@ def test_a_calibration_is_right_as_often_as_it_says():
 def test_drawn_shapes_overlap_in_pairs_and_touch_nothing_else():
     from scipy import ndimage
 
-    from napari_gsw.experiments.network_objects import touching_pictures
+    from napari_gsw.research.training.network_objects import touching_pictures
 
     for values, labels in touching_pictures(np.random.default_rng(1), 2, side=128):
         assert values.shape == labels.shape == (128, 128)

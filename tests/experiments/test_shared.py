@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from napari_gsw.cli import main
-from napari_gsw.experiments import shared
-from napari_gsw.experiments.shared import SharedTask
+from napari_gsw.research.paper import shared
+from napari_gsw.research.paper.shared import SharedTask
 
 
 def test_each_label_is_painted_once_and_where_it_is():

@@ -10,11 +10,11 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
+from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.cli import main
-from napari_gsw.evaluation.data_sets import Example, labelled_folder, scribbles
-from napari_gsw.experiments import comparison, steering, steering_curves
-from napari_gsw.experiments.pictures import BERKELEY, ExperimentPlan, mosaics, painted_mosaics
-from napari_gsw.jobs.records import JobOptions
+from napari_gsw.research.evaluation.data_sets import Example, list_labelled_folder, list_scribbles
+from napari_gsw.research.paper import comparison, steering, steering_curves
+from napari_gsw.research.paper.pictures import BERKELEY, ExperimentPlan, mosaics, painted_mosaics
 
 
 def pair(name):
@@ -107,7 +107,7 @@ def test_steering_from_end_to_end(tmp_path, monkeypatch):
         iio.imwrite(tmp_path / f"nuclei/labels/{name}.png", labels.astype(np.uint8))
     out = tmp_path / "out"
     out.mkdir()
-    plan = ExperimentPlan({BERKELEY: mosaics(out)}, True, nuclei=labelled_folder(tmp_path / "nuclei"))
+    plan = ExperimentPlan({BERKELEY: mosaics(out)}, True, nuclei=list_labelled_folder(tmp_path / "nuclei"))
     outcome = steering.reproduce(plan, JobOptions(out, quiet=True))
     assert outcome.failed == {}
     content = json.loads((out / "steering.json").read_text())
@@ -140,5 +140,5 @@ def test_the_command_takes_scribbles(tmp_path, monkeypatch, capsys):
     assert json.loads((tmp_path / "out" / "steering.json").read_text())["table"]["all"]["pairs"] == 3
     assert "steering.csv, steering.json, steering.md, steering.png, steering_curves.csv" in capsys.readouterr().out
     assert not (tmp_path / "out" / "mosaics").exists()
-    assert len(scribbles(tmp_path / "mosaics")) == len(data)
+    assert len(list_scribbles(tmp_path / "mosaics")) == len(data)
     assert main([*words, "--scribbles", str(tmp_path / "nowhere")]) == 2

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from napari_gsw.cli import main
-from napari_gsw.experiments import volumes
-from napari_gsw.experiments.volumes import PLAIN, drawn
+from napari_gsw.research.paper import volumes
+from napari_gsw.research.paper.volumes import PLAIN, drawn
 
 SMALL = PLAIN._replace(shape=(12, 40, 44), number=6)
 

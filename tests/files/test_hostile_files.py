@@ -12,11 +12,10 @@ import tifffile
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.data_sets import Example
-from napari_gsw.files import promised_size
+from napari_gsw.files import untrusted
 from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.promised_size import check_promise
-from napari_gsw.files.xml_text import parsed_xml
+from napari_gsw.files.untrusted import check_promise, parse_xml
+from napari_gsw.research.evaluation.data_sets import Example
 
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a0 "boom">'
@@ -74,7 +73,7 @@ def test_a_zarr_that_claims_more_than_it_holds(tmp_path):
 def test_what_a_file_may_promise(monkeypatch):
     check_promise(2**29, 1)  # any file may unpack to that
     check_promise(2**40 // 2**10, 2**20)
-    monkeypatch.setattr(promised_size, "memory_size", lambda: 2**32)
+    monkeypatch.setattr(untrusted, "memory_size", lambda: 2**32)
     with pytest.raises(ValueError, match="does not fit into memory"):
         check_promise(2**33, 2**33)
 
@@ -88,7 +87,7 @@ def test_an_annotation_with_entities(tmp_path):
 
 
 def test_ome_metadata_with_entities(tmp_path):
-    from napari_gsw.files.provenance_files import read_provenance
+    from napari_gsw.files.provenance import read_provenance
 
     xml = f'{BOMB}<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image><Description>&a9;'
     xml += "</Description></Image></OME>"
@@ -98,7 +97,7 @@ def test_ome_metadata_with_entities(tmp_path):
 
 
 def test_xml_without_entities_is_read():
-    assert parsed_xml(b"<!DOCTYPE a><a>1 &lt; 2</a>").text == "1 < 2"
+    assert parse_xml(b"<!DOCTYPE a><a>1 &lt; 2</a>").text == "1 < 2"
 
 
 def codebook(path, centres, space="lab"):

@@ -17,9 +17,9 @@ import tifffile
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files import label_formats
-from napari_gsw.files.geometry import unit_name
+from napari_gsw.files.geometry import normalize_unit
 from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.label_formats import companion
+from napari_gsw.files.label_formats import sibling_name
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.napari_writer import layer_axes, write_labels_layer
 
@@ -290,7 +290,7 @@ def test_provenance_stands_beside_the_labels(ending, tmp_path):
     write_labels(example(5, 7), tmp_path / "new" / f"cells{ending}", provenance=MADE)
     assert {p.name for p in (tmp_path / "new").iterdir()} == {f"cells{ending}", "cells.provenance.json"}
     assert origin(tmp_path / "new" / "cells.provenance.json") == MADE
-    assert companion(f"labels{ending}", "provenance.json") == "provenance.json"
+    assert sibling_name(f"labels{ending}", "provenance.json") == "provenance.json"
 
 
 def test_provenance_of_other_labels_does_not_stay(tmp_path):
@@ -598,4 +598,4 @@ def test_axes_of_a_layer(names, axes):
     ],
 )
 def test_names_of_units(unit, name):
-    assert unit_name(unit) == name
+    assert normalize_unit(unit) == name

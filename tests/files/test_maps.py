@@ -5,8 +5,8 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.files.maps import file_of_map, open_map_file
-from napari_gsw.files.pixel_spacing import file_spacing
+from napari_gsw.files.images import read_spacing
+from napari_gsw.files.maps import find_map_file, open_map_file
 
 zarr = pytest.importorskip("zarr")
 MAP = np.random.default_rng(0).random((5, 12, 16)).astype(np.float32)
@@ -58,16 +58,16 @@ def test_the_distance_of_planes_is_read_from_the_file(tmp_path):
     sizes = {"axes": "ZYX", "PhysicalSizeX": 400.0, "PhysicalSizeXUnit": "nm", "PhysicalSizeY": 0.4,
              "PhysicalSizeYUnit": "µm", "PhysicalSizeZ": 2.0, "PhysicalSizeZUnit": "µm"}  # fmt: skip
     tifffile.imwrite(place, volume, metadata=sizes)
-    assert file_spacing(place, "ZYX") == "2,0.4,0.4"
-    assert file_spacing(place, "YX") == "auto"  # the same along both
+    assert read_spacing(place, "ZYX") == "2,0.4,0.4"
+    assert read_spacing(place, "YX") == "auto"  # the same along both
     tifffile.imwrite(tmp_path / "fiji.tif", volume, imagej=True, resolution=(2.5, 2.5),
                      metadata={"axes": "ZYX", "spacing": 2.0})  # fmt: skip
-    assert file_spacing(tmp_path / "fiji.tif", "ZYX") == "2,0.4,0.4"
+    assert read_spacing(tmp_path / "fiji.tif", "ZYX") == "2,0.4,0.4"
     tifffile.imwrite(tmp_path / "plain.tif", volume)
-    assert file_spacing(tmp_path / "plain.tif", "ZYX") == "auto"
+    assert read_spacing(tmp_path / "plain.tif", "ZYX") == "auto"
     tifffile.imwrite(place, volume, metadata=sizes | {"PhysicalSizeZ": 0.0})
     with pytest.raises(gsw.InputError, match=r"says that pixels are 0, 0\.4, 0\.4 apart"):
-        file_spacing(place, "ZYX")
+        read_spacing(place, "ZYX")
 
 
 @pytest.mark.parametrize(("depth", "spacing"), [(6, "5,1,1"), (1, "auto")])
@@ -79,9 +79,9 @@ def test_the_distance_of_planes_is_read_from_a_zarr(tmp_path, depth, spacing):
     image = {"axes": [{"name": a, "type": "space"} for a in "zyx"],
              "datasets": [{"path": "0", "coordinateTransformations": [scale]}]}  # fmt: skip
     group.attrs.update({"ome": {"version": "0.5", "multiscales": [image]}})
-    assert file_spacing(path, "auto") == spacing
+    assert read_spacing(path, "auto") == spacing
 
 
 def test_the_file_of_a_map_is_the_one_whose_change_matters(tmp_path):
-    assert file_of_map(tmp_path / "a.h5" / "predictions" / "0") == tmp_path / "a.h5"
-    assert file_of_map(tmp_path / "a.tif") == tmp_path / "a.tif"
+    assert find_map_file(tmp_path / "a.h5" / "predictions" / "0") == tmp_path / "a.h5"
+    assert find_map_file(tmp_path / "a.tif") == tmp_path / "a.tif"

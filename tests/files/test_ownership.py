@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.folders import output_folder
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.labels import write_labels
-from napari_gsw.files.ledger import replacing, reserve
 from napari_gsw.files.napari_writer import write_labels_layer
-from napari_gsw.files.ownership import fingerprint, mark_text, read_mark
-from napari_gsw.files.tables import write_csv
+from napari_gsw.files.output_folder import (
+    check_writable,
+    fingerprint,
+    manifest_text,
+    output_folder,
+    read_manifest,
+    replace_atomically,
+)
+from napari_gsw.files.results import write_csv
 
 LABELS = np.arange(35, dtype=np.uint16).reshape(5, 7)
 MADE = {"software": "napari-gsw", "seed": 3}
@@ -119,7 +124,9 @@ def test_killed_at_any_moment_what_is_there_is_ours(step, tmp_path, monkeypatch)
         real(source, target)
 
     monkeypatch.setattr("os.replace", dies)
-    monkeypatch.setattr("napari_gsw.files.folders._restore_mark", lambda *_: None)  # nothing is done after a death
+    monkeypatch.setattr(
+        "napari_gsw.files.output_folder._restore_manifest", lambda *_: None
+    )  # nothing is done after a death
     if step < 5:
         with pytest.raises(Killed):
             put(tmp_path, names, seed=4)
@@ -128,7 +135,7 @@ def test_killed_at_any_moment_what_is_there_is_ours(step, tmp_path, monkeypatch)
     assert {n: c for n, c in content(tmp_path).items() if n != "provenance.json"} == {
         "labels.tif": b"4", "trace.csv": b"4",
     }  # fmt: skip
-    mark = read_mark(tmp_path / "provenance.json")
+    mark = read_manifest(tmp_path / "provenance.json")
     assert mark.content["seed"] == 4
     assert "unfinished" not in json.loads((tmp_path / "provenance.json").read_text())
     assert all(mark.claims(tmp_path / name) for name in ("labels.tif", "trace.csv"))
@@ -156,9 +163,9 @@ def test_a_mark_that_is_nonsense_is_none(tmp_path):
     ):
         file = tmp_path / str(number)
         file.write_text(text)
-        assert read_mark(file) is None
-    (tmp_path / "own.json").write_text(mark_text({"mine": 1}, {"a.tif": "0" * 64}))
-    assert read_mark(tmp_path / "own.json").content == {"mine": 1}
+        assert read_manifest(file) is None
+    (tmp_path / "own.json").write_text(manifest_text({"mine": 1}, {"a.tif": "0" * 64}))
+    assert read_manifest(tmp_path / "own.json").content == {"mine": 1}
 
 
 def test_a_full_disk_reads_as_a_full_disk(tmp_path, monkeypatch):
@@ -176,14 +183,14 @@ def test_a_full_disk_reads_as_a_full_disk(tmp_path, monkeypatch):
 def test_pictures_on_a_full_disk_say_so(tmp_path):
     from matplotlib.figure import Figure
 
-    from napari_gsw.files.folders import writing
-    from napari_gsw.files.geometry import geometry
+    from napari_gsw.files.geometry import make_geometry
     from napari_gsw.files.label_formats import write_npy, write_png, write_tiff
+    from napari_gsw.files.output_folder import report_write_errors
     from napari_gsw.files.plots import save_figure, save_overlay
 
     (tmp_path / "full").symlink_to("/dev/full")
     large = np.zeros((300, 300), np.uint16)
-    place = geometry(2)
+    place = make_geometry(2)
     for write in (
         lambda path: write_png(large, path, place, "", None),
         lambda path: write_npy(large, path, place, "", None),
@@ -191,7 +198,7 @@ def test_pictures_on_a_full_disk_say_so(tmp_path):
         lambda path: save_overlay(large, large, path),
         lambda path: save_figure(Figure(), path),
     ):
-        with pytest.raises(InputError, match="No space left on device"), writing("it"):
+        with pytest.raises(InputError, match="No space left on device"), report_write_errors("it"):
             write(tmp_path / "full")
 
 
@@ -203,12 +210,12 @@ def test_reports_of_others_are_not_written_over(tmp_path):
     with pytest.raises(InputError, match=r"batch.csv' is there already"):
         write_csv(tmp_path / "batch.csv", ["a"], [[3]])
     with pytest.raises(InputError, match=r"batch.csv' is there already"):
-        reserve(tmp_path, ["other.csv", "batch.csv"])
+        check_writable(tmp_path, ["other.csv", "batch.csv"])
     assert (tmp_path / "batch.csv").read_text() == "mine"
-    reserve(tmp_path, ["batch.csv"], overwrite=True)
+    check_writable(tmp_path, ["batch.csv"], overwrite=True)
     write_csv(tmp_path / "batch.csv", ["a"], [[3]])
     assert "3" in (tmp_path / "batch.csv").read_text()
-    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "batch.csv") as scratch:
+    with pytest.raises(ZeroDivisionError), replace_atomically(tmp_path / "batch.csv") as scratch:
         scratch.write_text(str(1 / 0))
     assert "3" in (tmp_path / "batch.csv").read_text()
 

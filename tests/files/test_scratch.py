@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from napari_gsw.files import scratch
-from napari_gsw.files.scratch import OWNER, SCRATCH, scratch_folder
+from napari_gsw.files import output_folder
+from napari_gsw.files.output_folder import OWNER, SCRATCH, scratch_folder
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from napari_gsw.files.scratch import scratch_folder
+from napari_gsw.files.output_folder import scratch_folder
 with scratch_folder(Path(sys.argv[1])) as folder:
     (folder / "half").write_text("written")
     print("ready", flush=True)
@@ -67,7 +67,7 @@ def test_that_of_another_machine_goes_after_a_day(tmp_path, monkeypatch):
     (left / OWNER).write_text("another machine")
     (left / "half").write_text("written")
     assert cleared(tmp_path) == [left.name]
-    yesterday = time.time() - scratch.DAY - 60
+    yesterday = time.time() - output_folder.DAY - 60
     for path in (left / OWNER, left):
         os.utime(path, (yesterday, yesterday))
     assert cleared(tmp_path) == [left.name]  # one file in it is younger
@@ -79,7 +79,7 @@ def test_an_empty_one_goes_and_who_was_about_to_use_it_takes_another(tmp_path, m
     """It was left by somebody who was killed as he made or removed it, or belongs to somebody who has just made it."""
     (tmp_path / f"{SCRATCH}new").mkdir()
     assert cleared(tmp_path) == []
-    make, made = scratch.tempfile.mkdtemp, []
+    make, made = output_folder.tempfile.mkdtemp, []
 
     def taken_at_once(**given):
         made.append(make(**given))
@@ -87,7 +87,7 @@ def test_an_empty_one_goes_and_who_was_about_to_use_it_takes_another(tmp_path, m
             os.rmdir(made[0])
         return made[-1]
 
-    monkeypatch.setattr(scratch.tempfile, "mkdtemp", taken_at_once)
+    monkeypatch.setattr(output_folder.tempfile, "mkdtemp", taken_at_once)
     with scratch_folder(tmp_path) as folder:
         assert [str(folder)] == made[1:]
         (folder / "half").write_text("written")
@@ -104,7 +104,7 @@ def test_one_with_files_but_without_an_owner_is_left_alone(tmp_path):
 def test_whoever_is_killed_while_it_is_removed_leaves_what_tells_whose_it_was(tmp_path, monkeypatch):
     removed = []
     unlink = os.unlink
-    monkeypatch.setattr(scratch.os, "unlink", lambda path, **more: (removed.append(path), unlink(path, **more)))
+    monkeypatch.setattr(output_folder.os, "unlink", lambda path, **more: (removed.append(path), unlink(path, **more)))
     with scratch_folder(tmp_path) as folder:
         for name in ("aaa", "half", "zzz"):
             (folder / name).write_text("written")
@@ -117,8 +117,8 @@ def test_without_locks_only_time_tells(tmp_path, monkeypatch):
 
     left = tmp_path / f"{SCRATCH}here"
     left.mkdir()
-    (left / OWNER).write_text(scratch.machine())
-    monkeypatch.setattr(scratch, "_take_lock", no_locks)
+    (left / OWNER).write_text(output_folder.machine())
+    monkeypatch.setattr(output_folder, "_take_lock", no_locks)
     assert cleared(tmp_path) == [left.name]
     monkeypatch.undo()
     assert cleared(tmp_path) == []

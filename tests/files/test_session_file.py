@@ -19,11 +19,11 @@ from numcodecs.zstd import compress
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.saved_session import SavedSession
-from napari_gsw.core.record_tree import DTYPES
-from napari_gsw.core.sites.mosaic import PackedArray
-from napari_gsw.files import session_file, zarr_zip
-from napari_gsw.files.session_file import MARK, is_session
+from napari_gsw.core.interactive.saved_session import SavedSession
+from napari_gsw.core.pipeline.saved_run import DTYPES
+from napari_gsw.core.sites.blocked_labels import CompressedArray
+from napari_gsw.files import session_file
+from napari_gsw.files.session_file import SESSION_KEY, is_session
 
 IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
 
@@ -114,7 +114,7 @@ def head_changed(change):
 
     def apply(members):
         root = json.loads(members["zarr.json"])
-        change(root["attributes"][MARK])
+        change(root["attributes"][SESSION_KEY])
         members["zarr.json"] = json.dumps(root).encode()
 
     return apply
@@ -357,11 +357,11 @@ def test_a_killed_run_goes_on_from_its_last_save(tmp_path):
 def test_arrays_of_every_type_are_written_as_zarr_would_and_read_as_they_were(dtype, tmp_path, monkeypatch):
     """In several chunks, of which the last is not full; from another order of bytes, and not contiguous."""
     zarr = pytest.importorskip("zarr")
-    monkeypatch.setattr(zarr_zip, "CHUNK", 20)
+    monkeypatch.setattr(session_file, "CHUNK", 20)
     numbers = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, (23, 8, 3)).astype(dtype)
     swapped = numbers.astype(numbers.dtype.newbyteorder())
     arrays = {"a/b/plain": numbers, "a/swapped": swapped, "part": numbers[::2, 1], "line": numbers[:, 0, 0]}
-    zarr_zip.write_group(tmp_path / "x.zip", {"mark": [1, None]}, arrays)
+    session_file.write_group(tmp_path / "x.zip", {"mark": [1, None]}, arrays)
     with zarr.storage.ZipStore(tmp_path / "x.zip", mode="r") as store:
         group = zarr.open_group(store=store, mode="r")
         assert group.attrs["mark"] == [1, None]
@@ -372,7 +372,7 @@ def test_arrays_of_every_type_are_written_as_zarr_would_and_read_as_they_were(dt
         for name in arrays:
             assert len([member for member in archive.namelist() if member.startswith(f"{name}/c/")]) > 1
         for name, array in arrays.items():
-            stored = zarr_zip.StoredArray.read_from(name, json.loads(archive.read(f"{name}/zarr.json")))
+            stored = session_file.StoredArray.read_from(name, json.loads(archive.read(f"{name}/zarr.json")))
             back = stored.read(archive)
             assert back.dtype == np.dtype(dtype)
             assert back.dtype.isnative
@@ -391,7 +391,7 @@ def test_what_zarr_itself_has_written_is_read(tmp_path):
                 config={"write_empty_chunks": True},
             )[...] = numbers  # fmt: skip
         with zipfile.ZipFile(tmp_path / f"{dtype}.zip") as archive:
-            stored = zarr_zip.StoredArray.read_from("x", json.loads(archive.read("x/zarr.json")))
+            stored = session_file.StoredArray.read_from("x", json.loads(archive.read("x/zarr.json")))
             np.testing.assert_array_equal(stored.read(archive), numbers.astype(dtype))
 
 
@@ -488,7 +488,7 @@ def test_a_zip_of_anything_is_no_session(tmp_path, content):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("zarr.json", content)
     assert not is_session(path)
-    assert session_file.session_title(path) is None
+    assert session_file.read_title(path) is None
     with pytest.raises(InputError, match="cannot be opened"):
         gsw.open_session(path)
 
@@ -519,7 +519,7 @@ def test_a_packed_block_that_holds_more_than_it_says_is_refused():
     zeros = zlib.compress(bytes(2**28))
     tracemalloc.start()
     try:
-        for block in (PackedArray(zeros, (10, 10), "<u2"), PackedArray(b"no deflate", (10, 10), "<u2")):
+        for block in (CompressedArray(zeros, (10, 10), "<u2"), CompressedArray(b"no deflate", (10, 10), "<u2")):
             with pytest.raises(ValueError, match=r"damaged|buffer"):
                 block.array()
         assert tracemalloc.get_traced_memory()[1] < 2**24

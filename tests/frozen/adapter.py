@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 import napari_gsw as gsw
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.live_record import restored_live, saved_live
-from napari_gsw.core.pipeline.provenance import looks_of
-from napari_gsw.core.pipeline.replay import replayed_chain
-from napari_gsw.core.pipeline.saved_run import with_image
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.interactive.interactive_state import restore_interactive, save_interactive
+from napari_gsw.core.interactive.replay import replay_run
+from napari_gsw.core.pipeline.provenance import describe_image
+from napari_gsw.core.pipeline.saved_run import attach_image
 from napari_gsw.core.posterior import object_edits
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sites.strokes import stroke_of
+from napari_gsw.core.sites.scribbles import make_scribble
 
 __all__ = ["Run", "bonds", "neutral_state"]
 
@@ -24,7 +24,7 @@ __all__ = ["Run", "bonds", "neutral_state"]
 class Run:
     """An interactive run of one array: the actions of a person by names that stay."""
 
-    def __init__(self, inner: LiveChain, image: Any = None, given: dict[str, Any] | None = None) -> None:
+    def __init__(self, inner: InteractiveRun, image: Any = None, given: dict[str, Any] | None = None) -> None:
         self._inner, self._image, self._given = inner, image, given or {}
         if image is not None and not hasattr(image, "chunks"):  # sites of a lazy image are never split
             self._inner.remake = self._cut_sites
@@ -34,24 +34,24 @@ class Run:
         """Prepare an image (an array or a list) and start its chains."""
         problem = _problem(image, settings, {**given, "seeds": seeds})
         given = given if seeds is None else {**given, "seeds": seeds}
-        return cls(LiveChain(problem, settings, seed, seeds), image, given)
+        return cls(InteractiveRun(problem, settings, seed, seeds), image, given)
 
     @classmethod
     def restore(cls, saved: gsw.SavedRun, image: Any = None) -> Run:
         """Continue a saved run."""
-        return cls(restored_live(_complete(saved, image)), image, dict(saved.given))
+        return cls(restore_interactive(_complete(saved, image)), image, dict(saved.given))
 
     @classmethod
     def replay(cls, saved: gsw.SavedRun, image: Any) -> Run:
         """Repeat all actions of a saved run from its start."""
         given = {name: value for name, value in saved.given.items() if name != "seeds"}
         saved = _complete(saved, image)
-        remake = cls(restored_live(saved), image, given)._cut_sites
-        return cls(replayed_chain(saved, remake), image, given)
+        remake = cls(restore_interactive(saved), image, given)._cut_sites
+        return cls(replay_run(saved, remake), image, given)
 
     def save(self) -> gsw.SavedRun:
         """Freeze the run as it is now."""
-        return saved_live(self._inner, looks_of(self._image), self._given)
+        return save_interactive(self._inner, describe_image(self._image), self._given)
 
     def _cut_sites(self, sites: Any, strokes: Any) -> Any:
         given = {name: value for name, value in self._given.items() if name not in ("seeds", "init")}
@@ -93,7 +93,7 @@ class Run:
         after = before.copy()
         after[where] = number
         path = np.argwhere(before != after).astype(float)
-        self._inner.draw(stroke_of(sites, before, after, path), lock=lock)
+        self._inner.draw(make_scribble(sites, before, after, path), lock=lock)
 
     def paint(self, sites: Any, number: int, lock: bool = False) -> None:
         """Give sites, from 0, a number."""
@@ -126,11 +126,11 @@ class Run:
     def edit(self, kind: str, *arguments: Any, **more: Any) -> None:
         """Edit objects as they are shown: accept, merge, cut, delete or draw."""
         make = {
-            "accept": object_edits.accepted,
-            "merge": object_edits.merged,
-            "cut": object_edits.cut,
-            "delete": object_edits.deleted,
-            "draw": object_edits.drawn,
+            "accept": object_edits.accept_object,
+            "merge": object_edits.merge_objects,
+            "cut": object_edits.split_objects,
+            "delete": object_edits.delete_object,
+            "draw": object_edits.draw_object,
         }[kind]
         self._inner.edit(make(self.labels.astype(np.uint16), *arguments, True, **more))
 
@@ -187,7 +187,7 @@ def _problem(image: Any, settings: gsw.Settings, given: dict[str, Any]) -> Any:
 
 def _complete(saved: gsw.SavedRun, image: Any) -> gsw.SavedRun:
     """Give a run that is read in blocks the image that a file does not hold."""
-    return with_image(saved, image) if hasattr(image, "chunks") else saved
+    return attach_image(saved, image) if hasattr(image, "chunks") else saved
 
 
 def neutral_state(state: Any) -> dict[str, Any]:
@@ -225,11 +225,13 @@ def declaration(setting: Any, default: Any) -> dict[str, Any]:
         "kind": setting.kind.__name__ + (" or None" if setting.optional else ""),
         "default": default,
         "range": [low, high] if setting.kind is not str and (low, high) != (-math.inf, math.inf) else None,
-        "without its ends": [setting.open_low, setting.open_high] if setting.open_low or setting.open_high else None,
+        "without its ends": [setting.exclusive_min, setting.exclusive_max]
+        if setting.exclusive_min or setting.exclusive_max
+        else None,
         "choices": list(setting.choices) or None,
         "symbol": setting.symbol,
         "usual": setting.usual,
-        "when": None if setting.when is None else [setting.when[0], list(setting.when[1][:6])],
+        "when": None if setting.active_if is None else [setting.active_if[0], list(setting.active_if[1][:6])],
     }
     return {key: plain(value) for key, value in facts.items() if value is not None and value != ""}
 
@@ -237,7 +239,7 @@ def declaration(setting: Any, default: Any) -> dict[str, Any]:
 def declared(options: Any) -> dict[str, Any]:
     """Declarations of a class of settings by name."""
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
-    return {name: declaration(one, defaults[name]) for name, one in options.declarations().items()}
+    return {name: declaration(one, defaults[name]) for name, one in options.setting_fields().items()}
 
 
 def setting_table() -> dict[str, Any]:
@@ -247,7 +249,7 @@ def setting_table() -> dict[str, Any]:
 
 def method_table() -> dict[str, Any]:
     """For each method the declarations of its own settings."""
-    from napari_gsw.methods.registry import METHODS
+    from napari_gsw.methods import METHODS
 
     return {name: {} if one.options is None else declared(one.options) for name, one in METHODS.items()}
 
@@ -276,7 +278,7 @@ def batch_columns() -> list[str]:
 
 def score_columns() -> dict[str, list[str]]:
     """Headers of the comparison's tables."""
-    from napari_gsw.widgets.comparison.score_table import OBJECT_COLUMNS, REGION_COLUMNS
+    from napari_gsw.widgets.comparison.panel import OBJECT_COLUMNS, REGION_COLUMNS
 
     tables = {"regions": REGION_COLUMNS, "objects": OBJECT_COLUMNS}
     return {name: [column.header for column in columns] for name, columns in tables.items()}
@@ -284,14 +286,14 @@ def score_columns() -> dict[str, list[str]]:
 
 def panel_keys() -> list[str]:
     """Keys that the panel binds."""
-    from napari_gsw.widgets.panel.keys import KEYS
+    from napari_gsw.widgets.panel.panel import KEYS
 
     return sorted(KEYS)
 
 
 def unfold(dock: Any) -> None:
     """Open all foldable sections of a dock."""
-    from napari_gsw.widgets.kit.section import Section
+    from napari_gsw.widgets.common.collapsible import Section
 
     for section in dock.findChildren(Section):
         section.unfold()
@@ -315,9 +317,9 @@ def is_at_rest(panel: Any) -> bool:
     """Whether the panel shows a run that has come to its end."""
     session = panel.session
     drawn = session.frame is not None and session.canvas.drawn.get(session.position) is session.frame
-    return drawn and session.state == "done" and session.run is None and not panel.opening.busy
+    return drawn and session.state == "done" and session.run is None and not panel.opening.is_busy
 
 
 def interactive_run(panel: Any) -> Run:
     """The run that a panel shows."""
-    return Run(panel.session.array_run.live)
+    return Run(panel.session.array_run.interactive)

@@ -83,8 +83,8 @@ def maps(shape: tuple[int, ...]) -> Arrays:
 
 def keep_result(result: Any) -> Arrays:
     """Labels, traces, uncertainty and chain state of a segmentation; of several images, image by image."""
-    shared = isinstance(result, gsw.SharedResult)
-    parts = [(f" {k}", one) for k, one in enumerate(result.images)] if shared else [("", result)]
+    shares_labels = isinstance(result, gsw.SharedResult)
+    parts = [(f" {k}", one) for k, one in enumerate(result.images)] if shares_labels else [("", result)]
     kept: Arrays = {"clusters": result.clusters, "regions": result.regions}
     for suffix, one in parts:
         kept[f"labels{suffix}"] = np.asarray(one.labels).astype(np.int64)
@@ -92,7 +92,7 @@ def keep_result(result: Any) -> Arrays:
         kept[f"boundary{suffix}"] = np.asarray(one.boundary)
     for c, trace in enumerate(result.traces):
         kept[f"trace {c}"] = np.stack([np.asarray(column, float) for column in trace], axis=1)
-    snapshot = result.run.states[0] if shared else result.snapshot.state
+    snapshot = result.run.states[0] if shares_labels else result.snapshot.state
     last = [float(np.asarray(trace.log_posterior)[-1]) for trace in result.traces]
     return kept | {"state": adapter.neutral_state(snapshot), "log posterior": last}
 
@@ -189,7 +189,7 @@ def option_cases() -> dict[str, Callable[[], Arrays]]:
     volume = image_of("mosaic_3d")
     volume_seeds = np.zeros(volume.shape, np.int32)
     volume_seeds[2, 4:8, 4:20], volume_seeds[3, 30:34, 8:30] = 2, 9
-    several = [image, image_of("mosaic")[::-1, :60], random_mosaic(np.random.default_rng(4), (50, 70))[0]]
+    is_image_list = [image, image_of("mosaic")[::-1, :60], random_mosaic(np.random.default_rng(4), (50, 70))[0]]
     frames = [image[:60, :60], image[5:65, 5:65], image[10:70, 10:70]]
     one_seed = [None, strokes((80, 100))[:, :60], None]
     options: dict[str, Any] = {
@@ -240,8 +240,8 @@ def option_cases() -> dict[str, Callable[[], Arrays]]:
         "float with holes": partial(segment, holes(), preset="general", mask=np.isfinite(holes()), **few),
         "channels": partial(segment, np.moveaxis(given["features"][:4], 0, -1), axes="YXC", **few),
         "blurred": partial(segment, blurred(), preset="general", **few),
-        "several images": partial(segment, several, **few),
-        "several images, seeds": partial(segment, several, seeds=one_seed, **few),
+        "several images": partial(segment, is_image_list, **few),
+        "several images, seeds": partial(segment, is_image_list, seeds=one_seed, **few),
         "several images, linked": partial(segment, frames, linked=True, **few),
         "several images, objects": partial(
             segment, [image_of("nuclei"), image_of("nuclei")[:60, :70]], preset="microscopy", sweeps=30
@@ -387,9 +387,9 @@ def problem_case(likelihood: str, prior: str, bond: str) -> Arrays:
         chosen = {"lam": np.linspace(0, 8, len(problem.edges))}
     elif bond == "data-driven":
         distance = "euclidean" if likelihood == "gaussian" else "hellinger"
-        chosen = {"bonds": adapter.bonds.data_driven(problem, 4.0, 2.0, distance)}
+        chosen = {"bonds": adapter.bonds.data_driven_bonds(problem, 4.0, 2.0, distance)}
     else:
-        chosen = {"bonds": adapter.bonds.drawn(problem, 0.1, 0.6)}
+        chosen = {"bonds": adapter.bonds.random_bonds(problem, 0.1, 0.6)}
     return keep_snapshot(gsw.run(problem, 80, seed=3, burn_in=20, **chosen))
 
 
@@ -475,7 +475,7 @@ def write_images(folder: Path) -> None:
 
 def batch_by_function() -> Arrays:
     """Two images through `run_batch`."""
-    from napari_gsw.batch import run_batch
+    from napari_gsw.batch.run import run_batch
 
     with tempfile.TemporaryDirectory() as name:
         inside, out = Path(name, "in"), Path(name, "out")

@@ -43,11 +43,11 @@ def environment() -> dict[str, str]:
     except ImportError:
         onnx = "none"
     features = llvmlite.binding.get_host_cpu_features()
-    known = ("sse4.2", "avx2", "fma", "avx512f", "avx512vl", "neon", "sve")
+    is_estimated = ("sse4.2", "avx2", "fma", "avx512f", "avx512vl", "neon", "sve")
     return {
         "system": platform.system(),
         "machine": platform.machine(),
-        "instructions": " ".join(name for name in known if features.get(name)),
+        "instructions": " ".join(name for name in is_estimated if features.get(name)),
         "svml": str(bool(numba.config.USING_SVML)),
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,

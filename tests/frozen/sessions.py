@@ -162,7 +162,7 @@ def edited() -> Run:
     return run
 
 
-def several() -> Run:
+def is_image_list() -> Run:
     """Three images that share their labels, with a stroke in one of them."""
     images = [plane(), plane(True)[:30, :50], plane()[5:, 10:]]
     run = begin(images, gsw.preset("general", superpixels="grid", site_size=60, sweeps=20, regroups=1, hot=4.0))
@@ -240,7 +240,7 @@ SESSIONS: dict[str, Made] = {
     "locked": {"run": (locked, plane)},
     "split": {"run": (split, plane)},
     "edited": {"run": (edited, nuclei)},
-    "several": {"run": (several, lambda: [plane(), plane(True)[:30, :50], plane()[5:, 10:]])},
+    "several": {"run": (is_image_list, lambda: [plane(), plane(True)[:30, :50], plane()[5:, 10:]])},
     "stack": {str(k): (stack_run(k), lambda k=k: plane(k == 1)) for k in range(3)},  # type: ignore[misc]
     "lazy": {"run": (lazy, in_blocks)},
     "undone": {"run": (undone, plane)},
@@ -256,8 +256,8 @@ def write(name: str, folder: Path) -> Path:
     runs = {word: make().save() for word, (make, _) in made.items()}
     images = [image() for _, image in made.values()]
     pixels = np.stack(images) if len(images) > 1 else images[0]
-    shared = pixels if isinstance(pixels, list) else [pixels] if isinstance(pixels, np.ndarray) else []
-    kept = tuple(gsw.SavedImage(f"{name} {k}", pixels=one) for k, one in enumerate(shared))
+    shares_labels = pixels if isinstance(pixels, list) else [pixels] if isinstance(pixels, np.ndarray) else []
+    kept = tuple(gsw.SavedImage(f"{name} {k}", pixels=one) for k, one in enumerate(shares_labels))
     return gsw.save_session(folder / f"{name}.zarr.zip", gsw.SavedSession(runs, kept))
 
 

@@ -40,10 +40,10 @@ def press(panel, text):
 
 def test_a_session_of_the_window_opens_and_continues(viewer, panel, qtbot):
     def wait(sweep):
-        def settled():
+        def has_converged():
             return adapter.is_at_rest(panel) and adapter.interactive_run(panel).sweep > sweep
 
-        qtbot.waitUntil(settled, timeout=300_000)
+        qtbot.waitUntil(has_converged, timeout=300_000)
         return seen(panel)
 
     adapter.open_in_panel(panel, sessions.path_of("window"))

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.jobs.interruption import Terminated, exit_code, terminable
-from napari_gsw.jobs.records import Failure, JobOptions
-from napari_gsw.jobs.run import DIED, each_job, guarded, run_jobs
+from napari_gsw.batch.interruption import Terminated, exit_code, raise_on_sigterm
+from napari_gsw.batch.jobs import WORKER_DIED, Failure, JobOptions, catch_errors, iter_jobs, run_jobs
 
 
 def squared(value):
@@ -107,7 +106,7 @@ def test_a_defect_is_named_and_the_rest_goes_on(tmp_path, jobs, capsys):
 
 def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
     rows = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, JobOptions(tmp_path, 2, quiet=True))
-    assert rows.failed == {"job 1": DIED}
+    assert rows.failed == {"job 1": WORKER_DIED}
     assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
     assert [calls(tmp_path, k) for k in range(5)] == [1, 2, 1, 1, 1]
 
@@ -129,8 +128,8 @@ def test_the_request_to_end_stops_all_processes_and_keeps_what_is_done(tmp_path)
     thread = threading.Thread(target=end)
     thread.start()
     done = []
-    with terminable(), pytest.raises(Terminated) as reason:  # noqa: PT012 (what came before it counts)
-        for outcome in each_job("t", endless, jobs, {}, JobOptions(tmp_path / "out", 2, quiet=True)):
+    with raise_on_sigterm(), pytest.raises(Terminated) as reason:  # noqa: PT012 (what came before it counts)
+        for outcome in iter_jobs("t", endless, jobs, {}, JobOptions(tmp_path / "out", 2, quiet=True)):
             done.append(outcome)
     thread.join()
     assert exit_code(reason.value) == 143
@@ -144,7 +143,7 @@ def test_what_may_pass_is_what_the_system_says_and_does_not_last():
         def work(_):
             raise reason
 
-        return guarded(work, None)
+        return catch_errors(work, None)
 
     assert failure(OSError(errno.EIO, "Input/output error")).again
     assert not failure(OSError(errno.ENOSPC, "No space left on device")).again
@@ -152,7 +151,7 @@ def test_what_may_pass_is_what_the_system_says_and_does_not_last():
     assert not failure(gsw.InputError("wrong")).again
     assert failure(MemoryError()).again
     assert failure(ZeroDivisionError("a\nb")) == Failure("a defect of the program: ZeroDivisionError: a b")
-    assert guarded(squared, Failure("before")) == Failure("before")
+    assert catch_errors(squared, Failure("before")) == Failure("before")
 
 
 def test_a_journal_tells_how_many_tries_it_took(tmp_path):
@@ -164,9 +163,9 @@ def test_a_journal_tells_how_many_tries_it_took(tmp_path):
         return squared(value)
 
     for _ in range(2):  # done, and then read
-        (outcome,) = each_job("t", moody, {"a": 3}, {}, options)
+        (outcome,) = iter_jobs("t", moody, {"a": 3}, {}, options)
         assert outcome == ("a", {"square": 9}, 2)
-    (outcome,) = each_job("t", moody, {"a": 3}, {}, options, holds=lambda name, row: row["square"] > 10)
+    (outcome,) = iter_jobs("t", moody, {"a": 3}, {}, options, holds=lambda name, row: row["square"] > 10)
     assert outcome.attempts == 1
 
 

@@ -11,11 +11,11 @@ import pytest
 import napari_gsw as gsw
 from exact_posterior import agrees, compared, partitions
 from napari_gsw.core.jit import njit
-from napari_gsw.core.model.partition_kernels import canonical
-from napari_gsw.core.presets import preset
-from napari_gsw.evaluation.partition_scores import rand_index
-from napari_gsw.methods import crp, crp_kernels
-from napari_gsw.methods.crp import DdCrp, LinkModel, RddCrp, log_joint, sample, tables_of_links
+from napari_gsw.core.partitions import canonical_labels
+from napari_gsw.core.settings.presets import preset
+from napari_gsw.research.baselines import crp, crp_kernels
+from napari_gsw.research.baselines.crp import DdCrp, LinkModel, RddCrp, find_tables, log_joint, sample
+from napari_gsw.scores.partitions import rand_index
 from problems import planar
 
 GRAPHS = {
@@ -51,7 +51,7 @@ def obvious_log_joint(m, links, regions):
     for i in range(n):
         value += math.log(weight[i, links[i]] / sum(w for (a, _), w in weight.items() if a == i))
     if m.gamma is not None:  # tables come in one after the other
-        table = tables_of_links(np.array(links))
+        table = find_tables(np.array(links))
         seated = []
         for t in range(table.max() + 1):
             region = regions[int(np.flatnonzero(table == t)[0])]
@@ -70,7 +70,7 @@ def states(m):
         targets[b].append(a)
     links, regions, values = [], [], []
     for c in itertools.product(*targets):
-        table = tables_of_links(np.array(c))
+        table = find_tables(np.array(c))
         deals = partitions(table.max() + 1) if m.gamma is not None else [np.arange(table.max() + 1)]
         for deal in deals:
             z = np.unique(deal[table], return_inverse=True)[1]
@@ -91,7 +91,7 @@ def _visits(evidence, graph, prior, walker, rng, burn_in, sweeps):
         walker = crp_kernels.advance(evidence, graph, prior, walker, rng, burn_in, trace)
         for i in range(n):
             codes[0, t] = codes[0, t] * n + walker.link[i]
-        for k in canonical(walker.labels):
+        for k in canonical_labels(walker.labels):
             codes[1, t] = codes[1, t] * n + k
     return codes
 

@@ -14,15 +14,15 @@ from skimage.color import rgb2lab
 from skimage.data import astronaut
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.picture import picture
+from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.superpixels import superpixels
-from napari_gsw.methods import cuts
-from napari_gsw.methods.felzenszwalb import Felzenszwalb, felzenszwalb
-from napari_gsw.methods.mean_shift import FINEST, MeanShift, _levels, mean_shift
-from napari_gsw.methods.merging import fused, pixels, without_small
-from napari_gsw.methods.normalized_cut import NormalizedCut, normalized_cut
-from napari_gsw.methods.photographs import numbered_regions
+from napari_gsw.core.sites.superpixels import make_superpixels
+from napari_gsw.research.baselines import cuts
+from napari_gsw.research.baselines.felzenszwalb import Felzenszwalb, felzenszwalb
+from napari_gsw.research.baselines.mean_shift import FINEST, MeanShift, _levels, mean_shift
+from napari_gsw.research.baselines.merging import make_pixel_regions, merge_similar, merge_small
+from napari_gsw.research.baselines.normalized_cut import NormalizedCut, normalized_cut
+from napari_gsw.research.baselines.photographs import number_regions
 
 # Each with options for small pictures, and which pixels count as neighbours of each other in its regions.
 METHODS = {
@@ -209,14 +209,14 @@ def test_merging_is_that_of_slow_code(seed):
     shape = tuple(rng.integers(1, 9, 2))
     colours = ndimage.gaussian_filter(rng.random((*shape, 2)), (1, 1, 0)) if seed % 2 else rng.random((*shape, 2))
     link, reach, smallest = 0.3 * rng.random(), 0.4 * rng.random(), int(rng.integers(1, 12))
-    regions = pixels(colours)
+    regions = make_pixel_regions(colours)
     regions = regions.joined(regions.distance < link)
     slow = slow_round(np.arange(colours.shape[0] * colours.shape[1]).reshape(shape), colours, near(link))
-    assert np.array_equal(numbered_regions(regions.labels.reshape(shape)), numbered_regions(slow))
-    regions, slow = fused(regions, reach), slow_rounds(slow, colours, near(reach))
-    assert np.array_equal(numbered_regions(regions.labels.reshape(shape)), numbered_regions(slow))
-    regions, slow = without_small(regions, smallest), slow_rounds(slow, colours, of_small(smallest))
-    assert np.array_equal(numbered_regions(regions.labels.reshape(shape)), numbered_regions(slow))
+    assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
+    regions, slow = merge_similar(regions, reach), slow_rounds(slow, colours, near(reach))
+    assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
+    regions, slow = merge_small(regions, smallest), slow_rounds(slow, colours, of_small(smallest))
+    assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
 
 
 def near(reach):
@@ -258,7 +258,7 @@ def slow_round(labels, colours, chosen):
 def test_felzenszwalb_has_the_authors_scale():
     options = Felzenszwalb(scale=150, sigma=0.6, min_size=40)
     found = felzenszwalb(PHOTO, options)
-    assert np.array_equal(found, numbered_regions(segmentation.felzenszwalb(PHOTO, scale=150, sigma=0.6, min_size=40)))
+    assert np.array_equal(found, number_regions(segmentation.felzenszwalb(PHOTO, scale=150, sigma=0.6, min_size=40)))
     assert found.max() > felzenszwalb(PHOTO, options.replace(scale=1500)).max()
     # Beyond 0..1, the range of the picture counts.
     full = PHOTO.copy()
@@ -282,7 +282,7 @@ def test_normalized_cut_takes_few_flat_colours_channels_and_volumes():
 
 def test_the_options_of_a_normalized_cut_count():
     options = NormalizedCut(site_size=40)
-    sites = superpixels(picture(PHOTO), Settings(site_size=40))
+    sites = make_superpixels(normalize_image(PHOTO), Settings(site_size=40))
     assert np.array_equal(normalized_cut(PHOTO, options.replace(threshold=2)), sites)  # all is cut
     counts = [normalized_cut(PHOTO, options.replace(colour=colour)).max() for colour in (3, 10, 30)]
     assert counts == sorted(set(counts), reverse=True)
@@ -298,7 +298,7 @@ def test_a_seed_gives_one_normalized_cut(monkeypatch):
         drawn.append(rng.random())
         return np.zeros(n, np.int64)
 
-    monkeypatch.setattr("napari_gsw.methods.normalized_cut.parts", parts)
+    monkeypatch.setattr("napari_gsw.research.baselines.cuts.partition_graph", parts)
     for seed in (5, 5, 6):
         normalized_cut(PHOTO, options, seed=seed)
     assert drawn[0] == drawn[1] != drawn[2]
@@ -322,7 +322,7 @@ def test_the_cheapest_cut_is_that_of_slow_code(seed):
         between = tie[low][:, ~low].sum()
         costs[limit] = between / tie[low].sum() + between / tie[~low].sum()
     best = min(costs, key=costs.get)
-    side, cost = cuts.cheapest_cut(csr_array(tie), values)
+    side, cost = cuts.find_cheapest_cut(csr_array(tie), values)
     assert cost == pytest.approx(costs[best])
     assert np.array_equal(side, values <= best)
 
@@ -332,7 +332,7 @@ def test_the_second_vector_solves_the_equation(dense, monkeypatch):
     monkeypatch.setattr(cuts, "DENSE", dense)
     rng = np.random.default_rng(1)
     tie = random_graph(rng, 40)
-    vector = cuts.second_vector(csr_array(tie), rng)
+    vector = cuts.solve_second_vector(csr_array(tie), rng)
     degree = tie.sum(axis=0)
     value = np.sort(np.linalg.eigvals((np.diag(degree) - tie) / degree[:, None]).real)[1]
     assert np.allclose(np.diag(degree) @ vector - tie @ vector, value * degree * vector, atol=1e-4)
@@ -347,9 +347,9 @@ def test_blocks_with_weak_ties_come_apart(dense, monkeypatch):
     inside = blocks[edges[:, 0]] == blocks[edges[:, 1]]
     for weak in (0.0, 1e-8, 1e-3):
         tie = np.where(inside, 0.9, weak)
-        part = cuts.parts(101, edges, tie, 0.02, np.random.default_rng(0))
-        assert np.array_equal(numbered_regions(part), blocks + 1)
-    whole = cuts.parts(101, edges, np.where(inside, 0.9, 0.5), 0.02, np.random.default_rng(0))
+        part = cuts.partition_graph(101, edges, tie, 0.02, np.random.default_rng(0))
+        assert np.array_equal(number_regions(part), blocks + 1)
+    whole = cuts.partition_graph(101, edges, np.where(inside, 0.9, 0.5), 0.02, np.random.default_rng(0))
     assert len(np.unique(whole)) == 1
 
 

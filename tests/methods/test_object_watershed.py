@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence import network as networks
-from napari_gsw.evaluation.partition_scores import adjusted_rand
-from napari_gsw.methods.object_watershed import NetworkWatershed, OtsuWatershed, network_watershed, otsu_watershed
-from napari_gsw.methods.registry import choose, segment
+from napari_gsw.core.features import network as networks
+from napari_gsw.methods import choose, segment
+from napari_gsw.research.baselines.object_watershed import (
+    NetworkWatershed,
+    OtsuWatershed,
+    network_watershed,
+    otsu_watershed,
+)
+from napari_gsw.scores.partitions import adjusted_rand
 from pictures import cells
 
 
@@ -25,7 +30,7 @@ def test_otsu_finds_bright_and_dark_objects_and_nothing_where_nothing_is():
         otsu_watershed(np.zeros((3, 9, 9)), OtsuWatershed(), "ZYX")
 
 
-@pytest.mark.skipif(not networks.is_onnxruntime_there(), reason="onnxruntime is not installed")
+@pytest.mark.skipif(not networks.has_onnxruntime(), reason="onnxruntime is not installed")
 def test_the_network_and_a_watershed_part_touching_cells():
     image, truth = cells()
     outcome = segment(image, choose("network-watershed", changes={"axes": "YX"}))
@@ -38,6 +43,6 @@ def test_the_network_and_a_watershed_part_touching_cells():
 
 
 def test_without_onnxruntime_the_method_says_what_it_needs(monkeypatch):
-    monkeypatch.setattr(networks, "is_onnxruntime_there", lambda: False)
+    monkeypatch.setattr(networks, "has_onnxruntime", lambda: False)
     with pytest.raises(InputError, match=r"napari-gsw\[networks\]"):
         network_watershed(np.zeros((9, 9)), NetworkWatershed())

@@ -10,9 +10,9 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.evaluation.partition_scores import adjusted_rand
-from napari_gsw.methods.registry import choose, segment
-from napari_gsw.methods.signed_graphs import Gasp, Multicut, MutexWatershed, partition
+from napari_gsw.methods import choose, segment
+from napari_gsw.research.baselines.signed_graphs import Gasp, Multicut, MutexWatershed, partition
+from napari_gsw.scores.partitions import adjusted_rand
 
 RIVALS = {"multicut": Multicut(), "gasp": Gasp(), "mutex-watershed": MutexWatershed()}
 MODULES = {"multicut": "bioimage_cpp", "gasp": "bioimage_cpp", "mutex-watershed": "mwatershed"}

@@ -10,15 +10,15 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
-from napari_gsw.batch.order import BatchOrder
+from napari_gsw.batch.spec import BatchSpec
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
-from napari_gsw.methods.forest import Forest, forest
-from napari_gsw.methods.graph_cut import boundary_prices, energy_of, expanded, graph_cut
-from napari_gsw.methods.random_walker import RandomWalker, random_walker
-from napari_gsw.methods.registry import METHODS, SEEDED, choose, segment
-from napari_gsw.methods.strokes import half_size, strokes_of
-from napari_gsw.methods.watershed import Watershed, watershed
+from napari_gsw.methods import METHODS, SEEDED, choose, segment
+from napari_gsw.research.baselines.forest import Forest, forest
+from napari_gsw.research.baselines.graph_cut import compute_boundary_costs, compute_energy, expand_labels, graph_cut
+from napari_gsw.research.baselines.random_walker import RandomWalker, random_walker
+from napari_gsw.research.baselines.strokes import halve_image, read_scribbles
+from napari_gsw.research.baselines.watershed import Watershed, watershed
 
 SPREADING = {"random-walker": random_walker, "watershed": watershed, "forest": forest, "graph-cut": graph_cut}
 
@@ -119,9 +119,9 @@ def test_thin_strokes_survive_at_half_size():
     painted = np.zeros((7, 9), int)
     painted[3, :] = 4
     painted[6, 8] = 9
-    strokes = strokes_of(painted, painted.shape, "a test")
+    strokes = read_scribbles(painted, painted.shape, "a test")
     few = strokes.halved()
-    assert few.codes.shape == (4, 5) == half_size(np.zeros((7, 9, 3), np.float32)).shape[:2]
+    assert few.codes.shape == (4, 5) == halve_image(np.zeros((7, 9, 3), np.float32)).shape[:2]
     assert (few.codes[1] == 0).all()
     assert few.codes[3, 4] == 1
     assert strokes.numbers.tolist() == [4, 9]
@@ -134,24 +134,24 @@ def test_a_cut_is_the_best_of_all_segmentations(seed):
     pytest.importorskip("ortools")
     rng = np.random.default_rng(seed)
     shape = (3, 3) if seed % 2 else (2, 4)
-    prices = boundary_prices(rng.normal(0, 10, (*shape, 3)), 8.0)
+    prices = compute_boundary_costs(rng.normal(0, 10, (*shape, 3)), 8.0)
     for k in (2, 3):
         cost = 20 * rng.random((k, *shape))
         every = (np.array(codes).reshape(shape) for codes in itertools.product(range(k), repeat=cost[0].size))
-        best = min(energy_of(codes, cost, prices) for codes in every)
-        value = energy_of(expanded(cost, prices), cost, prices)
+        best = min(compute_energy(codes, cost, prices) for codes in every)
+        value = compute_energy(expand_labels(cost, prices), cost, prices)
         assert value == pytest.approx(best) if k == 2 else best - 1e-9 <= value <= 1.1 * best
 
 
 def test_a_boundary_runs_where_it_costs_least():
-    prices = boundary_prices(np.repeat([0.0, 0.0, 50.0], 4)[None, :, None] + np.zeros((6, 1, 3)), 5.0)
+    prices = compute_boundary_costs(np.repeat([0.0, 0.0, 50.0], 4)[None, :, None] + np.zeros((6, 1, 3)), 5.0)
     across = prices[0]
     assert across[0, 7] < across[0, 3] == pytest.approx(5.0)
     assert across[:, -1].max() == 0  # no neighbour there
     assert prices[2][0, 3] == pytest.approx(5.0 / np.sqrt(2))
     cost = np.zeros((2, 6, 12))
     cost[0, 2:4, 10] = cost[1, 2:4, 1] = 1e6
-    assert (expanded(cost, prices) == np.repeat([0, 1], [8, 4])).all()
+    assert (expand_labels(cost, prices) == np.repeat([0, 1], [8, 4])).all()
 
 
 def test_the_options_count():
@@ -180,7 +180,7 @@ def test_they_are_called_like_the_others():
     with pytest.raises(InputError, match="watershed needs seeds"):
         segment(image, choose("watershed"))
     with pytest.raises(InputError, match="a batch has none"):
-        BatchOrder("nowhere", choose("watershed"))
+        BatchSpec("nowhere", choose("watershed"))
 
 
 def test_strokes_come_from_a_file_on_the_command_line(tmp_path):

@@ -6,10 +6,10 @@ What lives here imports everything but the command line, the window, the experim
 >>> rows = run_batch("images", "labels", preset="photo", seed=0, jobs=4)  # doctest: +SKIP
 """
 
-from napari_gsw.batch.order import BatchOptions, BatchOrder
-from napari_gsw.batch.run import run_batch, run_order
+from napari_gsw.batch.run import run_batch, run_batch_spec
 from napari_gsw.batch.selection import Selection
-from napari_gsw.batch.teaching import Teacher
-from napari_gsw.files.results import Extras
+from napari_gsw.batch.spec import BatchOptions, BatchSpec
+from napari_gsw.batch.teaching import ReferenceImage
+from napari_gsw.files.results import OutputOptions
 
-__all__ = ["BatchOptions", "BatchOrder", "Extras", "Selection", "Teacher", "run_batch", "run_order"]
+__all__ = ["BatchOptions", "BatchSpec", "OutputOptions", "ReferenceImage", "Selection", "run_batch", "run_batch_spec"]

@@ -14,27 +14,30 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from napari_gsw.batch.teaching import Teacher, taught
+from napari_gsw.batch import interruption
+from napari_gsw.batch.jobs import Record
+from napari_gsw.batch.teaching import ReferenceImage, segment_with_references
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.chain_runs import ChainRun, can_be_parted, gathered, sampled
-from napari_gsw.core.pipeline.prepare import named_codebook, prepare
-from napari_gsw.core.pipeline.provenance import looks_of, provenance
-from napari_gsw.core.pipeline.sampling import own_words
+from napari_gsw.core.pipeline.prepare import load_codebook, prepare
+from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
+from napari_gsw.core.pipeline.sampling_run import (
+    ChainRun,
+    chains_are_independent,
+    combine_chains,
+    list_codebook_arrays,
+    sample_chain,
+)
 from napari_gsw.core.pipeline.warm_up import warm_up
-from napari_gsw.core.posterior.result import Outcome, result
-from napari_gsw.core.versions import own_version
-from napari_gsw.files.folders import output_folder
-from napari_gsw.files.label_formats import companion
+from napari_gsw.core.posterior.result import MethodResult, make_result
+from napari_gsw.core.versions import package_version
+from napari_gsw.files.label_formats import sibling_name
 from napari_gsw.files.maps import open_map_file
-from napari_gsw.files.ownership import PROVENANCE, origin_digest
-from napari_gsw.files.results import Extras, check_results, planned_files, write_outcome
-from napari_gsw.files.scratch import OWNER
-from napari_gsw.files.zarr_files import is_zarr
-from napari_gsw.jobs import interruption
-from napari_gsw.jobs.records import Row
-from napari_gsw.methods.registry import METHODS, Choice, image_of, segment
+from napari_gsw.files.output_folder import OWNER, PROVENANCE, output_folder, provenance_digest
+from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_results
+from napari_gsw.files.zarr_io import is_zarr
+from napari_gsw.methods import METHODS, Choice, open_image_for, segment
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ class ImageTask:
     format: str
     choice: Choice
     seed: int
-    extras: Extras
+    extras: OutputOptions
     version: str
-    teachers: tuple[Teacher, ...] = ()
+    teachers: tuple[ReferenceImage, ...] = ()
     overwrite: bool = False
     maps: tuple[tuple[str, Path], ...] = ()
 
@@ -83,17 +86,19 @@ class TimedRun(NamedTuple):
     seconds: float
 
 
-def segment_image(task: ImageTask) -> Row:
+def segment_image(task: ImageTask) -> Record:
     """Read, segment and write one image."""
     _check_worker(task)
     _warm(METHODS[task.choice.method].samples)
     began = time.perf_counter()
     image, choice = _open_image(task)
     if task.teachers:
-        outcome = taught(task.image, image, choice.settings, task.seed, task.teachers, interruption.check)
+        outcome = segment_with_references(
+            task.image, image, choice.settings, task.seed, task.teachers, interruption.raise_if_interrupted
+        )
     else:
         maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.maps}
-        outcome = segment(image, choice, task.seed, report=interruption.check, **maps)
+        outcome = segment(image, choice, task.seed, report=interruption.raise_if_interrupted, **maps)
     return _write_image(task, image, choice, outcome, began)
 
 
@@ -103,7 +108,7 @@ def prepare_image(task: ImageTask) -> PreparedImage:
     _warm(True)
     began = time.perf_counter()
     image, choice = _open_image(task)
-    problem = prepare(image, choice.settings, codebook=named_codebook(choice.settings))
+    problem = prepare(image, choice.settings, codebook=load_codebook(choice.settings))
     return PreparedImage(problem, choice, time.perf_counter() - began)
 
 
@@ -111,29 +116,29 @@ def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> TimedRun
     """Run one of the chains."""
     _warm(True)
     began = time.perf_counter()
-    run = sampled(prepared.problem, prepared.choice.settings, task.seed, number)
+    run = sample_chain(prepared.problem, prepared.choice.settings, task.seed, number)
     return TimedRun(run, time.perf_counter() - began)
 
 
-def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) -> Row:
+def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) -> Record:
     """Write what the chains say together. The slowest chain is the time that they took."""
     _check_worker(task)
     began = time.perf_counter() - prepared.seconds - max(run.seconds for run in runs)
     settings = prepared.choice.settings
     image, _ = _open_image(task)
-    summary = gathered(prepared.problem, settings, [run.run for run in runs])
-    words = own_words(named_codebook(settings))
-    outcome = result(summary, provenance(looks_of(image), summary, task.seed, words))
-    return _write_image(task, image, prepared.choice, Outcome(outcome.labels, outcome.provenance, outcome), began)
+    summary = combine_chains(prepared.problem, settings, [run.run for run in runs])
+    words = list_codebook_arrays(load_codebook(settings))
+    outcome = make_result(summary, make_provenance(describe_image(image), summary, task.seed, words))
+    return _write_image(task, image, prepared.choice, MethodResult(outcome.labels, outcome.provenance, outcome), began)
 
 
-def chains_can_part(task: ImageTask) -> bool:
+def has_separable_chains(task: ImageTask) -> bool:
     """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
     alone = not task.teachers and not task.maps and not is_zarr(task.image)
-    return task.choice.method == "gsw" and can_be_parted(task.choice.settings) and alone
+    return task.choice.method == "gsw" and chains_are_independent(task.choice.settings) and alone
 
 
-def still_there(output: Path, row: Row) -> bool:
+def has_all_files(output: Path, row: Record) -> bool:
     """Whether the files of a row are all in their place and still those that it was written for.
 
     Parameters
@@ -144,7 +149,7 @@ def still_there(output: Path, row: Row) -> bool:
     try:
         (provenance,) = (file for file in row["files"] if file.endswith(PROVENANCE))
         complete = all(os.path.exists(output / file) for file in row["files"])
-        return complete and origin_digest(output / provenance) == row["provenance"]
+        return complete and provenance_digest(output / provenance) == row["provenance"]
     except (KeyError, TypeError, ValueError, OSError):
         return False
 
@@ -153,21 +158,21 @@ def check_place(task: ImageTask) -> None:
     """Refuse what could not be put in its place, as far as that can be known without opening the image."""
     stem = PurePosixPath(task.stem)
     samples = METHODS[task.choice.method].samples
-    names = planned_files(f"{stem.name}.{task.format}", task.extras, samples)
-    check_results(task.output / stem.parent, names, task.overwrite)
+    names = list_output_files(f"{stem.name}.{task.format}", task.extras, samples)
+    check_outputs(task.output / stem.parent, names, task.overwrite)
 
 
 def _open_image(task: ImageTask) -> tuple[Any, Choice]:
     """The image, and the choice with the axes that its file tells."""
-    image, axes = image_of(task.image, task.choice)
+    image, axes = open_image_for(task.image, task.choice)
     return image, task.choice.with_axes(axes).with_spacing(task.image)
 
 
 def _check_worker(task: ImageTask) -> None:
     """On another machine the files may not be there, or the package may be another."""
-    if own_version() != task.version:
+    if package_version() != task.version:
         raise InputError(
-            f"the worker on {socket.gethostname()} has napari-gsw {own_version()}, not {task.version}; "
+            f"the worker on {socket.gethostname()} has napari-gsw {package_version()}, not {task.version}; "
             'install the same everywhere: pip install "napari-gsw[batch]"'
         )
     if not os.path.isdir(task.output):
@@ -177,15 +182,15 @@ def _check_worker(task: ImageTask) -> None:
         )
 
 
-def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, began: float) -> Row:
+def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodResult, began: float) -> Record:
     """Write all files of an image, whole or not at all, and sum them up in a row."""
     stem = PurePosixPath(task.stem)
     folder, blocks = task.output / stem.parent, is_lazy(image)  # what is read in blocks is written in chunks
     name = f"{stem.name}.{'zarr' if blocks else task.format}"
-    mark = companion(name, PROVENANCE)
+    mark = sibling_name(name, PROVENANCE)
     where = choice.place(task.image)
     with output_folder(folder, mark, task.overwrite) as scratch:
-        remarks = write_outcome(image, choice.settings.axes, outcome, scratch, name, task.extras, where)
+        remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.extras, where)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir() if file.name != OWNER)
@@ -199,7 +204,7 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: Outcome, 
         "labels": str(stem.with_name(name if name in files else f"{stem.name}.tif")),  # PNG does not hold all
         "remarks": "; ".join(remarks),
         "files": [str(stem.with_name(file)) for file in files],
-        "provenance": origin_digest(folder / mark),
+        "provenance": provenance_digest(folder / mark),
     }
 
 

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from napari_gsw.batch.images import still_there
-from napari_gsw.batch.order import BatchOrder
-from napari_gsw.core.versions import all_versions
-from napari_gsw.files.tables import printable, write_csv, write_json
-from napari_gsw.jobs.journal import Journal
-from napari_gsw.jobs.records import Failure, JobOutcome, Row
+from napari_gsw.batch.images import has_all_files
+from napari_gsw.batch.jobs import Failure, JobOutcome, Journal, Record
+from napari_gsw.batch.spec import BatchSpec
+from napari_gsw.core.versions import collect_versions
+from napari_gsw.files.results import make_printable, write_csv, write_json
 
 TABLE, SUMMARY = "batch.csv", "batch.json"
 DONE, FAILED, LEFT = "done", "failed", "left"
@@ -26,7 +25,7 @@ ROUNDS = 5
 COLUMNS = ("name", "status", *FIGURES, "attempts", "labels", "remarks", "reason")
 
 
-def report_rows(names: Sequence[str], outcomes: Mapping[str, JobOutcome]) -> list[Row]:
+def make_report(names: Sequence[str], outcomes: Mapping[str, JobOutcome]) -> list[Record]:
     """A row an image with the columns of ``batch.csv``; what is not known is None.
 
     Parameters
@@ -38,7 +37,7 @@ def report_rows(names: Sequence[str], outcomes: Mapping[str, JobOutcome]) -> lis
 
 
 def write_report(
-    order: BatchOrder, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
+    order: BatchSpec, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
 ) -> None:
     """Write both files into the output folder.
 
@@ -54,29 +53,29 @@ def write_report(
         before = journal.files()
         everything = {**_others(order, output, journal), **outcomes}
         reached = {name: outcome for name, outcome in everything.items() if outcome is not None}
-        _write_files(order, output, report_rows(sorted(everything), reached), seconds)
+        _write_files(order, output, make_report(sorted(everything), reached), seconds)
         if journal.files() == before:
             return
 
 
-def _others(order: BatchOrder, output: Path, journal: Journal) -> dict[str, JobOutcome | None]:
+def _others(order: BatchSpec, output: Path, journal: Journal) -> dict[str, JobOutcome | None]:
     """What the journals tell of images that are there and, if they are done, of results that are there."""
     others = {}
     for name, (outcome, _) in journal.read().items():
-        row = None if outcome is None else outcome.row_or_failure
-        gone = isinstance(row, dict) and not still_there(output, row)
+        row = None if outcome is None else outcome.record_or_failure
+        gone = isinstance(row, dict) and not has_all_files(output, row)
         if not gone and os.path.exists(order.image_folder / name):
             others[name] = outcome
     return others
 
 
-def _write_files(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: float) -> None:
+def _write_files(order: BatchSpec, output: Path, rows: Sequence[Record], seconds: float) -> None:
     write_csv(output / TABLE, COLUMNS, [["" if row[c] is None else row[c] for c in COLUMNS] for row in rows])
     count = Counter(row["status"] for row in rows)
     content = {
         "software": "napari-gsw",
-        "versions": all_versions(),
-        "folder": printable(str(order.image_folder)),
+        "versions": collect_versions(),
+        "folder": make_printable(str(order.image_folder)),
         "settings": order.choice.to_dict(),
         "seed": int(order.seed),
         "selection": vars(order.selection),
@@ -85,7 +84,9 @@ def _write_files(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: 
         "teachers": [{"image": t.image.name, "painted": t.painted.name} for t in order.teachers],
         "images": len(rows),
         **{status: count[status] for status in (DONE, FAILED, LEFT)},
-        "failures": {printable(row["name"]): printable(row["reason"]) for row in rows if row["status"] == FAILED},
+        "failures": {
+            make_printable(row["name"]): make_printable(row["reason"]) for row in rows if row["status"] == FAILED
+        },
         "regions": sum(row["regions"] or 0 for row in rows),
         "image_seconds": round(sum(row["seconds"] or 0.0 for row in rows), 3),
         "run_seconds": round(seconds, 3),
@@ -93,11 +94,11 @@ def _write_files(order: BatchOrder, output: Path, rows: Sequence[Row], seconds: 
     write_json(output / SUMMARY, content)
 
 
-def _row(name: str, outcome: JobOutcome | None) -> Row:
-    empty: Row = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "attempts": 0, "remarks": "", "reason": ""}
+def _row(name: str, outcome: JobOutcome | None) -> Record:
+    empty: Record = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "attempts": 0, "remarks": "", "reason": ""}
     if outcome is None:
         return empty
-    row = outcome.row_or_failure
+    row = outcome.record_or_failure
     if isinstance(row, Failure):
         return empty | {"status": FAILED, "attempts": outcome.attempts, "reason": row.reason}
     known = {column: value for column, value in row.items() if column in COLUMNS}

@@ -10,27 +10,23 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from napari_gsw.batch.images import check_place, segment_image, still_there
-from napari_gsw.batch.order import BatchOptions, BatchOrder
-from napari_gsw.batch.report import SUMMARY, TABLE, report_rows, write_report
-from napari_gsw.batch.selection import BatchImage, Selection, selected_images
-from napari_gsw.batch.teaching import Teacher
+from napari_gsw.batch.images import check_place, has_all_files, segment_image
+from napari_gsw.batch.jobs import Engine, JobOutcome, Journal, Record, iter_jobs
+from napari_gsw.batch.report import SUMMARY, TABLE, make_report, write_report
+from napari_gsw.batch.selection import BatchImage, Selection, select_images
+from napari_gsw.batch.spec import BatchOptions, BatchSpec
+from napari_gsw.batch.teaching import ReferenceImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.warm_up import warm_up
-from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
-from napari_gsw.files.folders import ensure_folder
-from napari_gsw.files.ledger import reserve
-from napari_gsw.files.results import Extras
-from napari_gsw.files.scratch import scratch_folder
-from napari_gsw.jobs.journal import JOURNALS, Journal
-from napari_gsw.jobs.records import Engine, JobOutcome, Row
-from napari_gsw.jobs.run import each_job
-from napari_gsw.methods.registry import METHODS, choose
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
+from napari_gsw.files.output_folder import JOURNALS, check_writable, ensure_folder, scratch_folder
+from napari_gsw.files.results import OutputOptions
+from napari_gsw.methods import METHODS, choose
 
 TITLE = "batch"
 
 
-class NotBegun(InputError):
+class BatchNotStarted(InputError):
     """Nothing was begun, and there is nothing to report."""
 
 
@@ -43,16 +39,16 @@ def run_batch(
     seed: int = 0,
     selection: Selection | None = None,
     format: str = "tif",
-    extras: Extras | None = None,
+    extras: OutputOptions | None = None,
     jobs: int = 1,
     retries: int = 1,
     resume: bool = False,
     overwrite: bool = False,
     scheduler: str | None = None,
-    teachers: Sequence[Teacher] = (),
+    teachers: Sequence[ReferenceImage] = (),
     maps: Mapping[str, str] | None = None,
     **changes: Any,
-) -> list[Row]:
+) -> list[Record]:
     """Segment every image of a folder, each as :func:`napari_gsw.segment` does it alone, bit for bit.
 
     With more than one process, or a scheduler, call it below ``if __name__ == "__main__":`` in a script.
@@ -79,25 +75,25 @@ def run_batch(
     -------
     rows : one dictionary an image, with the columns of ``batch.csv``; ``status`` is ``done`` or ``failed``.
     """
-    choice = choose(method, preset, (shared_changes(preset) if teachers and method == "gsw" else {}) | changes)
-    given = (selection or Selection(), format, extras or Extras(), tuple(teachers), maps or {})
-    order = BatchOrder(Path(folder), choice, seed, *given)
+    choice = choose(method, preset, (shared_preset(preset) if teachers and method == "gsw" else {}) | changes)
+    given = (selection or Selection(), format, extras or OutputOptions(), tuple(teachers), maps or {})
+    order = BatchSpec(Path(folder), choice, seed, *given)
     options = BatchOptions(
         _folder(output), jobs, overwrite, True, retries, overwrite, resume=resume, scheduler=scheduler
     )
-    return run_order(order, options)
+    return run_batch_spec(order, options)
 
 
-def run_order(order: BatchOrder, options: BatchOptions) -> list[Row]:
+def run_batch_spec(order: BatchSpec, options: BatchOptions) -> list[Record]:
     """The work of :func:`run_batch`: segment, write the report, and return its rows.
 
     A run that is interrupted (:class:`KeyboardInterrupt`) writes the report too, as far as it came.
     """
     output = options.folder
-    images = selected_images(order.image_folder, output, order.selection)
+    images = select_images(order.image_folder, output, order.selection)
     journal = Journal.of(TITLE, order.depends_on(), options)
     _check_earlier(order, images, options, journal)
-    reserve(output, (TABLE, SUMMARY), options.overwrite)
+    check_writable(output, (TABLE, SUMMARY), options.overwrite)
     began = time.perf_counter()
     outcomes: dict[str, JobOutcome | None] = {image.name: None for image in images}
     with _engine(order, options) as engine:
@@ -107,7 +103,7 @@ def run_order(order: BatchOrder, options: BatchOptions) -> list[Row]:
             with closing(_each_image(order, images, options, engine)) as running:
                 for outcome in running:
                     outcomes[outcome.name] = outcome
-        except NotBegun:
+        except BatchNotStarted:
             raise
         except BaseException:
             with suppress(InputError):  # of a disk that is full, say, which is what we are about to hear anyway
@@ -116,11 +112,11 @@ def run_order(order: BatchOrder, options: BatchOptions) -> list[Row]:
         finally:
             _remove_scratch(output, images)
     write_report(order, output, outcomes, journal, time.perf_counter() - began)
-    return report_rows(list(outcomes), {name: done for name, done in outcomes.items() if done is not None})
+    return make_report(list(outcomes), {name: done for name, done in outcomes.items() if done is not None})
 
 
 def _each_image(
-    order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
+    order: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
 ) -> Generator[JobOutcome]:
     """What becomes of each image, first of those that an earlier run has finished."""
     tasks = {image.name: order.task(image, options.folder, options.overwrite) for image in images}
@@ -130,9 +126,9 @@ def _each_image(
             for name in names:
                 check_place(tasks[name])
         except InputError as reason:
-            raise NotBegun(str(reason)) from None
+            raise BatchNotStarted(str(reason)) from None
 
-    return each_job(
+    return iter_jobs(
         TITLE,
         segment_image,
         tasks,
@@ -140,16 +136,16 @@ def _each_image(
         options,
         {image.name: order.files(image) for image in images},
         engine=engine,
-        holds=lambda _, row: still_there(options.folder, row),
+        holds=lambda _, row: has_all_files(options.folder, row),
         before=check_places,
     )
 
 
 @contextmanager
-def _engine(order: BatchOrder, options: BatchOptions) -> Iterator[Engine | None]:
+def _engine(order: BatchSpec, options: BatchOptions) -> Iterator[Engine | None]:
     """What does the jobs; None for processes of this machine."""
     if options.scheduler is not None:
-        from napari_gsw.batch.cluster import cluster_engine
+        from napari_gsw.batch.dask_cluster import cluster_engine
 
         with cluster_engine(options) as engine:
             yield engine
@@ -159,7 +155,7 @@ def _engine(order: BatchOrder, options: BatchOptions) -> Iterator[Engine | None]
     yield None
 
 
-def _check_earlier(order: BatchOrder, images: Sequence[BatchImage], options: BatchOptions, journal: Journal) -> None:
+def _check_earlier(order: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, journal: Journal) -> None:
     """Results of two runs are not mixed unless somebody has said which are to stay.
 
     Runs with the same settings and different images are one batch in several parts, at the same time or one by one.

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.label_formats import companion
-from napari_gsw.files.label_formats import stem as file_stem
-from napari_gsw.files.results import COMPANIONS
-from napari_gsw.files.zarr_files import is_zarr
+from napari_gsw.files.label_formats import base_name as file_stem
+from napari_gsw.files.label_formats import sibling_name
+from napari_gsw.files.results import SIBLING_FILES
+from napari_gsw.files.zarr_io import is_zarr
 
 # Files that hold images; a folder is one if it is a zarr.
 ENDINGS = (
@@ -57,7 +57,7 @@ class BatchImage(NamedTuple):
     stem: str
 
 
-def selected_images(
+def select_images(
     folder: str | os.PathLike[str], output: str | os.PathLike[str], selection: Selection
 ) -> list[BatchImage]:
     """The images of a folder in the order of their names; what lies in the output folder is none of them."""
@@ -115,7 +115,7 @@ def output_stems(names: Sequence[str]) -> list[str]:
 def result_files(stem: str) -> list[str]:
     """Paths within the output folder of all that may be written for an image, by the stem of its labels."""
     path = PurePosixPath(stem)
-    beside = (companion(f"{path.name}.tif", other) for other in COMPANIONS)
+    beside = (sibling_name(f"{path.name}.tif", other) for other in SIBLING_FILES)
     return [str(path.with_name(name)) for name in (*(f"{path.name}.{ending}" for ending in LABEL_FORMATS), *beside)]
 
 

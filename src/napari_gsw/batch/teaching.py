@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.core.image.picture import check_image, samples
-from napari_gsw.core.pipeline.provenance import array_hash
+from napari_gsw.core.image.normalized_image import check_image, select_channels
+from napari_gsw.core.pipeline.provenance import hash_array
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Report
-from napari_gsw.core.posterior.result import Outcome
+from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.core.settings import Settings
 from napari_gsw.files.images import read_image, read_labels
 
 
-class Teacher(NamedTuple):
+class ReferenceImage(NamedTuple):
     """An image on which somebody has painted.
 
     Attributes
@@ -38,7 +38,7 @@ class Teacher(NamedTuple):
         """The image, with its axes in the order of `axes` where both are known, and the paint."""
         image, own_axes = read_image(self.image)
         paint = read_labels(self.painted)
-        shape = samples(image, check_image(image, own_axes))[0].shape[:-1]
+        shape = select_channels(image, check_image(image, own_axes))[0].shape[:-1]
         if paint.shape != shape:
             raise InputError(
                 f"{self.painted.name!r} must have the shape of {self.image.name!r}: {shape}, not {paint.shape}"
@@ -50,16 +50,16 @@ class Teacher(NamedTuple):
         return image, paint
 
 
-def teachers_of(images: Sequence[str], painted: Sequence[str]) -> tuple[Teacher, ...]:
+def make_references(images: Sequence[str], painted: Sequence[str]) -> tuple[ReferenceImage, ...]:
     """Teachers from the files of images and, in the same order, of what was painted on them."""
     if len(images) != len(painted):
         raise InputError(f"what is painted needs its image: {len(painted)} --teach, but {len(images)} --image")
-    return tuple(Teacher(Path(i).absolute(), Path(p).absolute()) for i, p in zip(images, painted, strict=True))
+    return tuple(ReferenceImage(Path(i).absolute(), Path(p).absolute()) for i, p in zip(images, painted, strict=True))
 
 
-def taught(
-    file: Path, image: Any, settings: Settings, seed: int, teachers: Sequence[Teacher], report: Report | None
-) -> Outcome:
+def segment_with_references(
+    file: Path, image: Any, settings: Settings, seed: int, teachers: Sequence[ReferenceImage], report: Report | None
+) -> MethodResult:
     """Segment an image together with those on which somebody has painted.
 
     Parameters
@@ -78,14 +78,14 @@ def taught(
     looks = shared.provenance["images"]
     record |= {"image": looks[0], "given": {}, "teachers": [_named(*lesson) for lesson in lessons]}
     first = replace(shared[0], provenance=record)
-    return Outcome(first.labels, record, first)
+    return MethodResult(first.labels, record, first)
 
 
-def _named(teacher: Teacher, image: NDArray[Any], paint: NDArray[Any]) -> dict[str, str]:
+def _named(teacher: ReferenceImage, image: NDArray[Any], paint: NDArray[Any]) -> dict[str, str]:
     """A teacher as the provenance names it."""
     return {
         "image": teacher.image.name,
-        "image_sha256": array_hash(image),
+        "image_sha256": hash_array(image),
         "painted": teacher.painted.name,
-        "painted_sha256": array_hash(paint),
+        "painted_sha256": hash_array(paint),
     }

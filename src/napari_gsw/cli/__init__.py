@@ -14,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from napari_gsw.cli import batching, benchmark, evaluation, replaying, reproduction, segmentation, window
+from napari_gsw.batch.interruption import exit_code, raise_on_sigterm
+from napari_gsw.cli import batch, gui, replay, segment
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.versions import own_version
-from napari_gsw.jobs.interruption import exit_code, terminable
+from napari_gsw.core.versions import package_version
+from napari_gsw.research.cli import bench, evaluate, reproduce
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parser().parse_args(argv)
     try:
-        with terminable():
+        with raise_on_sigterm():
             return int(arguments.run(arguments))
     except InputError as reason:
         print(f"napari-gsw: {reason}", file=sys.stderr)
@@ -49,8 +50,8 @@ class Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     program = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
-    program.add_argument("--version", action="version", version=f"napari-gsw {own_version()}")
+    program.add_argument("--version", action="version", version=f"napari-gsw {package_version()}")
     commands = program.add_subparsers(required=True, metavar="COMMAND")
-    for module in (segmentation, replaying, batching, evaluation, reproduction, benchmark, window):
-        module.add_to(commands)
+    for module in (segment, replay, batch, evaluate, reproduce, bench, gui):
+        module.add_parser(commands)
     return program

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from napari_gsw.jobs.interruption import handled, interruption
+from napari_gsw.batch.interruption import handle_signals, make_interrupt
 
 if TYPE_CHECKING:
     from napari_gsw.core.pipeline.stage import Stage
@@ -46,7 +46,7 @@ class SweepBar:
     def __enter__(self) -> SweepBar:
         from napari_gsw.core.jit import PROGRESS
 
-        self._handlers.enter_context(handled(self._interrupt))
+        self._handlers.enter_context(handle_signals(self._interrupt))
         PROGRESS.watchers.append(self._compiling)
         self._handlers.callback(PROGRESS.watchers.remove, self._compiling)
         return self
@@ -100,5 +100,5 @@ class SweepBar:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.stopped is not None or self._stage != "sampling":
-            raise interruption(number)
+            raise make_interrupt(number)
         self.stopped = number

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from napari_gsw.core.arrays import Ints, Longs
+from napari_gsw.core.array_types import Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -44,8 +44,8 @@ class SparseRows:
     """
 
     data: NDArray[Any]
-    indices: Ints
-    indptr: Ints
+    indices: Int32Array
+    indptr: Int32Array
     width: int
 
     @classmethod
@@ -95,7 +95,7 @@ class SparseRows:
         return self.data.dtype
 
     @property
-    def rows(self) -> Longs:
+    def rows(self) -> Int64Array:
         """(nnz,) the row of each number."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
@@ -171,12 +171,12 @@ def beside(parts: Sequence[SparseRows], n: int) -> SparseRows:
     return SparseRows(data, indices, start, width)
 
 
-def _starts(row: NDArray[np.integer], rows: int) -> Ints:
+def _starts(row: NDArray[np.integer], rows: int) -> Int32Array:
     """(rows + 1,) where a row begins among numbers whose rows (nnz,) ascend."""
     return _begins(np.bincount(row, minlength=rows))
 
 
-def _begins(lengths: NDArray[np.integer]) -> Ints:
+def _begins(lengths: NDArray[np.integer]) -> Int32Array:
     """(rows + 1,) where a row begins, from how many numbers each has."""
-    start: Longs = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    start: Int64Array = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     return start.astype(np.int32) if start[-1] <= np.iinfo(np.int32).max else start  # type: ignore[return-value]

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:  # the command line asks for the number of cores before it needs an array
-    from napari_gsw.core.arrays import Mask
+    from napari_gsw.core.array_types import BoolArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,18 +25,18 @@ T = TypeVar("T")
 NICE = 10
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def step_back() -> None:
+def lower_priority() -> None:
     """Give the calling thread less of the processor than the one that draws, where the system lets us."""
     if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
-def off_main_thread(stop: Mask, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def run_in_thread(stop: BoolArray, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """``function(*args, **kwargs)``, in another thread if this is the main one.
 
     Parameters

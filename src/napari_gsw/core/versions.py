@@ -11,7 +11,7 @@ DEPENDENCIES = ("numpy", "scipy", "numba", "scikit-image")
 
 
 @cache
-def own_version() -> str:
+def package_version() -> str:
     """The installed version, or a word that says that the package runs from a folder."""
     try:
         return version("napari-gsw")
@@ -19,9 +19,9 @@ def own_version() -> str:
         return "not installed"
 
 
-def all_versions() -> dict[str, str]:
+def collect_versions() -> dict[str, str]:
     """Versions by name, for the provenance of a result."""
-    return {"napari-gsw": own_version(), "python": platform.python_version(), **_of_dependencies()}
+    return {"napari-gsw": package_version(), "python": platform.python_version(), **_of_dependencies()}
 
 
 @cache
@@ -30,4 +30,4 @@ def _of_dependencies() -> dict[str, str]:
     return {name: version(name) for name in DEPENDENCIES}
 
 
-__version__ = own_version()
+__version__ = package_version()

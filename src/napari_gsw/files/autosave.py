@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.pipeline.saved_run import SavedRun
-from napari_gsw.core.pipeline.saved_session import SavedSession
 from napari_gsw.files.session_file import save_session
 
 # Seconds of work that may be lost.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.image.spacing import SAME_SPACING, Spacing, normalize_spacing, parse_spacing
 
 # The axes of an array that nobody has named, by their number.
-AXES_OF = {2: "YX", 3: "ZYX", 4: "TZYX", 5: "TCZYX"}
+DEFAULT_AXES = {2: "YX", 3: "ZYX", 4: "TZYX", 5: "TCZYX"}
 # Units by their full names, with their symbols; `PIXEL` is no unit at all.
 LENGTHS = {
     "kilometer": "km",
@@ -59,7 +61,7 @@ class Geometry(NamedTuple):
 UNKNOWN = Geometry("")
 
 
-def geometry(
+def make_geometry(
     ndim: int,
     axes: str | None = None,
     scale: Sequence[float] | None = None,
@@ -73,9 +75,9 @@ def geometry(
     ndim : number of the array's axes, 2 to 5.
     axes, scale, units, translate : as for :func:`napari_gsw.files.labels.write_labels`.
     """
-    if ndim not in AXES_OF:
+    if ndim not in DEFAULT_AXES:
         raise InputError(f"labels must have 2 to 5 dimensions, not {ndim}")
-    letters = AXES_OF[ndim] if axes is None else axes.upper()
+    letters = DEFAULT_AXES[ndim] if axes is None else axes.upper()
     if len(letters) != ndim or len(set(letters)) != ndim or not set("YX") <= set(letters) <= set("TCZYX"):
         raise InputError(f"axes must be {ndim} different letters of TCZYX with Y and X among them, not {axes!r}")
     size = _numbers("scale", letters, scale)
@@ -84,18 +86,18 @@ def geometry(
     return Geometry(letters, size, _units(letters, units), _numbers("translate", letters, translate))
 
 
-def spatial(place: Geometry, ndim: int) -> Geometry:
+def select_last_axes(place: Geometry, ndim: int) -> Geometry:
     """The same geometry with the last `ndim` of its axes alone."""
-    return along(place, place.axes[-ndim:])
+    return select_axes(place, place.axes[-ndim:])
 
 
-def along(place: Geometry, axes: str) -> Geometry:
+def select_axes(place: Geometry, axes: str) -> Geometry:
     """What is known of other axes, a letter each."""
     entries: list[Any] = [{axis: value for axis, value in entry.items() if axis in axes} for entry in place[1:]]
     return Geometry(axes, *entries)
 
 
-def layer_geometry(words: Mapping[str, Any], axes: str) -> Geometry:
+def geometry_from_layer(words: Mapping[str, Any], axes: str) -> Geometry:
     """What is known of an image whose layer lay so; nothing if its axes are not known.
 
     Parameters
@@ -109,7 +111,7 @@ def layer_geometry(words: Mapping[str, Any], axes: str) -> Geometry:
     Geometry(axes='', size={'Y': 0.5, 'X': 0.5}, unit={'Y': 'micrometer', 'X': 'micrometer'}, origin={})
     """
     try:
-        scale, units = list(map(float, words["scale"])), list(map(unit_name, words["units"]))
+        scale, units = list(map(float, words["scale"])), list(map(normalize_unit, words["units"]))
     except (KeyError, TypeError, ValueError):  # a session comes from anywhere
         return UNKNOWN
     if len(axes) - len(scale) not in (0, 1) or len(units) != len(scale) or axes == "auto":
@@ -120,7 +122,7 @@ def layer_geometry(words: Mapping[str, Any], axes: str) -> Geometry:
     return Geometry("", size, {letter: names[letter] for letter in size})
 
 
-def of_labels(image: Geometry, axes: str, ndim: int) -> Geometry:
+def label_geometry(image: Geometry, axes: str, ndim: int) -> Geometry:
     """Where the labels of an image lie: along its axes of space.
 
     Of axes in an order that no format has nothing is told: a writer would sort them, and labels are to be read again as
@@ -136,10 +138,10 @@ def of_labels(image: Geometry, axes: str, ndim: int) -> Geometry:
     Geometry(axes='YX', size={'Y': 0.5, 'X': 0.5}, unit={}, origin={})
     """
     letters = "".join(axis for axis in axes.upper() if axis in "ZYX")
-    return along(UNKNOWN if len(letters) == ndim and letters != AXES_OF[ndim] else image, AXES_OF[ndim])
+    return select_axes(UNKNOWN if len(letters) == ndim and letters != DEFAULT_AXES[ndim] else image, DEFAULT_AXES[ndim])
 
 
-def ruler(place: Geometry) -> dict[str, Any]:
+def scale_and_unit(place: Geometry) -> dict[str, Any]:
     """`scale`, the distance from one pixel to the next along each axis, and the symbol of its `unit`.
 
     Without distances along all axes, or in units that no area could be told in, there is no scale, and no unit.
@@ -150,7 +152,7 @@ def ruler(place: Geometry) -> dict[str, Any]:
     return {"scale": [place.size[axis] for axis in place.axes], "unit": LENGTHS.get(units.pop(), "")}
 
 
-def unit_name(unit: object) -> str:
+def normalize_unit(unit: object) -> str:
     """Full name of a unit: of a symbol, a plural, or an object whose ``str`` is a name, such as pint's.
 
     Examples
@@ -165,7 +167,7 @@ def unit_name(unit: object) -> str:
     return name if name in LENGTHS or name in TIMES or name == PIXEL else text
 
 
-def ordered(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[Any], str]:
+def reorder_axes(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[Any], str]:
     """An array with its axes in the order of a format.
 
     Parameters
@@ -205,5 +207,64 @@ def _units(axes: str, units: object) -> dict[str, str]:
         return {axis: unit for axis, unit in _units(axes, [units] * len(axes)).items() if axis in "ZYX"}
     if len(units) != len(axes):
         raise InputError(f"units must be one for each of the axes {axes}, not {len(units)}")
-    names = {axis: unit_name(unit) for axis, unit in zip(axes, units, strict=True) if axis != "C"}
+    names = {axis: normalize_unit(unit) for axis, unit in zip(axes, units, strict=True) if axis != "C"}
     return {axis: name if (name in TIMES) == (axis == "T") else PIXEL for axis, name in names.items()}
+
+
+# Micrometres of the units that sizes are known in.
+MICROMETERS = {
+    "picometer": 1e-6, "angstrom": 1e-4, "nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3, "centimeter": 1e4,
+    "decimeter": 1e5, "meter": 1e6, "kilometer": 1e9, "inch": 25_400.0, "foot": 304_800.0,
+}  # fmt: skip
+
+
+def resolve_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
+    """What is known of an image, unless a distance between pixels was chosen that is in another proportion.
+
+    Parameters
+    ----------
+    known : what the image itself tells. axes : a letter for each of its axes, or ``auto``. spacing : the setting, as
+        the image is segmented.
+
+    Examples
+    --------
+    >>> file = Geometry("", {"Z": 2.5, "Y": 0.5, "X": 0.5}, dict.fromkeys("ZYX", "micrometer"))
+    >>> chosen_geometry(file, "ZYX", "5,1,1") == file
+    True
+    >>> chosen_geometry(file, "ZYX", "3,1,1")
+    Geometry(axes='', size={'Z': 3.0, 'Y': 1.0, 'X': 1.0}, unit={}, origin={})
+    """
+    known = known if _is_usable(known) else UNKNOWN
+    count = 3 if "Z" in known.size else 2
+    letters = [axis for axis in axes.upper() if axis in "ZYX"] if axes != "auto" else list(DEFAULT_AXES[count])
+    if axes == "auto" and spacing.count(",") in (1, 2):
+        letters = list(DEFAULT_AXES[spacing.count(",") + 1])
+    try:
+        chosen = parse_spacing(spacing, len(letters))
+    except InputError:  # which nobody has looked at: photographs have squares
+        return known
+    if all(axis in known.size for axis in letters) and not _is_like(chosen, _steps(known, letters)):
+        known = UNKNOWN
+    if known.size or chosen is None:
+        return known
+    return Geometry("", dict(zip(letters, map(float, spacing.split(",")), strict=True)))
+
+
+def _is_usable(known: Geometry) -> bool:
+    """Whether it is of both axes that each image has, which no writer goes without, and no nonsense."""
+    sizes = known.size.values()
+    return {"Y", "X"} <= known.size.keys() and all(math.isfinite(size) and size > 0 for size in sizes)
+
+
+def _is_like(chosen: Spacing, steps: Sequence[float]) -> bool:
+    """Whether distances are in a proportion that was chosen."""
+    try:
+        proportion = normalize_spacing(steps) or (1.0,) * len(steps)
+    except InputError:
+        return False
+    return all(abs(a / b - 1) <= SAME_SPACING for a, b in zip(chosen or (1.0,) * len(steps), proportion, strict=True))
+
+
+def _steps(known: Geometry, letters: Sequence[str]) -> list[float]:
+    """Distances along some axes; unknown units are taken to be the same along all."""
+    return [known.size[axis] * MICROMETERS.get(known.unit.get(axis, ""), 1.0) for axis in letters]

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,28 @@ import tifffile
 from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.lazy import levels, pyramid
-from napari_gsw.files.promised_size import check_promise, stored_size
-from napari_gsw.files.xml_text import refuse_entities
-from napari_gsw.files.zarr_files import is_zarr, open_zarr, read_zarr
+from napari_gsw.core.image.lazy import list_levels, read_group_axes, to_dask_pyramid
+from napari_gsw.core.image.spacing import format_spacing, normalize_spacing
+from napari_gsw.files.geometry import UNKNOWN, Geometry, _steps, normalize_unit
+from napari_gsw.files.untrusted import check_promise, refuse_entities, stored_size
+from napari_gsw.files.zarr_io import is_zarr, open_zarr, read_zarr
 
-TIFF = (".tif", ".tiff")
+TIFF_SUFFIXES = (".tif", ".tiff")
 # Formats that are read when a session names the file. Nothing in a file of these formats is executed.
-IMAGE_SUFFIXES = (*TIFF, ".npy", ".png", ".jpg", ".jpeg", ".jp2", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".pnm")
+IMAGE_SUFFIXES = (
+    *TIFF_SUFFIXES,
+    ".npy",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".jp2",
+    ".bmp",
+    ".gif",
+    ".webp",
+    ".pgm",
+    ".ppm",
+    ".pnm",
+)
 
 
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
@@ -42,7 +56,12 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     array, axes = _read(file)
     if axes != "auto":
         return _without_single_axes(array, axes, file)
-    if array.ndim == 3 and array.shape[-1] == 2 and file.suffix.lower() not in (*TIFF, ".npy") and not is_zarr(file):
+    if (
+        array.ndim == 3
+        and array.shape[-1] == 2
+        and file.suffix.lower() not in (*TIFF_SUFFIXES, ".npy")
+        and not is_zarr(file)
+    ):
         array = array[..., 0]  # grey with alpha
     return array, axes
 
@@ -60,7 +79,7 @@ def read_layer_data(path: str | os.PathLike[str]) -> Any:
     """
     if not is_image_file(path):
         raise InputError(f"{os.fspath(path)!r} is not an image file that can be read; open the image first")
-    return pyramid(open_image(path)[0]) if is_zarr(path) else _read(Path(path))[0]
+    return to_dask_pyramid(open_image(path)[0]) if is_zarr(path) else _read(Path(path))[0]
 
 
 def _read(file: Path) -> tuple[NDArray[Any], str]:
@@ -71,8 +90,8 @@ def _read(file: Path) -> tuple[NDArray[Any], str]:
     try:
         if folder:
             return read_zarr(file)
-        if file.suffix.lower() in TIFF:
-            with silent("tifffile"), tifffile.TiffFile(file) as tiff:
+        if file.suffix.lower() in TIFF_SUFFIXES:
+            with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
                 if len(tiff.pages) == 0:
                     raise ValueError("the TIFF has no page")
                 if tiff.is_ome:  # before tifffile reads it
@@ -83,7 +102,7 @@ def _read(file: Path) -> tuple[NDArray[Any], str]:
         if file.suffix.lower() == ".npy":
             _check_npy(file)
             return np.load(file, allow_pickle=False), "auto"
-        with silent("tifffile"), warnings.catch_warnings():
+        with silence_logger("tifffile"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             array = _decoded(file.read_bytes(), file.suffix)
         if array.size == 0:
@@ -102,7 +121,7 @@ def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
         return read_image(path)
     try:
         node = open_zarr(path)
-        levels(node)
+        list_levels(node)
     except Exception as reason:
         raise InputError(f"{str(path)!r} cannot be read as an image: {reason}") from None
     return node, "auto"
@@ -119,7 +138,7 @@ def open_labels(path: str | os.PathLike[str]) -> Any:
     """As :func:`read_labels`, but of a zarr folder the finest level, of which nothing has been read yet."""
     if not is_zarr(path):
         return read_labels(path)
-    array = levels(open_image(path)[0])[0]
+    array = list_levels(open_image(path)[0])[0]
     _must_be_whole_numbers(array, path)
     return array
 
@@ -153,7 +172,7 @@ def _check_npy(file: Path) -> None:
 
 
 @contextmanager
-def silent(name: str) -> Iterator[None]:
+def silence_logger(name: str) -> Iterator[None]:
     """A library's remarks on a file are for its developers; what a user can do about it is in our one line."""
     logger = logging.getLogger(name)
     level = logger.level
@@ -176,3 +195,112 @@ def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[ND
         for unknown in "IQ":
             axes = axes.replace(unknown, "Z", 1)
     return array, axes if set(axes) <= set("ZYXCS") else "auto"
+
+
+def read_geometry(path: str | os.PathLike[str]) -> Geometry:
+    """What a file tells of the distance between its pixels, by the letter of an axis; of no order of axes."""
+    file = Path(path)
+    try:
+        if is_zarr(file):
+            return _zarr_geometry(open_zarr(file))
+        if file.suffix.lower() in TIFF_SUFFIXES and os.path.isfile(file):
+            return _tiff_geometry(file)
+    except InputError:
+        raise
+    except Exception:  # metadata of any kind of brokenness; the image itself is read, or refused, elsewhere
+        return UNKNOWN
+    return UNKNOWN
+
+
+def read_spacing(path: str | os.PathLike[str], axes: str) -> str:
+    """The setting ``spacing`` of a file's image whose axes are known; ``auto`` where it tells none, or an equal one.
+
+    Parameters
+    ----------
+    axes : a letter of ZYXCS for each axis of the image, or ``auto``, for an image whose file says nothing.
+    """
+    known = read_geometry(path)
+    letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in known.size else "YX"
+    space = [letter for letter in letters if letter in "ZYX"]
+    if not all(letter in known.size for letter in space):
+        return "auto"
+    steps = _steps(known, space)
+    if not all(math.isfinite(step) and step > 0 for step in steps):
+        text = ", ".join(f"{step:g}" for step in steps)
+        raise InputError(f"{str(path)!r} says that pixels are {text} apart; say better (spacing, such as 5,1,1)")
+    return "auto" if normalize_spacing(steps) is None else format_spacing(steps)
+
+
+def read_geometry_or_unknown(path: str | os.PathLike[str]) -> Geometry:
+    """The same, and nothing where it is refused: whoever knows better has said so."""
+    try:
+        return read_geometry(path)
+    except InputError:
+        return UNKNOWN
+
+
+def _tiff_geometry(file: Path) -> Geometry:
+    """Distance between pixels and its unit."""
+    with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
+        if tiff.is_ome:
+            refuse_entities(str(tiff.pages.first.description))
+            pixels = _first_pixels(tifffile.xml2dict(tiff.ome_metadata))
+            known = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
+            return Geometry(
+                "",
+                {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in known},
+                {axis: normalize_unit(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in known},
+            )
+        if tiff.is_imagej:
+            return _imagej_geometry(tiff)
+    return UNKNOWN
+
+
+def _first_pixels(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What OME metadata say of the pixels of the first image."""
+    image = metadata["OME"]["Image"]
+    first = image[0] if isinstance(image, list) else image
+    pixels: Mapping[str, Any] = first["Pixels"]
+    return pixels
+
+
+def _imagej_geometry(tiff: Any) -> Geometry:
+    """ImageJ writes pixels a unit as the resolution, and the distance of planes beside it."""
+    metadata, tags = tiff.imagej_metadata or {}, tiff.pages.first.tags
+    size = {}
+    for axis, name in (("X", "XResolution"), ("Y", "YResolution")):
+        if name in tags and tags[name].value[0]:
+            size[axis] = tags[name].value[1] / tags[name].value[0]
+    if "spacing" in metadata:
+        size["Z"] = float(metadata["spacing"])
+    if len(size) != (3 if "spacing" in metadata else 2):
+        return UNKNOWN
+    if "unit" not in metadata:  # a resolution for printers, unless it tells of pixels that are no squares
+        return UNKNOWN if len(set(size.values())) == 1 and len(size) == 2 else Geometry("", size)
+    names = {"X": metadata["unit"], "Y": metadata.get("yunit", metadata["unit"])}
+    names["Z"] = metadata.get("zunit", metadata["unit"])
+    return Geometry("", size, {axis: normalize_unit(_unescaped(names[axis])) for axis in size})
+
+
+def _unescaped(unit: object) -> str:
+    """A unit as ImageJ writes it, whose description is ASCII."""
+    return str(unit).replace("\\u00B5", "µ").replace("\\u00b5", "µ")
+
+
+def _zarr_geometry(node: Any) -> Geometry:
+    """The scale of the finest level of an OME-Zarr image, and its units."""
+    letters = read_group_axes(node)
+    if letters is None:
+        return UNKNOWN
+    attributes = dict(node.attrs)
+    image = attributes.get("ome", attributes)["multiscales"][0]
+    scale = [1.0] * len(letters)
+    for moves in (image["datasets"][0].get("coordinateTransformations"), image.get("coordinateTransformations")):
+        for move in moves or ():
+            if move.get("type") == "scale":
+                scale = [a * float(b) for a, b in zip(scale, move["scale"], strict=True)]
+    lengths = list_levels(node)[0].shape  # a plane that is stored as a volume has no distance of planes
+    size = {a: step for a, step, n in zip(letters, scale, lengths, strict=True) if a in "YX" or (a == "Z" and n > 1)}
+    named = [axis.get("unit") if isinstance(axis, dict) else None for axis in image["axes"]]
+    units = {letter: normalize_unit(unit) for letter, unit in zip(letters, named, strict=True) if unit}
+    return Geometry("", size, {axis: units[axis] for axis in size if axis in units})

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, ordered
-from napari_gsw.files.zarr_files import OME_ORDER, is_label_zarr, write_zarr
+from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, reorder_axes
+from napari_gsw.files.zarr_io import OME_ORDER, is_label_zarr, write_zarr
 
 CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not read as its own
 IMAGEJ_ORDER = "TZCYX"
@@ -32,7 +32,7 @@ SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second
 Writer = Callable[[NDArray[Any], Path, Geometry, str, str | None], None]
 
 
-def narrowed(labels: ArrayLike) -> NDArray[Any]:
+def cast_labels(labels: ArrayLike) -> NDArray[Any]:
     """Labels of the type they are written in.
 
     Parameters
@@ -62,7 +62,7 @@ def narrowed(labels: ArrayLike) -> NDArray[Any]:
     return array.astype(smallest.name, copy=False)  # by its name: numpy has two types of 64 bits, zarr knows one
 
 
-def stem(name: str | os.PathLike[str]) -> str:
+def base_name(name: str | os.PathLike[str]) -> str:
     """Name of a file without what tells its format.
 
     Examples
@@ -73,9 +73,9 @@ def stem(name: str | os.PathLike[str]) -> str:
     return re.sub(r"(?<=.)\.ome$", "", Path(name).stem, flags=re.IGNORECASE)
 
 
-def companion(labels_name: str, name: str) -> str:
+def sibling_name(labels_name: str, name: str) -> str:
     """Name of a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
-    prefix = stem(labels_name)
+    prefix = base_name(labels_name)
     return name if prefix == "labels" else f"{prefix}.{name}"
 
 
@@ -84,7 +84,7 @@ def write_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, pro
 
     What ImageJ cannot hold (labels of 32 bits, more than 4 GB) is a plain TIFF that tells the same.
     """
-    labels, axes = ordered(labels, place.axes, IMAGEJ_ORDER)
+    labels, axes = reorder_axes(labels, place.axes, IMAGEJ_ORDER)
     metadata: dict[str, Any] = {"axes": axes, **_imagej_calibration(place)}
     size = {axis: abs(length) for axis, length in place.size.items()}
     resolution = (1 / size["X"], 1 / size["Y"]) if size else None
@@ -127,7 +127,7 @@ def _imagej_unit(name: str) -> str:
 def write_ome_tiff(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
     """OME-TIFF with the physical size of a pixel, the name, and the provenance as the image's description."""
     _must_fit_32_bits(labels, "OME-TIFF")
-    labels, axes = ordered(labels, place.axes, OME_ORDER)
+    labels, axes = reorder_axes(labels, place.axes, OME_ORDER)
     metadata: dict[str, Any] = {"axes": axes, "Name": "".join(c for c in name if c.isprintable())}
     for axis in "XYZ":
         if axis in place.size:
@@ -152,7 +152,7 @@ def _must_fit_32_bits(labels: NDArray[Any], format: str) -> None:
 def write_png(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:
     """The numbers alone, two dimensions of at most 16 bits."""
     # As bytes first: a picture library that meets a full disk says something else.
-    path.write_bytes(iio.imwrite("<bytes>", ordered(labels, place.axes, "YX")[0], extension=".png"))
+    path.write_bytes(iio.imwrite("<bytes>", reorder_axes(labels, place.axes, "YX")[0], extension=".png"))
 
 
 def write_npy(labels: NDArray[Any], path: Path, place: Geometry, name: str, provenance: str | None) -> None:

@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.files.folders import output_folder
-from napari_gsw.files.geometry import Geometry, geometry
-from napari_gsw.files.label_formats import check_target, companion, narrowed, writer
-from napari_gsw.files.ownership import PROVENANCE, check_free
-from napari_gsw.files.zarr_files import write_zarr
+from napari_gsw.files.geometry import Geometry, make_geometry
+from napari_gsw.files.label_formats import cast_labels, check_target, sibling_name, writer
+from napari_gsw.files.output_folder import PROVENANCE, check_overwrite, output_folder
+from napari_gsw.files.zarr_io import write_zarr
 
 
 def write_labels(
@@ -58,16 +57,16 @@ def write_labels(
     Where the labels went: `path`, or the TIFF that they became.
     """
     target = Path(path)
-    agreed = (target.name, companion(target.name, PROVENANCE)) if overwrite else ()
-    place = geometry(np.ndim(labels), axes, scale, units, translate)
+    agreed = (target.name, sibling_name(target.name, PROVENANCE)) if overwrite else ()
+    place = make_geometry(np.ndim(labels), axes, scale, units, translate)
 
     def put(scratch: Path) -> Path:
-        return put_labels(labels, scratch / target.name, place, name, provenance)
+        return write_label_file(labels, scratch / target.name, place, name, provenance)
 
-    return write_beside(target, put, agreed)
+    return write_with_siblings(target, put, agreed)
 
 
-def write_beside(target: Path, put: Callable[[Path], Path], agreed: Collection[str]) -> Path:
+def write_with_siblings(target: Path, put: Callable[[Path], Path], agreed: Collection[str]) -> Path:
     """Labels and what stands beside them, all or nothing.
 
     Parameters
@@ -81,9 +80,9 @@ def write_beside(target: Path, put: Callable[[Path], Path], agreed: Collection[s
     -------
     Where the labels went.
     """
-    mark = companion(target.name, PROVENANCE)
+    mark = sibling_name(target.name, PROVENANCE)
     check_target(target)
-    check_free(target.parent, [target.name], mark, agreed)
+    check_overwrite(target.parent, [target.name], mark, agreed)
     with output_folder(target.parent, mark, agreed) as scratch:
         file = target.with_name(put(scratch).name)
         if file != target and os.path.lexists(file):  # nobody was asked whether that one may go
@@ -91,7 +90,7 @@ def write_beside(target: Path, put: Callable[[Path], Path], agreed: Collection[s
     return file
 
 
-def put_labels(
+def write_label_file(
     labels: ArrayLike,
     path: Path,
     place: Geometry | None = None,
@@ -110,7 +109,7 @@ def put_labels(
     -------
     Where the labels went.
     """
-    array = narrowed(labels)
+    array = cast_labels(labels)
     if is_lazy(array) and writer(path) is not write_zarr:
         raise InputError(f"lazy labels are written chunk by chunk as .zarr, not as {path.name!r}")
     try:
@@ -119,8 +118,8 @@ def put_labels(
         raise InputError(f"the provenance must be ready for JSON: {reason}") from None
     if path.suffix.lower() == ".png" and (array.ndim > 2 or array.dtype.itemsize > 2):
         path = path.with_suffix(".tif")
-    writer(path)(array, path, place or geometry(array.ndim), name, provenance_json)
+    writer(path)(array, path, place or make_geometry(array.ndim), name, provenance_json)
     if provenance_json is not None:
-        beside = path.with_name(companion(path.name, PROVENANCE))
+        beside = path.with_name(sibling_name(path.name, PROVENANCE))
         beside.write_text(provenance_json + "\n", encoding="utf-8")
     return path

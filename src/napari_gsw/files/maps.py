@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.lazy import levels
+from napari_gsw.core.image.lazy import list_levels
 from napari_gsw.files.images import open_image
 
 HDF5 = (".h5", ".hdf5", ".hdf", ".ilp")
@@ -30,12 +30,12 @@ def open_map_file(path: str | os.PathLike[str], lazily: bool = False) -> Any:
         return _hdf5_array(file, dataset, lazily)
     array = open_image(path)[0]
     if not isinstance(array, np.ndarray):
-        array = levels(array)[0]
+        array = list_levels(array)[0]
         return array if lazily else np.asarray(array[...])
     return array
 
 
-def file_of_map(path: Path) -> Path:
+def find_map_file(path: Path) -> Path:
     """The file or folder of a path that may go on into an HDF5 file."""
     return next((place for place in (path, *path.parents) if place.suffix.lower() in HDF5), path)
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.geometry import geometry
-from napari_gsw.files.label_formats import companion, stem
-from napari_gsw.files.labels import put_labels, write_beside
-from napari_gsw.files.ownership import PROVENANCE
+from napari_gsw.files.geometry import make_geometry
+from napari_gsw.files.label_formats import base_name, sibling_name
+from napari_gsw.files.labels import write_label_file, write_with_siblings
+from napari_gsw.files.output_folder import PROVENANCE
 
 # What people call their axes, in lower case.
 AXIS_NAMES = {
@@ -57,19 +57,19 @@ def _write(target: Path, data: Any, meta: Mapping[str, Any], agreed: Sequence[st
     provenance = (meta.get("metadata") or {}).get("napari-gsw")
     provenance = provenance if isinstance(provenance, Mapping) else None
     regions: Any = meta.get("features")
-    table = f"{stem(target)}.regions.csv" if "index" in getattr(regions, "columns", ()) and len(regions) else None
+    table = f"{base_name(target)}.regions.csv" if "index" in getattr(regions, "columns", ()) and len(regions) else None
     if table is not None and provenance is None:
         provenance = {"software": "napari-gsw"}  # by which a table is known as ours when it is written again
     axes = layer_axes(meta.get("axis_labels"), labels.ndim)
-    place = geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), _unless_zero(meta.get("translate")))
+    place = make_geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), _unless_zero(meta.get("translate")))
 
     def put(scratch: Path) -> Path:
         if table is not None:
             regions.to_csv(os.fspath(scratch / table), index=False)
-        return put_labels(labels, scratch / target.name, place, str(meta.get("name", "labels")), provenance)
+        return write_label_file(labels, scratch / target.name, place, str(meta.get("name", "labels")), provenance)
 
-    file = write_beside(target, put, agreed)
-    beside = (None if provenance is None else companion(target.name, PROVENANCE), table)
+    file = write_with_siblings(target, put, agreed)
+    beside = (None if provenance is None else sibling_name(target.name, PROVENANCE), table)
     return [file, *(target.with_name(name) for name in beside if name is not None)]
 
 

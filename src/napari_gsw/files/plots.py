@@ -11,48 +11,47 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage import color
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.image.lazy import is_lazy, read
-from napari_gsw.core.image.lazy_image import open_lazy
-from napari_gsw.core.image.picture import finite_outside, picture, unusable_pixels
+from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.image.lazy import is_lazy, open_lazy_image, read
+from napari_gsw.core.image.normalized_image import fill_outside_mask, find_nonfinite_pixels, normalize_image
 from napari_gsw.core.posterior.result import Result, Trace
 
 DPI = 150
 # Of a lazy image no more pixels than this are drawn along an axis.
-MOST_DRAWN = 2000
+MAX_DRAWN = 2000
 INK = "#1f77b4"
 MARK = "#d62728"
 GREY = "#666666"
 
 
-def middle(volume: NDArray[Any]) -> NDArray[Any]:
+def middle_slice(volume: NDArray[Any]) -> NDArray[Any]:
     """A 2D image as it is, of a volume the middle slice."""
     return volume if volume.ndim == 2 else volume[len(volume) // 2]
 
 
-def as_rgb(image: NDArray[Any], axes: str = "auto") -> Floats:
+def to_rgb(image: NDArray[Any], axes: str = "auto") -> Float64Array:
     """An image as a person would look at it: RGB as it is, anything else as grey, of a volume the middle slice.
 
     Parameters
     ----------
-    image, axes : as for :func:`napari_gsw.core.image.picture.picture`.
+    image, axes : as for :func:`napari_gsw.core.image.normalized_image.normalize_image`.
 
     Returns
     -------
     (y, x, 3) float64 from 0 to 1.
     """
-    bad = unusable_pixels(image, axes)
+    bad = find_nonfinite_pixels(image, axes)
     if bad is not None:  # pixels outside the image, which a picture needs nevertheless
-        image = finite_outside(image, axes, lambda _: ~bad)
-    checked_picture = picture(image, axes)
+        image = fill_outside_mask(image, axes, lambda _: ~bad)
+    checked_picture = normalize_image(image, axes)
     if checked_picture.rgb:
-        rgb: Floats = np.asarray(color.lab2rgb(checked_picture.channels), dtype=np.float64)
+        rgb: Float64Array = np.asarray(color.lab2rgb(checked_picture.channels), dtype=np.float64)
     else:
         rgb = np.repeat(checked_picture.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
     return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
 
 
-def palette(count: int) -> Floats:
+def make_palette(count: int) -> Float64Array:
     """Colours of equal lightness whose hues are as far apart as the golden angle keeps them, (count, 3) in 0..1."""
     angle = 2.399963 * np.arange(count) + 0.6
     lightness = 62 + 14 * (np.arange(count) % 3 - 1)
@@ -60,12 +59,12 @@ def palette(count: int) -> Floats:
     return np.asarray(color.lab2rgb(lab[np.newaxis])[0], dtype=np.float64)
 
 
-def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
+def draw_overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
     """The image tinted by label, with fine white boundaries.
 
     Parameters
     ----------
-    image, axes : as for :func:`napari_gsw.core.image.picture.picture`; of a lazy image every so many pixels are drawn.
+    image, axes : as for :func:`napari_gsw.core.image.normalized_image.normalize_image`; of a lazy image every so many pixels are drawn.
     labels : label image of the image's spatial shape; 0 is not tinted.
 
     Returns
@@ -73,25 +72,25 @@ def overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> ND
     (y, x, 3) uint8, of a volume the middle slice.
     """
     if is_lazy(image):
-        lazy_image = open_lazy(image, axes)
-        step = -(-max(lazy_image.shape) // MOST_DRAWN)
-        image, axes, labels = lazy_image.every(step), lazy_image.axes, coarse(labels, step)
-    numbers, flat = np.unique(middle(labels), return_inverse=True)
-    base = as_rgb(image, axes)
-    colours = palette(len(numbers))[flat.reshape(base.shape[:2])]
-    tinted = np.where(middle(labels)[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
+        lazy_image = open_lazy_image(image, axes)
+        step = -(-max(lazy_image.shape) // MAX_DRAWN)
+        image, axes, labels = lazy_image.every(step), lazy_image.axes, subsample(labels, step)
+    numbers, flat = np.unique(middle_slice(labels), return_inverse=True)
+    base = to_rgb(image, axes)
+    colours = make_palette(len(numbers))[flat.reshape(base.shape[:2])]
+    tinted = np.where(middle_slice(labels)[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
     edge = np.zeros(base.shape[:2], bool)
-    edge[:-1] |= middle(labels)[:-1] != middle(labels)[1:]
-    edge[:, :-1] |= middle(labels)[:, :-1] != middle(labels)[:, 1:]
+    edge[:-1] |= middle_slice(labels)[:-1] != middle_slice(labels)[1:]
+    edge[:, :-1] |= middle_slice(labels)[:, :-1] != middle_slice(labels)[:, 1:]
     tinted[edge] = 0.25 * tinted[edge] + 0.75
     return (np.clip(tinted, 0, 1) * 255).round().astype(np.uint8)
 
 
-def coarse(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
+def subsample(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
     """Every so many pixels of an image, in memory; of one that is in memory, all of them."""
     if not is_lazy(values):
         return values
-    jump = step or -(-max(values.shape) // MOST_DRAWN)
+    jump = step or -(-max(values.shape) // MAX_DRAWN)
     return read(values, (slice(None, None, jump),) * values.ndim)
 
 
@@ -106,7 +105,7 @@ def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: st
     """The :func:`overlay` as a file."""
     import imageio.v3 as iio
 
-    path.write_bytes(iio.imwrite("<bytes>", overlay(image, labels, axes), extension=".png"))
+    path.write_bytes(iio.imwrite("<bytes>", draw_overlay(image, labels, axes), extension=".png"))
 
 
 def save_trace(traces: Sequence[Trace], path: Path) -> None:
@@ -115,7 +114,7 @@ def save_trace(traces: Sequence[Trace], path: Path) -> None:
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    inks = [INK] if len(traces) == 1 else [tuple(c) for c in palette(len(traces))]
+    inks = [INK] if len(traces) == 1 else [tuple(c) for c in make_palette(len(traces))]
     for trace, ink in zip(traces, inks, strict=True):
         upper.plot(trace.sweep, trace.log_posterior, color=ink, linewidth=1)
         lower.step(trace.sweep, trace.n_clusters, color=ink, linewidth=1, where="post")
@@ -144,7 +143,7 @@ def save_uncertainty(result: Result, path: Path) -> None:
     """Boundary probability beside the uncertainty of the sites."""
     from matplotlib.figure import Figure
 
-    boundary, unsure = middle(coarse(result.boundary)), middle(coarse(result.uncertainty))
+    boundary, unsure = middle_slice(subsample(result.boundary)), middle_slice(subsample(result.uncertainty))
     known = not np.isnan(result.snapshot.together).any()
     height, width = boundary.shape
     figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")

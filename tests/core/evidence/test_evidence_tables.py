@@ -10,11 +10,11 @@ import pytest
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence import evidence_tables
-from napari_gsw.core.sampler.greedy import polished
-from napari_gsw.core.sampler.moves import weight_kernels
-from napari_gsw.core.sampler.moves.cluster_kernels import beyond, log_gamma
-from napari_gsw.methods import crp
+from napari_gsw.core.likelihood import tables
+from napari_gsw.core.sampler.greedy import climb_to_maximum
+from napari_gsw.core.sampler.moves import candidate_kernels
+from napari_gsw.core.sampler.moves.cluster_kernels import log_count_tail, log_gamma
+from napari_gsw.research.baselines import crp
 from problems import planar
 
 
@@ -44,7 +44,7 @@ def test_log_gamma_is_that_of_scipy():
 def test_a_gain_beyond_the_table_is_exact_to_its_own_last_digits(x, share):
     """Where the difference of two values of log Gamma has lost six of them."""
     step = max(-400, min(400, int(share * x / 256) or int(math.copysign(1, share))))
-    found = weight_kernels.far_gain(float(x), float(step), math.log(x))
+    found = candidate_kernels.log_rising_large(float(x), float(step), math.log(x))
     exact = exact_difference(x, step)
     assert abs(Decimal(found) - exact) < Decimal("6e-16") * abs(exact)
 
@@ -53,14 +53,14 @@ def test_a_gain_beyond_the_table_is_exact_to_its_own_last_digits(x, share):
 def test_the_formula_goes_on_where_the_table_ends(block, monkeypatch):
     problem = planar(n=80, blocks=int(block == "words"), channels=2 * int(block == "gaussian"))
     long = problem.evidence
-    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 50)
-    short = evidence_tables.pack_evidence(problem.likelihoods, problem.n)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 50)
+    short = tables.build_tables(problem.likelihoods, problem.n)
     assert not long.tail.any()
     assert short.tail.any()
     assert short.table_end.max() == 50
     for d in np.flatnonzero(short.tail[:, 0]):
         own = long.table[int(long.table_start[d]) :][: int(long.table_end[d])]
-        found = [beyond(short.tail, np.uint32(d), m) for m in range(len(own))]
+        found = [log_count_tail(short.tail, np.uint32(d), m) for m in range(len(own))]
         assert found == pytest.approx(own, rel=1e-13, abs=1e-11)
 
 
@@ -74,12 +74,12 @@ def test_nothing_is_lost_beyond_the_table_however_large_the_prior(large, kind, m
         "words": gsw.DirichletMultinomial(counts, large, 1e-3),
         "gaussian": gsw.Gaussian.from_pixels(values, np.arange(800) // 100, 8, shape=large),
     }
-    full = evidence_tables.pack_evidence([blocks[kind]], 8)
-    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 20)
-    cut = evidence_tables.pack_evidence([blocks[kind]], 8)
+    full = tables.build_tables([blocks[kind]], 8)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 20)
+    cut = tables.build_tables([blocks[kind]], 8)
     for d in np.flatnonzero(cut.tail[:, 0]):
         own = full.table[int(full.table_start[d]) :][: int(full.table_end[d])]
-        found = [beyond(cut.tail, np.uint32(d), m) for m in range(0, len(own), 97)]
+        found = [log_count_tail(cut.tail, np.uint32(d), m) for m in range(0, len(own), 97)]
         assert found == pytest.approx(own[::97], rel=1e-12, abs=1e-13 * min(large, 1e4))
 
 
@@ -112,7 +112,7 @@ def test_where_the_tables_end_changes_no_label(way, channels, monkeypatch):
     start = np.arange(150) * 5 // 150
     whole = gsw.run(heavy(channels), 40, init=start, **WAYS[way])
     for most in (2_000, 7):
-        monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", most)
+        monkeypatch.setattr(tables, "MAX_ENTRIES", most)
         cut = heavy(channels)
         assert cut.evidence.tail.any()
         found = gsw.run(cut, 40, init=start, **WAYS[way])
@@ -123,10 +123,10 @@ def test_where_the_tables_end_changes_no_label(way, channels, monkeypatch):
 
 def test_the_ascent_and_the_restaurants_know_where_the_tables_end(monkeypatch):
     whole = heavy(0)
-    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 100)
     cut = heavy(0)
     start = np.arange(150) * 5 // 150
-    assert np.array_equal(polished(whole, start).labels, polished(cut, start).labels)
+    assert np.array_equal(climb_to_maximum(whole, start).labels, climb_to_maximum(cut, start).labels)
     ends = [list(crp.sample(crp.LinkModel(p, gamma=0.1), sweeps=5, seed=1))[-1].labels for p in (whole, cut)]
     assert np.array_equal(*ends)
 
@@ -134,6 +134,6 @@ def test_the_ascent_and_the_restaurants_know_where_the_tables_end(monkeypatch):
 def test_memory_for_the_tables_is_bounded():
     counts = np.full((40, 2), 2_000_000)
     problem = gsw.Problem.from_counts(counts, [(i, i + 1) for i in range(39)])
-    assert problem.evidence.table.nbytes <= 3 * 8 * evidence_tables.MOST_ENTRIES
+    assert problem.evidence.table.nbytes <= 3 * 8 * tables.MAX_ENTRIES
     snap = gsw.run(problem, 3, init=np.arange(40) % 2)
     assert snap.log_posterior == pytest.approx(gsw.log_posterior(problem, snap.labels), rel=1e-9)

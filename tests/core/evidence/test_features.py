@@ -9,13 +9,14 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.codebook import Codebook, shipped
-from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.evidence.words import colours, histogram, luminance_words, softened, texture
-from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.pipeline.prepare import likelihoods
-from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
+from napari_gsw.core.features.site_features import ImageFeatures
+from napari_gsw.core.features.texture import compute_texture
+from napari_gsw.core.features.words import bin_luminance, make_histograms, smear_counts, to_codebook_space
+from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.pipeline.prepare import build_likelihoods
+from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.core.sparse_rows import SparseRows
 from napari_gsw.sample_data import mosaic
 
@@ -26,14 +27,14 @@ IMAGE = astronaut()[:120, :140]
 def test_each_pixel_gets_its_nearest_word():
     book = gsw.Codebook.fit(IMAGE, words=25)
     assert book.centres.shape == (25, 3)
-    channels = picture(IMAGE).channels
+    channels = normalize_image(IMAGE).channels
     distance = np.linalg.norm(channels[..., None, :].astype(float) - book.centres, axis=-1)
     found = np.take_along_axis(distance, book.words(channels)[..., None], axis=-1)[..., 0]
     assert found == pytest.approx(distance.min(axis=-1))
 
 
 def test_words_are_better_than_random_ones_and_the_same_for_the_same_seed():
-    channels = picture(IMAGE).channels.reshape(-1, 3).astype(float)
+    channels = normalize_image(IMAGE).channels.reshape(-1, 3).astype(float)
 
     def error(centres):
         return np.min(np.linalg.norm(channels[::7, None] - centres, axis=-1), axis=1).mean()
@@ -77,17 +78,17 @@ def test_a_codebook_is_saved_as_numbers_and_read_back_exactly(tmp_path):
 
 
 def test_shipped_words():
-    colours, textures = shipped("lab"), shipped("texture")
+    colours, textures = load_builtin_codebook("lab"), load_builtin_codebook("texture")
     assert colours.centres.shape == (120, 3)
     assert len(np.unique(colours.centres, axis=0)) == 120
     assert (colours.centres[:, 0].min(), colours.centres[:, 0].max()) == pytest.approx((0, 100), abs=6)
-    assert textures.centres.shape == (32, texture(picture(IMAGE).luminance).shape[-1])
+    assert textures.centres.shape == (32, compute_texture(normalize_image(IMAGE).luminance).shape[-1])
 
 
 def test_a_codebook_for_other_channels_is_refused():
     grey = RNG.random((20, 20))
     with pytest.raises(gsw.InputError, match="words in 'lab', but the image is in 'channels'"):
-        gsw.prepare(grey, codebook=shipped("lab"))
+        gsw.prepare(grey, codebook=load_builtin_codebook("lab"))
     with pytest.raises(gsw.InputError, match="not RGB"):
         gsw.prepare(grey, codebook="shipped")
     with pytest.raises(gsw.InputError, match="cannot be read"):
@@ -97,12 +98,12 @@ def test_a_codebook_for_other_channels_is_refused():
 def test_histograms_count_the_pixels_of_each_site():
     sites = np.array([[1, 1, 2], [0, 3, 2]])
     words = np.array([[4, 0, 1], [2, 1, 1]], dtype=np.int32)
-    assert histogram(words, sites).toarray().tolist() == [[1, 0, 0, 0, 1], [0, 2, 0, 0, 0], [0, 1, 0, 0, 0]]
+    assert make_histograms(words, sites).toarray().tolist() == [[1, 0, 0, 0, 1], [0, 2, 0, 0, 0], [0, 1, 0, 0, 0]]
 
 
 def test_luminance_bins():
-    seen = picture(np.linspace(0, 1, 800).reshape(20, 40))
-    words = luminance_words(seen, 8)
+    seen = normalize_image(np.linspace(0, 1, 800).reshape(20, 40))
+    words = bin_luminance(seen, 8)
     assert (words.min(), words.max()) == (0, 7)
     assert np.bincount(words.ravel()).min() > 80
 
@@ -122,9 +123,9 @@ def test_luminance_bins():
 )
 def test_blocks_of_features(image, changes, widths):
     settings = gsw.Settings(site_size=30, evidence=6.0, texture_evidence=3.0, texture_phi=11.0, **changes)
-    seen = picture(image, settings.axes)
-    sites = superpixels(seen, settings)
-    blocks = likelihoods(ImageFeatures(seen, sites, settings), region_graph(seen, sites))
+    seen = normalize_image(image, settings.axes)
+    sites = make_superpixels(seen, settings)
+    blocks = build_likelihoods(ImageFeatures(seen, sites, settings), build_region_graph(seen, sites))
     assert len(blocks) == len(widths)
     pixels = np.bincount(sites.ravel())[1:]
     for block, width in zip(blocks, widths, strict=True):
@@ -137,10 +138,10 @@ def test_blocks_of_features(image, changes, widths):
 
 
 def test_gaussian_channels_hold_the_moments_of_the_pixels():
-    seen = picture(RNG.random((20, 30, 4)), "YXC")
+    seen = normalize_image(RNG.random((20, 30, 4)), "YXC")
     settings = gsw.Settings(likelihood="gaussian", evidence=None)
-    sites = superpixels(seen, settings)
-    (block,) = likelihoods(ImageFeatures(seen, sites, settings), region_graph(seen, sites))
+    sites = make_superpixels(seen, settings)
+    (block,) = build_likelihoods(ImageFeatures(seen, sites, settings), build_region_graph(seen, sites))
     centred = seen.channels.astype(float) - seen.channels.reshape(-1, 4).astype(float).mean(axis=0)
     for i in (1, int(sites.max())):
         assert block.sums[i - 1] == pytest.approx(centred[sites == i].sum(axis=0))
@@ -148,27 +149,27 @@ def test_gaussian_channels_hold_the_moments_of_the_pixels():
 
 
 def test_texture_does_not_depend_on_orientation():
-    light = picture(IMAGE[:100, :100]).luminance
-    assert np.rot90(texture(light)) == pytest.approx(texture(np.rot90(light)), abs=1e-4)
+    light = normalize_image(IMAGE[:100, :100]).luminance
+    assert np.rot90(compute_texture(light)) == pytest.approx(compute_texture(np.rot90(light)), abs=1e-4)
 
 
 def test_words_of_hue_saturation_and_value():
     """Hue is an angle: red on either side of 0 is near, and grey has none."""
     rgb = np.array([[[255, 0, 10], [255, 10, 0], [0, 255, 255], [128, 128, 128]]], np.uint8)
-    seen = colours(picture(rgb), "hsv")[0]
+    seen = to_codebook_space(normalize_image(rgb), "hsv")[0]
     assert np.linalg.norm(seen[0] - seen[1]) < 0.15
     assert np.linalg.norm(seen[0] - seen[2]) > 1.9
     assert np.allclose(seen[3], [0, 0, 0.25], atol=0.01)
     with pytest.raises(gsw.InputError, match="lab"):
-        colours(picture(rgb), "texture")
+        to_codebook_space(normalize_image(rgb), "texture")
 
 
 def test_a_codebook_of_the_users_own_decides_the_colours():
     image = mosaic()[0][:60, :80]
     for space in ("lab", "hsv"):
-        book = Codebook.learn([colours(picture(image), space)], 30, space)
+        book = Codebook.learn([to_codebook_space(normalize_image(image), space)], 30, space)
         one = gsw.prepare(image, preset="paper", site_size=60, codebook=book)
-        words = book.words(colours(picture(image), space))
+        words = book.words(to_codebook_space(normalize_image(image), space))
         assert one.likelihoods[0].counts.shape[1] == len(np.unique(words))
     both = [gsw.prepare(image, preset="paper", site_size=60, colours=c) for c in ("lab", "hsv")]
     assert both[0].likelihoods[0].counts.shape != both[1].likelihoods[0].counts.shape
@@ -178,14 +179,14 @@ def test_how_soft_words_are_belongs_to_the_codebook(tmp_path):
     """A site between two words counts for both; beyond its softness words do not know of each other."""
     counts = SparseRows.of(np.array([[10, 0, 0], [0, 10, 0], [0, 0, 10]]))
     hard = Codebook(np.array([[0.0], [2.0], [60.0]]), "channels")
-    assert softened(counts, hard) is counts
+    assert smear_counts(counts, hard) is counts
     soft = replace(hard, softness=4.0)
-    near = softened(counts, soft).toarray()
+    near = smear_counts(counts, soft).toarray()
     assert near[0, 1] > 0.8 * near[0, 0] > 0
     assert near[0, 2] == near[2, 0] == 0
     assert near.sum(axis=1) == pytest.approx(16 * 10, abs=2)
     many = SparseRows.of(np.tile(counts.toarray(), (9000, 1)))  # more than are done at a time
-    assert np.array_equal(softened(many, soft).toarray(), np.tile(near, (9000, 1)))
+    assert np.array_equal(smear_counts(many, soft).toarray(), np.tile(near, (9000, 1)))
     assert soft.thinned(3.0).softness == 4.0
     assert len(soft.thinned(3.0).centres) == 2
     for book in (hard, soft):

@@ -8,8 +8,8 @@ from scipy import integrate, sparse, stats
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence import evidence_tables
-from napari_gsw.core.evidence.evidence_tables import (
+from napari_gsw.core.likelihood import tables
+from napari_gsw.core.likelihood.tables import (
     BASE,
     FACTOR,
     KAPPA,
@@ -22,7 +22,7 @@ from napari_gsw.core.evidence.evidence_tables import (
     SLOPE,
     TAIL,
     UNIT,
-    pack_evidence,
+    build_tables,
 )
 
 
@@ -104,9 +104,9 @@ def test_a_constant_channel_is_no_error():
 )
 def test_the_columns_of_a_tail_say_what_the_table_does(block, monkeypatch):
     """The formula that stands above the names of the columns, word by word."""
-    long = pack_evidence([block], 6)
-    monkeypatch.setattr(evidence_tables, "MOST_ENTRIES", 1)
-    tail = pack_evidence([block], 6).tail
+    long = build_tables([block], 6)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 1)
+    tail = build_tables([block], 6).tail
     assert tail.shape == (len(long.table_end), TAIL)
     for d, row in enumerate(tail):
         m = np.arange(long.table_end[d])
@@ -120,14 +120,14 @@ def test_the_columns_of_a_tail_say_what_the_table_does(block, monkeypatch):
 
 def test_the_entries_of_the_channels_prior():
     block = gsw.Gaussian.from_values(np.arange(12.0).reshape(6, 2), evidence=3.0, kappa=0.2, shape=4.0)
-    gauss = pack_evidence([block], 6).gauss
+    gauss = build_tables([block], 6).gauss
     assert np.array_equal(gauss[:, [KAPPA, SHAPE, PIXEL_WEIGHT]], np.full((2, 3), (0.2, 4.0, 3.0)))
     assert np.array_equal(gauss[:, RATE], block.rate)
 
 
 def test_tables_hold_an_entry_for_every_count_that_can_occur():
     counts = np.array([[3, 0, 2], [1, 0, 4]])
-    packed = pack_evidence([gsw.DirichletMultinomial(counts, 5.0)], 2)
+    packed = build_tables([gsw.DirichletMultinomial(counts, 5.0)], 2)
     assert len(packed.table) == (4 + 1) + (6 + 1) + (10 + 1)
     assert packed.table[packed.table_start.astype(int)] == pytest.approx(0.0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.map_features import reduced, reduction_of
+from napari_gsw.core.features.input_maps import apply_reduction, fit_reduction
 from napari_gsw.core.model.problem import log_posterior
 from napari_gsw.core.sampler.sample import run
 
@@ -20,8 +20,8 @@ def test_components_are_white_and_hold_what_varies():
     """Against the eigenvectors of the correlation matrix, found by a singular value decomposition."""
     hidden = rng.normal(size=(400, 3))
     values = (hidden @ rng.normal(size=(3, 20)) + 0.01 * rng.normal(size=(400, 20))) * np.arange(1, 21) + 5
-    reduction = reduction_of([values.reshape(20, 20, 20)], 3)
-    found = reduced(values.reshape(20, 20, 20), reduction).reshape(400, 3)
+    reduction = fit_reduction([values.reshape(20, 20, 20)], 3)
+    found = apply_reduction(values.reshape(20, 20, 20), reduction).reshape(400, 3)
     assert np.allclose(np.cov(found.T, bias=True), np.eye(3), atol=1e-3)
     assert np.allclose(found.mean(axis=0), 0, atol=1e-4)
     scaled = (values - values.mean(axis=0)) / values.std(axis=0)
@@ -33,7 +33,7 @@ def test_components_are_white_and_hold_what_varies():
 def test_a_constant_channel_among_many_adds_nothing():
     values = rng.normal(size=(10, 10, 12))
     spoilt = np.concatenate((values, np.full((10, 10, 1), 7.0)), axis=-1)
-    a, b = (reduced(v, reduction_of([v], 4)) for v in (values, spoilt))
+    a, b = (apply_reduction(v, fit_reduction([v], 4)) for v in (values, spoilt))
     assert np.allclose(a, b, atol=1e-4)
 
 

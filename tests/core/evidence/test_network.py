@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence import network as networks
-from napari_gsw.core.evidence.network_plan import OBJECTS, PHOTO, STRIDE, run_plan
-from napari_gsw.core.evidence.network_weights import NetworkWeights, load_weights, save_weights
-from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.face_sums import sums_over_faces
+from napari_gsw.core.features import network as networks
+from napari_gsw.core.features.network_plan import OBJECTS, PHOTO, STRIDE, run_plan
+from napari_gsw.core.features.network_weights import NetworkWeights, load_weights, save_weights
+from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.sites.adjacency_kernels import sum_over_faces
 
 RNG = np.random.default_rng(15)
 
@@ -70,7 +70,7 @@ def test_onnxruntime_computes_what_the_plan_says(kind, plan):
     arrays = random_arrays(plan)
     network = networks.Network(NetworkWeights(kind, {n: a.astype(np.float32) for n, a in arrays.items()}, ""))
     image = colours(2 * STRIDE, 3 * STRIDE)
-    scaled = ((image - networks.MIDDLE) / networks.SPREAD).transpose(2, 0, 1).astype(np.float64)
+    scaled = ((image - networks.INPUT_MEAN) / networks.INPUT_SCALE).transpose(2, 0, 1).astype(np.float64)
     plain = run_plan(plan, PlainBackend(plan, arrays), scaled)
     maps = network.maps(image)
     assert maps.fine == pytest.approx(1 / (1 + np.exp(-plain.fine)).transpose(1, 2, 0), abs=1e-4)
@@ -82,11 +82,11 @@ def test_onnxruntime_computes_what_the_plan_says(kind, plan):
 
 def test_tiles_and_threads_change_nothing(monkeypatch):
     pytest.importorskip("onnxruntime")
-    network = networks.shipped_network("photo")
+    network = networks.load_builtin_network("photo")
     image = colours(70, 620)
     at_once = network.maps(image)
     monkeypatch.setattr(networks, "TILE", 220)
-    assert len(networks.stretches(620)) == 3
+    assert len(networks.split_into_tiles(620)) == 3
     one, two = network.maps(image, threads=1), network.maps(image, threads=2)
     for tiled in (one, two):
         assert np.abs(tiled.fine - at_once.fine).max() < 1e-6
@@ -99,7 +99,7 @@ def test_tiles_and_threads_change_nothing(monkeypatch):
 def test_a_network_looks_at_images_of_any_size():
     pytest.importorskip("onnxruntime")
     for shape in ((1, 1), (3, 40), (17, 16)):
-        maps = networks.shipped_network("photo").maps(colours(*shape))
+        maps = networks.load_builtin_network("photo").maps(colours(*shape))
         assert maps.fine.shape == (*shape, 1)
         assert maps.places.shape == (*shape, 8)
         assert np.isfinite(maps.fine).all()
@@ -109,7 +109,7 @@ def test_the_shipped_network_sees_an_edge():
     pytest.importorskip("onnxruntime")
     image = np.full((96, 96, 3), (70, 90, 160), np.uint8)
     image[:, 48:] = (200, 120, 60)
-    maps = networks.shipped_network("photo").maps(picture(image).channels)
+    maps = networks.load_builtin_network("photo").maps(normalize_image(image).channels)
     assert maps.fine[16:-16, 47:49].mean() > 0.7
     assert maps.fine[16:-16, 16:36].mean() < 0.1
     near, far = (np.linalg.norm(maps.places[48, 20] - maps.places[48, x]) for x in (32, 76))
@@ -118,11 +118,11 @@ def test_the_shipped_network_sees_an_edge():
 
 def test_the_shipped_numbers_must_be_those_of_the_build(monkeypatch):
     pytest.importorskip("onnxruntime")
-    assert networks.shipped_network("photo").weights.sha256 == networks.SHIPPED["photo"]
-    networks.shipped_network.cache_clear()
-    monkeypatch.setitem(networks.SHIPPED, "photo", "0" * 64)
+    assert networks.load_builtin_network("photo").weights.sha256 == networks.BUILTIN_SHA256["photo"]
+    networks.load_builtin_network.cache_clear()
+    monkeypatch.setitem(networks.BUILTIN_SHA256, "photo", "0" * 64)
     with pytest.raises(gsw.InputError, match="install again"):
-        networks.shipped_network("photo")
+        networks.load_builtin_network("photo")
 
 
 def test_weights_in_a_file_are_checked(tmp_path):
@@ -164,14 +164,14 @@ def test_sums_along_edges_against_a_loop():
     values = RNG.random((9, 11)).astype(np.float32)
     sites = RNG.integers(0, 5, (9, 11)).astype(np.int32)
     sites[0, :4] = 1, 2, 3, 4
-    graph = region_graph(picture(values), sites)
+    graph = build_region_graph(normalize_image(values), sites)
     sums = dict.fromkeys(map(tuple, graph.edges.tolist()), 0.0)
     for y, x in np.ndindex(9, 11):
         for v, u in ((y + 1, x), (y, x + 1)):
             if v < 9 and u < 11 and 0 not in (sites[y, x], sites[v, u]) and sites[y, x] != sites[v, u]:
                 pair = tuple(sorted((int(sites[y, x]) - 1, int(sites[v, u]) - 1)))
                 sums[pair] += (float(values[y, x]) + float(values[v, u])) / 2
-    assert sums_over_faces(values, sites, graph.edges) == pytest.approx(list(sums.values()))
+    assert sum_over_faces(values, sites, graph.edges) == pytest.approx(list(sums.values()))
 
 
 def two_colours():
@@ -210,7 +210,7 @@ def test_one_chunk_gives_what_memory_gives():
 
 
 def test_without_onnxruntime_photo_says_so_once_and_goes_on(monkeypatch, caplog, tmp_path):
-    monkeypatch.setattr(networks, "is_onnxruntime_there", lambda: False)
+    monkeypatch.setattr(networks, "has_onnxruntime", lambda: False)
     networks._say_missing.cache_clear()
     image = two_colours()
     with caplog.at_level(logging.WARNING, "napari_gsw"):
@@ -226,8 +226,8 @@ def test_without_onnxruntime_photo_says_so_once_and_goes_on(monkeypatch, caplog,
 
 
 def test_boundaries_that_were_learnt_with_a_network_ask_for_one(tmp_path):
-    from napari_gsw.core.graph.boundary_model import photo_model
+    from napari_gsw.core.graph.boundary_model import load_photo_model
 
-    photo_model(network=True).save(tmp_path / "model.json")
+    load_photo_model(network=True).save(tmp_path / "model.json")
     with pytest.raises(gsw.InputError, match="learnt with a network"):
         gsw.prepare(two_colours(), preset="photo", boundary_model=str(tmp_path / "model.json"), network="none")

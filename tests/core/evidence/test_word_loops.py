@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from napari_gsw.core.evidence import words as words_module
-from napari_gsw.core.evidence.codebook import different_rows, moved_to_means
-from napari_gsw.core.evidence.word_kernels import nearest
-from napari_gsw.core.evidence.words import TEXTURE_SCALES, histogram, texture
+from napari_gsw.core.features import words as words_module
+from napari_gsw.core.features.codebook import find_distinct_rows, run_kmeans
+from napari_gsw.core.features.texture import TEXTURE_SCALES, compute_texture
+from napari_gsw.core.features.word_kernels import nearest
+from napari_gsw.core.features.words import make_histograms
 
 RNG = np.random.default_rng(11)
 
@@ -43,7 +44,7 @@ def slow_texture(light):
 def test_texture_is_that_of_scipys_filters(shape):
     light = (50 + 30 * ndimage.gaussian_filter(RNG.normal(size=shape), 0.7)).clip(0, 100).astype(np.float32)
     light.flat[:: max(1, light.size // 7)] = 100
-    assert texture(light) == pytest.approx(slow_texture(light), abs=1e-4)
+    assert compute_texture(light) == pytest.approx(slow_texture(light), abs=1e-4)
 
 
 @pytest.mark.parametrize("dense", [4, 0])
@@ -51,7 +52,7 @@ def test_histograms_are_the_same_with_and_without_a_table(monkeypatch, dense):
     monkeypatch.setattr(words_module, "DENSE", dense)
     sites, words = RNG.integers(0, 9, (40, 50)).astype(np.int32), RNG.integers(0, 7, (40, 50)).astype(np.int32)
     sites[0, 0] = 11  # and no site 9 or 10
-    found = histogram(words, sites, 8)
+    found = make_histograms(words, sites, 8)
     expected = np.zeros((11, 8), int)
     np.add.at(expected, (sites[sites > 0] - 1, words[sites > 0]), 1)
     assert np.array_equal(found.toarray(), expected)
@@ -62,7 +63,7 @@ def test_histograms_are_the_same_with_and_without_a_table(monkeypatch, dense):
 def test_k_means_lowers_the_error_and_keeps_a_centre_that_nobody_is_near():
     values = RNG.normal(size=(2000, 2)).astype(np.float32)
     start = np.concatenate((values[:20], [[1e4, 1e4]])).astype(np.float32)
-    found = moved_to_means(values, start)
+    found = run_kmeans(values, start)
 
     def error(centres):
         return np.square(values[:, np.newaxis] - centres).sum(axis=-1).min(axis=1).mean()
@@ -73,4 +74,4 @@ def test_k_means_lowers_the_error_and_keeps_a_centre_that_nobody_is_near():
 
 def test_different_rows_are_those_of_numpy():
     values = RNG.integers(0, 4, (500, 3)).astype(np.float32)
-    assert np.array_equal(different_rows(values), np.unique(values, axis=0))
+    assert np.array_equal(find_distinct_rows(values), np.unique(values, axis=0))

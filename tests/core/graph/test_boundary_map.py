@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_gsw.core.graph.boundary_map import map_couplings, sums_of_map
-from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.graph.map_evidence import compute_map_couplings, sum_map_over_edges
+from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.superpixels import connected
+from napari_gsw.core.sites.superpixels import label_connected
 
 rng = np.random.default_rng(0)
 
 
 def random_sites(shape):
-    sites = connected(rng.integers(1, 4, shape), None)
+    sites = label_connected(rng.integers(1, 4, shape), None)
     sites[(0,) * len(shape)] = 0
-    return connected(sites, None)
+    return label_connected(sites, None)
 
 
 def slow_means(log_odds, sites, edges, spacing):
@@ -39,13 +39,13 @@ def slow_means(log_odds, sites, edges, spacing):
 @pytest.mark.parametrize(("shape", "spacing"), [((9, 11), None), ((9, 11), (2.0, 1.0)), ((4, 6, 7), (5.0, 1.0, 1.0))])
 def test_couplings_are_minus_the_mean_log_odds_along_the_edge(shape, spacing):
     sites = random_sites(shape)
-    picture = Picture(np.zeros((*shape, 1), np.float32), False, spacing)
-    graph = region_graph(picture, sites)
+    picture = NormalizedImage(np.zeros((*shape, 1), np.float32), False, spacing)
+    graph = build_region_graph(picture, sites)
     log_odds = rng.normal(-1.5, 1, size=shape).astype(np.float32)
     slow, areas = slow_means(log_odds, sites, graph.edges, spacing or (1.0,) * len(shape))
     assert np.allclose(graph.length, areas)
     settings = Settings(boundaries_weight=2.0, boundaries_level=0.25)
-    beta = map_couplings(sums_of_map(log_odds, sites, graph, spacing), graph, settings)
+    beta = compute_map_couplings(sum_map_over_edges(log_odds, sites, graph, spacing), graph, settings)
     assert np.allclose(beta, -2.0 * (slow - np.log(1 / 3)), atol=1e-6)
     assert (beta < 0).any()
     assert (beta > 0).any()
@@ -53,16 +53,18 @@ def test_couplings_are_minus_the_mean_log_odds_along_the_edge(shape, spacing):
 
 def test_neighbours_of_neighbours_take_the_weakest_boundary_on_the_way():
     sites = np.repeat(np.array([[1, 2, 3]]), 2, axis=1).astype(np.int32)
-    graph = region_graph(Picture(np.zeros((*sites.shape, 1), np.float32), False), sites, 2)
+    graph = build_region_graph(NormalizedImage(np.zeros((*sites.shape, 1), np.float32), False), sites, 2)
     log_odds = np.array([[0, 1, 1, 0, 3, 3]], np.float32)
-    beta = map_couplings(sums_of_map(log_odds, sites, graph), graph, Settings(boundaries_weight=1.0, second_weight=0.5))
+    beta = compute_map_couplings(
+        sum_map_over_edges(log_odds, sites, graph), graph, Settings(boundaries_weight=1.0, second_weight=0.5)
+    )
     assert graph.edges.tolist() == [[0, 1], [1, 2], [0, 2]]
     assert beta.tolist() == [-1.0, -3.0, -1.5]
 
 
 def test_a_spacing_that_is_equal_changes_no_length_and_no_contrast():
     sites = random_sites((5, 6, 7))
-    picture = Picture(rng.random((5, 6, 7, 2)).astype(np.float32), False)
-    plain, spaced = (region_graph(p, sites) for p in (picture, replace(picture, spacing=(1.0, 1.0, 1.0))))
+    picture = NormalizedImage(rng.random((5, 6, 7, 2)).astype(np.float32), False)
+    plain, spaced = (build_region_graph(p, sites) for p in (picture, replace(picture, spacing=(1.0, 1.0, 1.0))))
     assert np.array_equal(plain.length, spaced.length)
     assert np.array_equal(plain.contrast, spaced.contrast)

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_cues import SiteSums, chi2, drawn_along, first_cues, second_cues
-from napari_gsw.core.graph.boundary_model import BoundaryModel, photo_model
-from napari_gsw.core.graph.decision_forest import DecisionForest
-from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.core.features.site_features import ImageFeatures
+from napari_gsw.core.graph.boundary_cues import (
+    SiteSums,
+    chi_squared_distance,
+    compute_context_cues,
+    compute_local_cues,
+    mean_network_boundary,
+)
+from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest, load_photo_model
+from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.sites.superpixels import make_superpixels
 
 RNG = np.random.default_rng(3)
 
@@ -28,9 +33,9 @@ def stripes(noise=8.0):
 
 def described(image, **changes):
     settings = gsw.preset("photo", site_size=60, **changes)
-    seen = picture(image)
-    sites = superpixels(seen, settings)
-    return ImageFeatures(seen, sites, settings), region_graph(seen, sites), sites
+    seen = normalize_image(image)
+    sites = make_superpixels(seen, settings)
+    return ImageFeatures(seen, sites, settings), build_region_graph(seen, sites), sites
 
 
 def random_forest(trees=7, features=4):
@@ -78,7 +83,7 @@ def test_a_forest_survives_json_and_refuses_what_is_none():
 
 def test_people_draw_boundaries_where_colours_change():
     words, graph, sites = described(stripes())
-    odds = photo_model().log_odds(words, graph)
+    odds = load_photo_model().log_odds(words, graph)
     stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
     across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
     assert np.median(odds[across]) > 0 > np.median(odds[~across])
@@ -106,10 +111,10 @@ def test_what_the_model_cannot_do_is_said():
 
 
 def test_a_saved_model_is_the_same_model(tmp_path):
-    photo_model().save(tmp_path / "model.json")
+    load_photo_model().save(tmp_path / "model.json")
     words, graph, _ = described(stripes())
     again = BoundaryModel.load(tmp_path / "model.json")
-    assert again.log_odds(words, graph) == pytest.approx(photo_model().log_odds(words, graph))
+    assert again.log_odds(words, graph) == pytest.approx(load_photo_model().log_odds(words, graph))
     (tmp_path / "broken.json").write_text("{}")
     with pytest.raises(gsw.InputError, match="not a boundary model"):
         BoundaryModel.load(tmp_path / "broken.json")
@@ -118,7 +123,7 @@ def test_a_saved_model_is_the_same_model(tmp_path):
 def test_first_cues_against_a_loop():
     words, graph, _ = described(stripes(30.0))
     sums = SiteSums(words, graph)
-    cues = first_cues(words, graph, sums)
+    cues = compute_local_cues(words, graph, sums)
     colour = words.photo_colour.toarray()
     near = [{k} for k in range(graph.n)]
     for i, j in graph.edges:
@@ -128,18 +133,18 @@ def test_first_cues_against_a_loop():
         i, j = graph.edges[e]
         assert cues[e, 0] == graph.contrast[e]
         p, q = (colour[[k]] / colour[k].sum() for k in (i, j))
-        assert cues[e, 3] == pytest.approx(chi2(p, q)[0])
+        assert cues[e, 3] == pytest.approx(chi_squared_distance(p, q)[0])
         a, b = (colour[sorted(near[x] - near[y])].sum(axis=0) for x, y in ((i, j), (j, i)))
         if a.sum() and b.sum():
-            assert cues[e, 6] == pytest.approx(chi2(a[None] / a.sum(), b[None] / b.sum())[0])
+            assert cues[e, 6] == pytest.approx(chi_squared_distance(a[None] / a.sum(), b[None] / b.sum())[0])
 
 
 def test_cues_are_where_the_shipped_forests_look_for_them():
     """A forest knows a cue by its column: the usual values of four of them follow the length of the boundary."""
     words, graph, _ = described(stripes(30.0))
     sums = SiteSums(words, graph)
-    first = first_cues(words, graph, sums)
-    second = second_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
+    first = compute_local_cues(words, graph, sums)
+    second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
     assert (first.shape[1], second.shape[1]) == (34, 55)
     for column, usual in zip((0, 3, 4, 17), (23, 25, 27, 29), strict=True):
         assert first[:, usual] == pytest.approx(first[:, column].mean())
@@ -150,15 +155,15 @@ def test_cues_of_a_network_are_where_its_forests_look_for_them():
     """Of the shipped network: its places among the differences, what it draws at the end of the first cues."""
     pytest.importorskip("onnxruntime")
     words, graph, sites = described(stripes(30.0))
-    sums, drawn = SiteSums(words, graph, words.places), drawn_along(words, graph)
-    first = first_cues(words, graph, sums, drawn)
-    second = second_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
+    sums, drawn = SiteSums(words, graph, words.places), mean_network_boundary(words, graph)
+    first = compute_local_cues(words, graph, sums, drawn)
+    second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
     assert (first.shape[1], second.shape[1]) == (43, 65)
     assert np.array_equal(first[:, -3], drawn)
     assert first[:, -1] == pytest.approx(drawn.mean())
     i, j = graph.edges.T
     assert first[:, 6] == pytest.approx(np.linalg.norm(words.places[i] - words.places[j], axis=1))
-    without = first_cues(words, graph, SiteSums(words, graph))
+    without = compute_local_cues(words, graph, SiteSums(words, graph))
     assert np.array_equal(first[:, [0, 1, 2, 3, 4, 5, 7]], without[:, [0, 1, 2, 3, 4, 5, 6]])
     stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
     across = stripe[i] != stripe[j]
@@ -168,10 +173,10 @@ def test_cues_of_a_network_are_where_its_forests_look_for_them():
 def test_second_cues_tell_which_regions_an_edge_parts():
     words, graph, sites = described(stripes())
     sums = SiteSums(words, graph)
-    first = first_cues(words, graph, sums)
+    first = compute_local_cues(words, graph, sums)
     stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
     across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
-    second = second_cues(graph, first, np.where(across, 0.9, 0.1), sums)
+    second = compute_context_cues(graph, first, np.where(across, 0.9, 0.1), sums)
     smaller = np.exp(second[:, -6])  # share of the smaller of the two regions
     assert smaller[across].min() > 0.2
     assert np.exp(second[:, -1])[across].max() < 3.5  # regions left when the stripes merge
@@ -179,7 +184,7 @@ def test_second_cues_tell_which_regions_an_edge_parts():
 
 def test_lightgbm_trees_become_the_same_forest():
     lightgbm = pytest.importorskip("lightgbm")
-    from napari_gsw.experiments.boundaries import TREES, as_forest
+    from napari_gsw.research.training.boundaries import TREES, as_forest
 
     rows = RNG.normal(size=(2000, 5))
     target = 1 / (1 + np.exp(-(rows[:, 0] + rows[:, 1] * rows[:, 2])))
@@ -190,7 +195,7 @@ def test_lightgbm_trees_become_the_same_forest():
 
 def test_learning_on_images_of_its_own(tmp_path):
     pytest.importorskip("lightgbm")
-    from napari_gsw.experiments.boundaries import FOLDS, Look, fold_of, learn
+    from napari_gsw.research.training.boundaries import FOLDS, Look, fold_of, learn
 
     looks = []
     for _ in range(FOLDS):
@@ -198,7 +203,7 @@ def test_learning_on_images_of_its_own(tmp_path):
         sums = SiteSums(words, graph)
         stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
         apart = (stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]).astype(float)
-        looks.append(Look(graph, sums, first_cues(words, graph, sums), apart))
+        looks.append(Look(graph, sums, compute_local_cues(words, graph, sums), apart))
     model = learn(looks, fold_of(len(looks)), {})
     words, graph, sites = described(stripes(20.0))
     odds = model.log_odds(words, graph)

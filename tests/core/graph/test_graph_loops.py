@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.graph.boundary_cue_kernels import differences, surroundings
-from napari_gsw.core.graph.boundary_cues import chi2
-from napari_gsw.core.graph.random_walk import walk_steps
+from napari_gsw.core.graph.boundary_cues import chi_squared_distance, compare_rows, compare_surroundings
+from napari_gsw.core.graph.random_walk import apply_transitions
 from napari_gsw.core.sparse_rows import SparseRows
 
 RNG = np.random.default_rng(11)
@@ -18,7 +17,7 @@ def test_a_walk_is_a_power_of_its_matrix_and_leaves_what_it_is_given():
     values = RNG.random((9, 5))
     before = values.copy()
     for passes in range(4):
-        assert walk_steps(values, steps, passes) == pytest.approx(
+        assert apply_transitions(values, steps, passes) == pytest.approx(
             np.linalg.matrix_power(steps.toarray(), passes) @ values
         )
     assert np.array_equal(values, before)
@@ -32,16 +31,16 @@ def test_differences_of_groups_of_sites():
 
     def expected(a, b):
         a, b = a[:-1] / max(a[-1], 1e-9), b[:-1] / max(b[-1], 1e-9)
-        kinds = [chi2(a[None, s], b[None, s])[0] for s in (slice(5), slice(5, 9))]
+        kinds = [chi_squared_distance(a[None, s], b[None, s])[0] for s in (slice(5), slice(5, 9))]
         return [*kinds, np.linalg.norm(a[9:] - b[9:])]
 
-    assert differences(sums, i, j, parts_) == pytest.approx(
+    assert compare_rows(sums, i, j, parts_) == pytest.approx(
         np.array([expected(sums[a], sums[b]) for a, b in zip(i, j, strict=True)])
     )
     reach = RNG.random((n, n)) < 0.5
     csr = SparseRows.of(reach.astype(float))
     around = reach @ sums
-    found = surroundings(csr.indptr, csr.indices, sums, around, i.astype(np.int32), j.astype(np.int32), parts_)
+    found = compare_surroundings(csr.indptr, csr.indices, sums, around, i.astype(np.int32), j.astype(np.int32), parts_)
     for row, a, b in zip(found, i, j, strict=True):
         only = [(reach[x] & ~reach[y]) @ sums for x, y in ((a, b), (b, a))]
         assert row == pytest.approx(expected(*only))

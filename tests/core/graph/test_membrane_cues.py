@@ -8,15 +8,15 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_model import BoundaryModel, membrane_model
-from napari_gsw.core.graph.membrane_cues import first_membrane_cues, second_membrane_cues
-from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.image.ridges import light_of
-from napari_gsw.core.presets import preset
-from napari_gsw.core.sites.superpixels import superpixels
-from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.core.features.site_features import ImageFeatures
+from napari_gsw.core.graph.boundary_model import BoundaryModel, load_membrane_model
+from napari_gsw.core.graph.membrane_cues import compute_context_membrane_cues, compute_local_membrane_cues
+from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.image.ridges import scale_intensity
+from napari_gsw.core.settings.presets import preset
+from napari_gsw.core.sites.superpixels import make_superpixels
+from napari_gsw.scores.partitions import adjusted_rand
 
 
 def micrograph(size=160, cells=9, seed=1):
@@ -35,19 +35,19 @@ def micrograph(size=160, cells=9, seed=1):
 @pytest.fixture(scope="module")
 def looks():
     image, truth = micrograph()
-    pixels = picture(image)
-    sites = superpixels(pixels, preset("membranes"))
-    graph = region_graph(pixels, sites)
-    return image, truth, pixels, sites, graph, first_membrane_cues(light_of(pixels), sites, graph)
+    pixels = normalize_image(image)
+    sites = make_superpixels(pixels, preset("membranes"))
+    graph = build_region_graph(pixels, sites)
+    return image, truth, pixels, sites, graph, compute_local_membrane_cues(scale_intensity(pixels), sites, graph)
 
 
 def test_cues_are_what_they_say(looks):
     _, _, pixels, sites, graph, cues = looks
     assert cues.shape == (len(graph.edges), 102)
-    second = second_membrane_cues(graph, cues, np.linspace(-3, 3, len(cues)))
+    second = compute_context_membrane_cues(graph, cues, np.linspace(-3, 3, len(cues)))
     assert second.shape == (len(graph.edges), 111)
     assert np.array_equal(second[:, :102], cues)
-    light = ndimage.gaussian_filter(light_of(pixels), 1.0)
+    light = ndimage.gaussian_filter(scale_intensity(pixels), 1.0)
     e = 7
     i, j = graph.edges[e] + 1
     along = []
@@ -75,10 +75,10 @@ def test_the_preset_finds_the_cells(looks):
 
 def test_the_shipped_model_is_saved_and_read_again(tmp_path, looks):
     _, _, pixels, sites, graph, _ = looks
-    membrane_model().save(tmp_path / "model.json")
+    load_membrane_model().save(tmp_path / "model.json")
     again = BoundaryModel.load(tmp_path / "model.json")
     features = ImageFeatures(pixels, sites, preset("membranes"))
-    odds = membrane_model().log_odds(features, graph)
+    odds = load_membrane_model().log_odds(features, graph)
     assert again.cues == "membranes"
     assert np.array_equal(odds, again.log_odds(features, graph))
     (tmp_path / "other.json").write_text((tmp_path / "model.json").read_text().replace('"membranes"', '"others"', 1))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.merge_tree import merge_tree, strength_tree
+from napari_gsw.core.graph.merge_tree import build_merge_tree, build_strength_tree
 
 
 def slow(n, edges, apart, length, size=None, growth=0.0):
@@ -50,7 +50,7 @@ def test_slow_merging_gives_the_same(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 14))
     edges, apart, length = random_graph(rng, n, int(rng.integers(1, 4 * n)))
-    tree = merge_tree(n, edges, apart, length)
+    tree = build_merge_tree(n, edges, apart, length)
     steps = slow(n, edges, apart, length)
     assert tree.height == pytest.approx([h for h, _ in steps])
     for s, (_, regions) in enumerate(steps):
@@ -65,7 +65,7 @@ def test_slow_merging_by_strength_and_size_gives_the_same(seed):
     edges, apart, length = random_graph(rng, n, int(rng.integers(1, 4 * n)))
     size, growth = rng.integers(1, 50, n).astype(float), float(rng.choice([0.0, 0.3, 2.0]))
     odds = 6 * apart - 3
-    tree = strength_tree(n, edges, odds, size, growth, length)
+    tree = build_strength_tree(n, edges, odds, size, growth, length)
     steps = slow(n, edges, odds, length, size / size.sum(), growth)
     assert tree.height == pytest.approx([1 / (1 + np.exp(-h)) for h, _ in steps])
     assert (np.diff(tree.height) >= 0).all()
@@ -86,7 +86,7 @@ def test_slow_merging_by_strength_and_size_gives_the_same(seed):
 )
 def test_wrong_strengths_are_refused(changes, words):
     with pytest.raises(InputError, match=words):
-        strength_tree(2, [[0, 1]], **({"odds": [1.0], "size": [1, 1], "growth": 0.0} | changes))
+        build_strength_tree(2, [[0, 1]], **({"odds": [1.0], "size": [1, 1], "growth": 0.0} | changes))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -97,7 +97,7 @@ def test_ties_go_to_the_first_edge(seed):
     edges = np.array([(i, j) for i in range(n) for j in range(i) if rng.random() < 0.4], np.int32)
     rng.shuffle(edges)
     apart = rng.integers(0, 2, len(edges)) / 1.0
-    tree = merge_tree(n, edges, apart)
+    tree = build_merge_tree(n, edges, apart)
     steps = slow(n, edges, apart, np.ones(len(edges)))
     assert tree.height == pytest.approx([h for h, _ in steps])
     assert [groups(tree.labels_with(n - s - 1)) for s in range(len(steps))] == [regions for _, regions in steps]
@@ -107,7 +107,7 @@ def test_ties_go_to_the_first_edge(seed):
 def test_contours_are_an_ultrametric(seed):
     rng = np.random.default_rng(seed)
     edges, apart, length = random_graph(rng, 12, 30)
-    tree = merge_tree(12, edges, apart, length)
+    tree = build_merge_tree(12, edges, apart, length)
     assert (np.diff(tree.height) >= 0).all()
     pairs = np.stack(np.meshgrid(np.arange(12), np.arange(12), indexing="ij"), axis=-1).reshape(-1, 2)
     u = tree.contour(pairs).reshape(12, 12)
@@ -122,7 +122,7 @@ def test_contours_are_an_ultrametric(seed):
 def test_cuts_are_nested_and_canonical():
     rng = np.random.default_rng(3)
     edges, apart, length = random_graph(rng, 60, 150)
-    tree = merge_tree(60, edges, apart, length)
+    tree = build_merge_tree(60, edges, apart, length)
     finer = tree.labels(-1)
     assert finer.tolist() == list(range(60))
     for count in range(60, tree.fewest - 1, -1):
@@ -141,7 +141,7 @@ def test_cuts_are_nested_and_canonical():
 
 
 def test_a_threshold_takes_the_merges_of_its_own_height():
-    tree = merge_tree(3, [[0, 1], [1, 2]], [0.25, 0.5])
+    tree = build_merge_tree(3, [[0, 1], [1, 2]], [0.25, 0.5])
     assert tree.labels(0.25).tolist() == [0, 0, 1]
     assert tree.labels(0.2).tolist() == [0, 1, 2]
     assert tree.at_most(2) == 0.25
@@ -150,12 +150,12 @@ def test_a_threshold_takes_the_merges_of_its_own_height():
 
 def test_length_weighs_the_mean():
     """Once 0 and 1 are one region, its boundary with 2 is three parts of 0.4 and one of 0.8."""
-    tree = merge_tree(3, [[0, 1], [1, 2], [0, 2]], [0.1, 0.4, 0.8], [5, 3, 1])
+    tree = build_merge_tree(3, [[0, 1], [1, 2], [0, 2]], [0.1, 0.4, 0.8], [5, 3, 1])
     assert tree.height == pytest.approx([0.1, 0.5])
 
 
 def test_pieces_stay_apart():
-    tree = merge_tree(5, [[0, 1], [3, 4]], [1.0, 0.2])
+    tree = build_merge_tree(5, [[0, 1], [3, 4]], [1.0, 0.2])
     assert tree.fewest == 3
     assert tree.labels(1.0).tolist() == [0, 0, 1, 2, 2]
     assert tree.labels_with(1).tolist() == [0, 0, 1, 2, 2]
@@ -164,7 +164,7 @@ def test_pieces_stay_apart():
 
 @pytest.mark.parametrize("n", [1, 4])
 def test_without_edges(n):
-    tree = merge_tree(n, [], [])
+    tree = build_merge_tree(n, [], [])
     assert tree.fewest == n
     assert tree.labels(1.0).tolist() == list(range(n))
     assert tree.labels_with(1).tolist() == list(range(n))
@@ -173,7 +173,7 @@ def test_without_edges(n):
 
 
 def test_levels_go_from_fine_to_coarse():
-    tree = merge_tree(64, [[i, i + 1] for i in range(63)], np.linspace(0, 1, 63))
+    tree = build_merge_tree(64, [[i, i + 1] for i in range(63)], np.linspace(0, 1, 63))
     assert tree.levels(7).tolist() == [64, 32, 16, 8, 4, 2, 1]
     assert (np.diff(tree.levels(100)) < 0).all()
 
@@ -184,13 +184,13 @@ def test_a_large_star_and_a_large_grid():
     n = 40_000
     star = np.stack((np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32)), axis=1)
     apart = rng.random(n - 1)
-    tree = merge_tree(n, star, apart)
+    tree = build_merge_tree(n, star, apart)
     assert np.array_equal(tree.height, np.sort(apart))
     assert np.array_equal(tree.contour(star), apart)
     site = np.arange(n).reshape(200, 200)
     grid = np.concatenate([np.stack((a.ravel(), b.ravel()), axis=1) for a, b in
                            [(site[:-1], site[1:]), (site[:, :-1], site[:, 1:])]])  # fmt: skip
-    tree = merge_tree(n, grid, rng.random(len(grid)))
+    tree = build_merge_tree(n, grid, rng.random(len(grid)))
     assert tree.fewest == 1
     z = tree.labels(0.3)
     assert np.array_equal(tree.contour(grid) <= 0.3, z[grid[:, 0]] == z[grid[:, 1]])
@@ -211,11 +211,11 @@ def test_a_large_star_and_a_large_grid():
 )
 def test_input_errors(n, edges, apart, length, says):
     with pytest.raises(InputError, match=says):
-        merge_tree(n, edges, apart, length)
+        build_merge_tree(n, edges, apart, length)
 
 
 def test_questions_that_have_no_answer():
-    tree = merge_tree(2, [[0, 1]], [0.5])
+    tree = build_merge_tree(2, [[0, 1]], [0.5])
     with pytest.raises(InputError, match="1 or more"):
         tree.labels_with(0)
     with pytest.raises(InputError, match="2 steps"):

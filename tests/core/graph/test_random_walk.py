@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.graph.random_walk import COUNTS, smoothed_counts, walk_matrix
-from napari_gsw.core.graph.spectral import embedding
+from napari_gsw.core.graph.boundary_cues import compute_embedding
+from napari_gsw.core.graph.random_walk import COUNTS, make_transition_matrix, smooth_counts
 
 RNG = np.random.default_rng(5)
 
@@ -20,7 +20,7 @@ def halves():
 
 def test_a_walk_keeps_to_one_side_of_an_edge():
     problem = gsw.prepare(halves(), preset="paper", site_count=None, site_size=40)
-    steps = walk_matrix(problem.graph, 12.0)
+    steps = make_transition_matrix(problem.graph, 12.0)
     assert steps.sum(axis=1) == pytest.approx(np.ones(problem.n))
     bright = problem.graph.means[:, 0] > 50
     after = np.linalg.matrix_power(steps.toarray(), 20)
@@ -30,10 +30,10 @@ def test_a_walk_keeps_to_one_side_of_an_edge():
 
 def test_smoothed_counts_are_those_of_the_matrix_power():
     problem = gsw.prepare(halves(), preset="paper", site_count=None, site_size=40)
-    steps, counts = walk_matrix(problem.graph, 12.0), problem.likelihoods[0].counts
+    steps, counts = make_transition_matrix(problem.graph, 12.0), problem.likelihoods[0].counts
     shares = counts.toarray() / counts.sum(axis=1)[:, None]
     expected = np.linalg.matrix_power(steps.toarray(), 5) @ shares
-    found = smoothed_counts(counts, steps, 5)
+    found = smooth_counts(counts, steps, 5)
     assert np.abs(found.toarray() - COUNTS * expected).max() <= 0.5 + 1e-9
     assert abs(found.sum(axis=1) - COUNTS).max() < 12  # rounding
 
@@ -50,20 +50,20 @@ def test_the_slowest_mode_parts_two_groups():
     left = [(i, j) for i in range(10) for j in range(i)]
     edges = np.array(left + [(i + 10, j + 10) for i, j in left] + [(0, 10)], np.int32)
     affinity = np.r_[np.ones(len(edges) - 1), 0.05]
-    place, slowness = embedding(20, edges, affinity, 4)
+    place, slowness = compute_embedding(20, edges, affinity, 4)
     first = np.sign(place[:, 0])
     assert (first[:10] == first[0]).all()
     assert (first[10:] == -first[0]).all()
     assert (np.diff(slowness) >= 0).all()
     assert slowness[0] < 0.05
-    again, _ = embedding(20, edges, affinity, 4)
+    again, _ = compute_embedding(20, edges, affinity, 4)
     assert np.array_equal(place, again)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_tiny_graphs_have_no_modes(n):
     edges = np.array([(i, i + 1) for i in range(n - 1)], np.int32).reshape(-1, 2)
-    place, slowness = embedding(n, edges, np.ones(len(edges)), 4)
+    place, slowness = compute_embedding(n, edges, np.ones(len(edges)), 4)
     assert place.shape == (n, 4)
     assert np.isfinite(place).all()
     assert (slowness == 1).all()

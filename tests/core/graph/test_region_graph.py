@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.graph.couplings import couplings
-from napari_gsw.core.graph.region_graph import adjacency, region_graph
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.superpixels import given_sites
+from napari_gsw.core.features.site_features import ImageFeatures
+from napari_gsw.core.graph.couplings import compute_couplings
+from napari_gsw.core.graph.region_graph import build_region_graph, make_csr_graph
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.sites.superpixels import validate_sites
 
 RNG = np.random.default_rng(4)
 
@@ -33,15 +33,15 @@ def slow_graph(channels, sites):
 def blobs(shape, background):
     labels = RNG.integers(0 if background else 1, 5, [-(-s // 3) for s in shape])
     big = np.kron(labels, np.ones((3,) * len(shape), int))[tuple(slice(s) for s in shape)]
-    return given_sites(big, shape)
+    return validate_sites(big, shape)
 
 
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("shape", [(14, 17), (7, 8, 9)])
 def test_graph_against_a_loop_over_pixels(shape, background):
     sites = blobs(shape, background)
-    seen = picture(RNG.random((*shape, 2)), "ZYXC"[-len(shape) - 1 :])
-    graph = region_graph(seen, sites)
+    seen = normalize_image(RNG.random((*shape, 2)), "ZYXC"[-len(shape) - 1 :])
+    graph = build_region_graph(seen, sites)
     slow = slow_graph(seen.channels, sites)
     assert [tuple(e) for e in graph.edges.tolist()] == sorted(slow)
     for (a, b), length, contrast in zip(graph.edges.tolist(), graph.length, graph.contrast, strict=True):
@@ -51,8 +51,8 @@ def test_graph_against_a_loop_over_pixels(shape, background):
 
 def test_second_order_neighbours_against_sets():
     sites = blobs((15, 18), True)
-    seen = picture(RNG.random((15, 18)))
-    first, both = region_graph(seen, sites), region_graph(seen, sites, 2)
+    seen = normalize_image(RNG.random((15, 18)))
+    first, both = build_region_graph(seen, sites), build_region_graph(seen, sites, 2)
     near = defaultdict(dict)
     for (a, b), length, contrast in zip(first.edges.tolist(), first.length, first.contrast, strict=True):
         near[a][b] = near[b][a] = (length, contrast)
@@ -76,7 +76,7 @@ def test_second_order_neighbours_against_sets():
 
 def test_csr_lists_every_edge_at_both_ends():
     edges = np.array([(0, 1), (1, 2), (0, 3), (1, 3)])
-    csr = adjacency(5, edges, np.arange(4.0))
+    csr = make_csr_graph(5, edges, np.arange(4.0))
     for i in range(5):
         here = slice(csr.start[i], csr.start[i + 1])
         expected = [(b if a == i else a, e) for e, (a, b) in enumerate(edges.tolist()) if i in (a, b)]
@@ -85,18 +85,18 @@ def test_csr_lists_every_edge_at_both_ends():
 
 def test_couplings():
     sites = blobs((15, 18), False)
-    seen = picture(RNG.random((15, 18)))
+    seen = normalize_image(RNG.random((15, 18)))
 
     def strengths(graph, **changes):
         settings = gsw.Settings(**changes)
-        return couplings(graph, settings, ImageFeatures(seen, sites, settings))
+        return compute_couplings(graph, settings, ImageFeatures(seen, sites, settings))
 
-    graph = region_graph(seen, sites, 2)
+    graph = build_region_graph(seen, sites, 2)
     second = graph.order == 2
     constant = strengths(graph, beta=0.3, second_weight=0.25)
     assert set(constant[~second]) == {0.3}
     assert set(constant[second]) == {0.3 * 0.25}
-    touching = region_graph(seen, sites)
+    touching = build_region_graph(seen, sites)
     length = strengths(touching, coupling="length", beta=0.3)
     assert length.mean() == pytest.approx(0.3)
     assert np.argmax(length) == np.argmax(touching.length)

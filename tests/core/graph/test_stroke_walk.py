@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.graph import stroke_walk
-from napari_gsw.core.graph.stroke_walk import LOSS, StrokeWalk, strongest_groups
+from napari_gsw.core.graph import random_walk
+from napari_gsw.core.graph.random_walk import LOSS_RATE, AbsorbingWalk, group_strongest_pairs
 from problems import planar
 
 
@@ -16,7 +16,7 @@ def dense(n, edges, weight, names, count):
     for (i, j), w in zip(edges, weight, strict=True):
         matrix[i, j] += w
         matrix[j, i] += w
-    step = matrix / ((1 + LOSS) * matrix.sum(axis=1, keepdims=True))
+    step = matrix / ((1 + LOSS_RATE) * matrix.sum(axis=1, keepdims=True))
     answer = np.zeros((n, count))
     painted = np.flatnonzero(names >= 0)
     answer[painted, names[painted]] = 1
@@ -33,9 +33,9 @@ def test_the_walk_is_the_one_of_the_textbook(seed):
     beta = rng.normal(0.5, 1.0, len(problem.edges))
     names = np.full(60, -1)
     names[rng.choice(60, 7, replace=False)] = [0, 0, 1, 1, 2, 2, 2]
-    walk = StrokeWalk(60, problem.edges, 2 * beta)
+    walk = AbsorbingWalk(60, problem.edges, 2 * beta)
     expected = dense(60, problem.edges, np.exp(2 * beta), names, 3)
-    assert np.allclose(walk.meetings(names, 3), expected, atol=1e-9)
+    assert np.allclose(walk.absorption_probability(names, 3), expected, atol=1e-9)
 
 
 def test_a_simulated_walk_meets_them_as_often():
@@ -52,17 +52,18 @@ def test_a_simulated_walk_meets_them_as_often():
         while names[at] < 0:
             at = rng.choice(5, p=step[at])
         met.append(names[at])
-    q = StrokeWalk(5, edges, 2 * beta).meetings(names, 2)[1]
+    q = AbsorbingWalk(5, edges, 2 * beta).absorption_probability(names, 2)[1]
     assert np.mean(met) == pytest.approx(q[1], abs=0.03)
 
 
 def test_a_site_that_nothing_leads_to_meets_nobody():
-    walk = StrokeWalk(4, np.array([(0, 1)]), np.array([1.0]))
-    q = walk.meetings(np.array([0, -1, -1, -1]), 1)
+    walk = AbsorbingWalk(4, np.array([(0, 1)]), np.array([1.0]))
+    q = walk.absorption_probability(np.array([0, -1, -1, -1]), 1)
     assert q[1, 0] > 0.99
     assert (q[2:] == 0).all()
     assert (
-        StrokeWalk(3, np.zeros((0, 2), np.int32), np.zeros(0)).meetings(np.array([-1, 0, -1]), 1)[:, 0] == [0, 1, 0]
+        AbsorbingWalk(3, np.zeros((0, 2), np.int32), np.zeros(0)).absorption_probability(np.array([-1, 0, -1]), 1)[:, 0]
+        == [0, 1, 0]
     ).all()
 
 
@@ -73,30 +74,30 @@ def test_grouped_sites_meet_nearly_the_same_strokes(monkeypatch):
     beta = rng.normal(1.0, 1.5, len(problem.edges))
     names = np.full(400, -1)
     names[rng.choice(400, 12, replace=False)] = np.repeat(np.arange(4), 3)
-    fine = StrokeWalk(400, problem.edges, 2 * beta).meetings(names, 4)
-    monkeypatch.setattr(stroke_walk, "MOST_NODES", 150)
-    coarse = StrokeWalk(400, problem.edges, 2 * beta)
+    fine = AbsorbingWalk(400, problem.edges, 2 * beta).absorption_probability(names, 4)
+    monkeypatch.setattr(random_walk, "MAX_NODES", 150)
+    coarse = AbsorbingWalk(400, problem.edges, 2 * beta)
     assert coarse.group.max() + 1 <= 250
-    found = coarse.meetings(names, 4)
+    found = coarse.absorption_probability(names, 4)
     assert np.abs(found - fine).mean() < 0.05
     assert (found.argmax(axis=1) == fine.argmax(axis=1)).mean() > 0.9
 
 
 def test_groups_are_of_strongest_neighbours():
     edges, weight = np.array([(0, 1), (1, 2), (2, 3)]), np.array([5.0, 1.0, 4.0])
-    assert strongest_groups(4, edges, weight, 2).tolist() == [0, 0, 1, 1]
-    assert strongest_groups(4, edges, weight, 4).tolist() == [0, 1, 2, 3]
+    assert group_strongest_pairs(4, edges, weight, 2).tolist() == [0, 0, 1, 1]
+    assert group_strongest_pairs(4, edges, weight, 4).tolist() == [0, 1, 2, 3]
 
 
 def test_a_walk_visits_a_site_as_often_as_it_would_meet_a_stroke_there():
     rng = np.random.default_rng(0)
     problem = planar(60, seed=0)
-    walk = StrokeWalk(60, problem.edges, rng.normal(0.5, 1.0, len(problem.edges)))
+    walk = AbsorbingWalk(60, problem.edges, rng.normal(0.5, 1.0, len(problem.edges)))
     names = np.full(60, -1)
     names[[3, 20, 41]] = 0, 0, 1
     sites = np.array([5, 33])
-    visits = walk.visits(names >= 0, sites)
-    for row, site in zip(visits, sites, strict=True):
+    hitting_probability = walk.hitting_probability(names >= 0, sites)
+    for row, site in zip(hitting_probability, sites, strict=True):
         more = names.copy()
         more[site] = 2
-        assert np.allclose(row, walk.meetings(more, 3)[:, 2], atol=1e-9)
+        assert np.allclose(row, walk.absorption_probability(more, 3)[:, 2], atol=1e-9)

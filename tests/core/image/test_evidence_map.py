@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.given_maps import given_maps, note_lines
-from napari_gsw.core.image.evidence_map import MOST_CHANNELS, open_map
-from napari_gsw.core.image.value_range import LEAST_DOUBT, guessed_range, range_named
+from napari_gsw.core.features.input_maps import (
+    MAX_CHANNELS,
+    MIN_DOUBT,
+    format_map_notes,
+    guess_value_range,
+    open_input_map,
+    open_input_maps,
+    parse_value_range,
+)
 from napari_gsw.core.settings import Settings
 
 rng = np.random.default_rng(0)
@@ -18,7 +24,7 @@ SPACE = (6, 8)
 def test_channels_come_out_last_whichever_way_they_lie(space, order):
     values = rng.normal(size=(*space, 5))
     given = {"first": np.moveaxis(values, -1, 0), "last": values, "squeezed": values[np.newaxis, ..., np.newaxis, :]}
-    read = open_map("features", given[order], space)
+    read = open_input_map("features", given[order], space)
     assert np.array_equal(read.read(), values)
     part = tuple(slice(1, 3) for _ in space)
     assert np.array_equal(read.read(part), values[part])
@@ -27,14 +33,14 @@ def test_channels_come_out_last_whichever_way_they_lie(space, order):
 
 def test_a_map_without_an_axis_for_channels_has_one():
     values = rng.normal(size=SPACE)
-    assert np.array_equal(open_map("foreground", values, SPACE).read()[..., 0], values)
+    assert np.array_equal(open_input_map("foreground", values, SPACE).read()[..., 0], values)
 
 
 @pytest.mark.parametrize("coarse", [(3, 4), (2, 3)])  # a half, and a third that was rounded up
 def test_a_coarser_map_is_spread_over_the_image(coarse):
     step = 2 if coarse == (3, 4) else 3
     values = rng.normal(size=(4, *coarse))
-    read = open_map("features", values, SPACE)
+    read = open_input_map("features", values, SPACE)
     slow = np.array([[values[:, y // step, x // step] for x in range(8)] for y in range(6)])
     assert np.array_equal(read.read(), slow)
     part = (slice(1, 5), slice(3, 8))
@@ -45,9 +51,9 @@ def test_a_coarser_map_is_spread_over_the_image(coarse):
 def test_an_axis_that_is_open_is_asked_for():
     cube = rng.normal(size=(5, 5, 5))
     with pytest.raises(gsw.InputError, match=r"first or last beside an image of \(5, 5\)"):
-        open_map("features", cube, (5, 5))
-    assert np.array_equal(open_map("features", cube, (5, 5), "last").read(), cube)
-    assert np.array_equal(open_map("features", cube, (5, 5), "first").read(), np.moveaxis(cube, 0, -1))
+        open_input_map("features", cube, (5, 5))
+    assert np.array_equal(open_input_map("features", cube, (5, 5), "last").read(), cube)
+    assert np.array_equal(open_input_map("features", cube, (5, 5), "first").read(), np.moveaxis(cube, 0, -1))
 
 
 @pytest.mark.parametrize(
@@ -62,8 +68,8 @@ def test_an_axis_that_is_open_is_asked_for():
 )
 def test_a_map_of_another_shape_is_refused(shape, axis, words):
     with pytest.raises(gsw.InputError, match=words):
-        open_map("features", np.zeros(shape, np.int8), SPACE, axis)
-    assert MOST_CHANNELS == 4096
+        open_input_map("features", np.zeros(shape, np.int8), SPACE, axis)
+    assert MAX_CHANNELS == 4096
 
 
 @pytest.mark.parametrize(
@@ -79,23 +85,23 @@ def test_a_map_of_another_shape_is_refused(shape, axis, words):
     ],
 )
 def test_the_range_of_a_map_is_guessed(values, low, high, logits):
-    guess = guessed_range([values])
+    guess = guess_value_range([values])
     assert (guess.low, guess.high, guess.logits, guess.guessed) == (low, high, logits, True)
 
 
 def test_log_odds_are_those_of_the_declared_range_and_never_certain():
-    declared = range_named("boundaries_range", "10, 20")
-    most = np.log((1 - LEAST_DOUBT) / LEAST_DOUBT)
+    declared = parse_value_range("boundaries_range", "10, 20")
+    most = np.log((1 - MIN_DOUBT) / MIN_DOUBT)
     assert np.allclose(declared.log_odds(np.array([0.0, 15.0, 17.5, 99.0])), [-most, 0, np.log(3), most])
-    upside_down = range_named("boundaries_range", "1,0")
+    upside_down = parse_value_range("boundaries_range", "1,0")
     assert np.allclose(upside_down.log_odds(np.array([0.25])), np.log(3))
-    assert np.allclose(range_named("foreground_range", "logits").log_odds(np.array([1.5, -99.0])), [1.5, -most])
+    assert np.allclose(parse_value_range("foreground_range", "logits").log_odds(np.array([1.5, -99.0])), [1.5, -most])
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,1", "nan,1", "a,b", "0,1,2"])
 def test_a_range_that_is_none_is_refused(text):
     with pytest.raises(gsw.InputError, match="boundaries_range must be auto, logits, or two different numbers"):
-        range_named("boundaries_range", text)
+        parse_value_range("boundaries_range", text)
 
 
 @pytest.mark.parametrize("name", ["features", "boundaries", "foreground"])
@@ -136,6 +142,6 @@ def test_several_channels_are_no_map_of_boundaries():
 
 def test_what_was_recognised_is_a_line_each():
     given = {"features": rng.random((30, 40, 50)), "boundaries": (255 * rng.random((40, 50))).astype(np.uint8)}
-    lines = note_lines(given_maps(given, (40, 50), Settings()).notes)
+    lines = format_map_notes(open_input_maps(given, (40, 50), Settings()).notes)
     assert lines[0].startswith("features: 30 channels on the first axis, 8 components with ")
     assert lines[1] == "boundaries: values 0 to 255 (guessed)"

@@ -8,7 +8,7 @@ from skimage.color import rgb2lab
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.image.picture import picture
+from napari_gsw.core.image.normalized_image import normalize_image
 
 RNG = np.random.default_rng(0)
 
@@ -16,10 +16,10 @@ RNG = np.random.default_rng(0)
 def test_rgb_becomes_lab_and_alpha_is_ignored():
     rgb = astronaut()[:40, :50]
     rgba = np.concatenate((rgb, RNG.integers(0, 255, (40, 50, 1), dtype=np.uint8)), axis=-1)
-    seen = picture(rgb)
+    seen = normalize_image(rgb)
     assert seen.rgb
     assert seen.channels == pytest.approx(rgb2lab(rgb).astype(np.float32), abs=1e-3)
-    assert np.array_equal(seen.channels, picture(rgba).channels)
+    assert np.array_equal(seen.channels, normalize_image(rgba).channels)
     assert np.array_equal(seen.luminance, seen.channels[..., 0])
 
 
@@ -29,7 +29,7 @@ def test_rgb_becomes_lab_and_alpha_is_ignored():
 def test_any_type_and_range_is_stretched_to_the_same(dtype):
     values = np.linspace(0, 100, 60 * 60).reshape(60, 60)
     image = (values + (0 if np.dtype(dtype).kind == "u" else -50)).astype(dtype)
-    seen = picture(image)
+    seen = normalize_image(image)
     assert not seen.rgb
     assert seen.channels.shape == (60, 60, 1)
     assert (seen.channels.min(), seen.channels.max()) == (0, 100)
@@ -37,11 +37,11 @@ def test_any_type_and_range_is_stretched_to_the_same(dtype):
 
 
 def test_boolean_images_and_rgb_floats():
-    assert picture(np.eye(6, dtype=bool)).channels.max() == 100
+    assert normalize_image(np.eye(6, dtype=bool)).channels.max() == 100
     rgb = astronaut()[:20, :20]
-    exact = picture(rgb).channels
-    assert picture(rgb / 255.0).channels == pytest.approx(exact, abs=1e-2)
-    assert picture(rgb.astype(np.uint16) * 257).channels.shape == exact.shape
+    exact = normalize_image(rgb).channels
+    assert normalize_image(rgb / 255.0).channels == pytest.approx(exact, abs=1e-2)
+    assert normalize_image(rgb.astype(np.uint16) * 257).channels.shape == exact.shape
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_boolean_images_and_rgb_floats():
     ],
 )
 def test_axes(shape, axes, space, channels):
-    seen = picture(RNG.integers(0, 255, shape, dtype=np.uint8), axes)
+    seen = normalize_image(RNG.integers(0, 255, shape, dtype=np.uint8), axes)
     assert seen.shape == space
     assert seen.channels.shape == (*space, channels)
 
 
 def test_a_constant_image_is_black():
-    assert not picture(np.full((4, 4), 7)).channels.any()
+    assert not normalize_image(np.full((4, 4), 7)).channels.any()
 
 
 def bad(value):
@@ -92,4 +92,4 @@ def bad(value):
 )
 def test_images_that_cannot_be_used(image, axes, words):
     with pytest.raises(gsw.InputError, match=words):
-        picture(image, axes)
+        normalize_image(image, axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.image.ridges import curvatures, ridge_map
+from napari_gsw.core.image.ridges import compute_curvatures, make_ridge_map
 
 
 def lines(width=6, dark=60.0, light=180.0):
@@ -17,7 +17,7 @@ def lines(width=6, dark=60.0, light=180.0):
 
 @pytest.mark.parametrize("width", [4, 6, 9])
 def test_dark_lines_of_several_widths_are_ridges(width):
-    ridges = ridge_map(lines(width))
+    ridges = make_ridge_map(lines(width))
     assert ridges.dtype == np.float32
     assert ridges.min() >= 0
     assert ridges.max() <= 1
@@ -29,20 +29,20 @@ def test_dark_lines_of_several_widths_are_ridges(width):
 def test_units_do_not_matter():
     image = lines()
     for other in (image / 255, (257 * image).astype(np.uint16), image.astype(np.uint8), np.stack([image] * 3, -1)):
-        assert np.allclose(ridge_map(image), ridge_map(other.astype(other.dtype)), atol=0.02)
+        assert np.allclose(make_ridge_map(image), make_ridge_map(other.astype(other.dtype)), atol=0.02)
 
 
 def test_bright_lines_and_steps_are_none():
     bright, step = lines(dark=180.0, light=60.0), np.where(np.arange(80) < 40, 60.0, 180.0) + np.zeros((64, 1))
-    dark = curvatures(lines() / 255, 3.5)[0]
-    assert curvatures(bright / 255, 3.5)[0][50, 33] < 0.2 * dark[50, 33]
-    assert curvatures(step / 255, 3.5)[0][:, 30:50].max() < 0.6 * dark[50, 33]
+    dark = compute_curvatures(lines() / 255, 3.5)[0]
+    assert compute_curvatures(bright / 255, 3.5)[0][50, 33] < 0.2 * dark[50, 33]
+    assert compute_curvatures(step / 255, 3.5)[0][:, 30:50].max() < 0.6 * dark[50, 33]
 
 
 def test_planes_in_a_volume_and_nothing_in_nothing():
     volume = np.full((24, 24, 24), 180.0)
     volume[:, :, 10:15] = 60
-    ridges = ridge_map(volume, "ZYX")
+    ridges = make_ridge_map(volume, "ZYX")
     assert ridges[12, 12, 12] > 0.6
     assert ridges[12, 12, 2] < 0.1
-    assert not ridge_map(np.full((20, 20), 7.0)).any()
+    assert not make_ridge_map(np.full((20, 20), 7.0)).any()

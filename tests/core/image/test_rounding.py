@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.image.rounding import FEW_LEVELS, unrounded
+from napari_gsw.core.image.focus import MAX_LEVELS, dequantize
 
 
 def slope(levels, border):
@@ -18,7 +18,7 @@ def slope(levels, border):
 @pytest.mark.parametrize("levels", [1.0, 2.0])
 def test_a_slope_has_no_steps_and_a_border_stays(levels):
     rounded, light = slope(levels, 5)
-    smooth = unrounded(rounded)
+    smooth = dequantize(rounded)
     assert np.array_equal(np.rint(np.clip(smooth, rounded - 0.499, rounded + 0.499)), rounded)
     steps = np.abs(np.diff(smooth, axis=1))
     assert steps[:, :58].max() < 0.2
@@ -29,10 +29,10 @@ def test_a_slope_has_no_steps_and_a_border_stays(levels):
 def test_plain_sides_stay_as_they_are():
     image = np.zeros((30, 30, 3), np.uint8)
     image[10:20, 10:20] = 5
-    assert np.array_equal(unrounded(image), image)
+    assert np.array_equal(dequantize(image), image)
 
 
 @pytest.mark.parametrize("image", [np.arange(400).reshape(20, 20), np.zeros((9, 9)), np.eye(5, dtype=bool)])
 def test_many_levels_and_what_was_not_rounded_are_given_back(image):
-    assert image.dtype != int or np.ptp(image) > FEW_LEVELS
-    assert unrounded(image) is image
+    assert image.dtype != int or np.ptp(image) > MAX_LEVELS
+    assert dequantize(image) is image

@@ -7,16 +7,15 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.image.block_grid import Grid, crop, grid_of, tiles
-from napari_gsw.core.image.lazy import is_lazy, mapped
-from napari_gsw.core.image.lazy_image import open_lazy
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.pipeline.provenance import array_hash
-from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
-from napari_gsw.core.sites.superpixels import connected
-from napari_gsw.evaluation.easy_pictures import EasyPicture
-from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.core.image.block_grid import Grid, crop, make_grid, spread_tiles
+from napari_gsw.core.image.lazy import is_lazy, map_blocks, open_lazy_image
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.pipeline.provenance import hash_array
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
+from napari_gsw.core.sites.superpixels import label_connected
 from napari_gsw.files.images import read_image
+from napari_gsw.research.evaluation.easy_images import EasyImage
+from napari_gsw.scores.partitions import adjusted_rand
 
 da = pytest.importorskip("dask.array")
 zarr = pytest.importorskip("zarr")
@@ -43,13 +42,13 @@ def stored(image, chunks):
 
 
 def mosaic_of(image, block):
-    grid = grid_of(image.shape, block, int(np.prod(block)))
+    grid = make_grid(image.shape, block, int(np.prod(block)))
     pieces, numbers = [], []
     for index in grid:
         found, local = np.unique(np.append(0, image[grid.inside(index)]), return_inverse=True)
-        pieces.append(PackedArray.of(local[1:].reshape(image[grid.inside(index)].shape)))
+        pieces.append(CompressedArray.of(local[1:].reshape(image[grid.inside(index)].shape)))
         numbers.append(found.astype(np.int32))
-    return Mosaic(grid, pieces, numbers)
+    return BlockedLabels(grid, pieces, numbers)
 
 
 @pytest.mark.parametrize("shape", [(103, 77), (23, 31, 19)])
@@ -80,25 +79,25 @@ def test_a_mosaic_reads_like_an_array(shape):
 
 def test_numbers_too_wide_for_16_bits_are_kept():
     wide = np.array([[0, 70_000], [3, 70_000]])
-    assert np.array_equal(PackedArray.of(wide).array(), wide)
+    assert np.array_equal(CompressedArray.of(wide).array(), wide)
 
 
 def test_a_grid_covers_an_image_once():
     for shape, chunks, most in [((100, 90), (13, 17), 700), ((64, 64), (64, 64), 500), ((9, 500), (9, 8), 64)]:
-        grid = grid_of(shape, chunks, most)
+        grid = make_grid(shape, chunks, most)
         seen = np.zeros(shape, int)
         for index in grid:
             seen[grid.inside(index)] += 1
         assert (seen == 1).all()
         assert max(np.prod([s.stop - s.start for s in grid.inside(i)]) for i in grid) <= 3 * most
-        parts = [len(range(s.start, s.stop)) for part in tiles(shape, 10, 5) for s in part]
+        parts = [len(range(s.start, s.stop)) for part in spread_tiles(shape, 10, 5) for s in part]
         assert max(parts) <= 5
 
 
 def test_jobs_come_back_in_their_order_and_errors_come_through():
-    assert mapped(lambda x: x * x, [(i,) for i in range(20)], lambda done: None) == [i * i for i in range(20)]
+    assert map_blocks(lambda x: x * x, [(i,) for i in range(20)], lambda done: None) == [i * i for i in range(20)]
     with pytest.raises(ZeroDivisionError):
-        mapped(lambda x: 1 // x, [(1,), (0,)], lambda done: None)
+        map_blocks(lambda x: 1 // x, [(1,), (0,)], lambda done: None)
 
 
 # ---- one chunk
@@ -225,7 +224,7 @@ def test_a_mask_and_sites_of_the_users_own_in_blocks():
     blocks = gsw.prepare(
         stored(image, (50, 70, 3)), sites=stored(own.astype(np.int32), (40, 40)), **SMALL, **PHOTO_WORDS
     )
-    assert blocks.n == connected(own, None).max()
+    assert blocks.n == label_connected(own, None).max()
     same_problem(blocks, image)
     for wrong in (dict(mask=mask[:-1]), dict(sites=own[:, :-2])):
         with pytest.raises(gsw.InputError, match="shape"):
@@ -250,20 +249,20 @@ def test_a_segmentation_in_blocks():
     labels = found.labels.compute()
     assert labels[150, 22] == 9
     assert np.array_equal(labels, np.append(0, found.regions)[np.asarray(found.problem.sites)])
-    assert found.provenance["image"]["sha256"] == array_hash(image)
-    assert found.provenance["given"]["seeds"] == array_hash(seeds)
+    assert found.provenance["image"]["sha256"] == hash_array(image)
+    assert found.provenance["given"]["seeds"] == hash_array(seeds)
     assert found.uncertainty.max().compute() <= 1
     # Lazily or at once, the boundary image is the same.
     import dataclasses
 
-    from napari_gsw.core.posterior.uncertainty import boundary_probability
+    from napari_gsw.core.posterior.uncertainty import make_boundary_image
 
     at_once = dataclasses.replace(found.problem, sites=found.problem.site_image)
     together = found.snapshot.together
-    assert np.array_equal(found.boundary.compute(), boundary_probability(at_once, together))
+    assert np.array_equal(found.boundary.compute(), make_boundary_image(at_once, together))
     # It goes on from its own labels.
     again = gsw.segment(lazy, sweeps=0, init=labels, **SMALL)
-    assert again.provenance["given"] == {"init": array_hash(labels)}
+    assert again.provenance["given"] == {"init": hash_array(labels)}
     # The same image, settings and seed give the same labels, however the threads come along.
     twin = gsw.segment(da.from_array(image, chunks=(64, 64, 3)), sweeps=40, seed=2, seeds=seeds, **SMALL)
     assert np.array_equal(twin.labels.compute(), labels)
@@ -308,8 +307,8 @@ def test_noise_is_taken_off_in_blocks_as_in_memory(axes, shape, error):
     context = blocks.block_context
     assert len(blocks.sites.grid) > 8
     assert context.span.noise[0] == pytest.approx(20, rel=0.15)
-    whole = picture(image, axes, context.span).channels
-    assert np.abs(picture(image, axes, context.span._replace(noise=None)).channels - whole)[..., 0].mean() > 3
+    whole = normalize_image(image, axes, context.span).channels
+    assert np.abs(normalize_image(image, axes, context.span._replace(noise=None)).channels - whole)[..., 0].mean() > 3
     unit = 100 * 20 / (context.span.high - context.span.low).max()
     for index in context.grid:
         around, inside = context.grid.around(index, context.halo), context.grid.inside(index)
@@ -318,16 +317,16 @@ def test_noise_is_taken_off_in_blocks_as_in_memory(axes, shape, error):
 
 
 @pytest.mark.parametrize("easy", [
-    EasyPicture("square", size=256),
-    EasyPicture("disks", size=256, colour=True, contrast=20, noise=8),
-    EasyPicture("ramp", size=256, colour=True, contrast=5, noise=0),
+    EasyImage("square", size=256),
+    EasyImage("disks", size=256, colour=True, contrast=20, noise=8),
+    EasyImage("ramp", size=256, colour=True, contrast=5, noise=0),
 ], ids=lambda easy: easy.name)  # fmt: skip
 def test_an_easy_picture_is_easy_in_blocks(easy):
     scene = easy.read()
     lazy = stored(scene.image, (64, 64, 3)[: scene.image.ndim])
     found = gsw.segment(lazy, axes=scene.axes, seed=0, block_pixels=2**12)
     assert len(found.problem.sites.grid) > 8
-    assert adjusted_rand(found.labels.compute(), scene.humans[0]) >= 0.98
+    assert adjusted_rand(found.labels.compute(), scene.human_labels[0]) >= 0.98
 
 
 class Recorder:
@@ -379,11 +378,11 @@ def test_pyramids_and_groups_give_their_finest_level(tmp_path):
     levels = [{"path": "full"}, {"path": "half"}]
     group.attrs.update({"ome": {"multiscales": [{"axes": axes, "datasets": levels}]}})
     assert is_lazy(group)
-    found = open_lazy(group)
+    found = open_lazy_image(group)
     assert (found.letters, found.axes, found.shape) == (".C.YX", "CYX", (80, 90))
     assert np.array_equal(found.read_all(), plane[0, :, 0])
     fine, coarse = da.from_array(image, chunks=40), da.from_array(image[::2, ::2], chunks=40)
-    assert open_lazy([fine, coarse]).array is fine
+    assert open_lazy_image([fine, coarse]).array is fine
     here = gsw.prepare(image)
     assert np.array_equal(np.asarray(gsw.prepare([fine, coarse]).sites), here.sites)
     group.attrs.update({"ome": {}})
@@ -416,19 +415,19 @@ def test_what_is_not_finite_is_named():
 def test_a_hash_does_not_depend_on_where_the_array_is():
     for array in (np.arange(60.0).reshape(5, 4, 3), np.zeros((0, 3)), np.array(7), scene((50, 40))):
         if array.ndim and array.size:
-            assert array_hash(da.from_array(array, chunks=3)) == array_hash(array)
-        assert len(array_hash(array)) == 64
-    assert array_hash(np.arange(4)) != array_hash(np.arange(4.0))
+            assert hash_array(da.from_array(array, chunks=3)) == hash_array(array)
+        assert len(hash_array(array)) == 64
+    assert hash_array(np.arange(4)) != hash_array(np.arange(4.0))
 
 
 def test_very_large_images_have_larger_sites():
-    assert gsw.preset("general").wanted_sites(400_000_000) == 500_000
-    assert gsw.preset("general", most_sites=None).wanted_sites(1_500_000) == 10_000
-    assert gsw.preset("general", site_count=800_000).wanted_sites(400_000_000) == 800_000
+    assert gsw.preset("general").site_count_for(400_000_000) == 500_000
+    assert gsw.preset("general", most_sites=None).site_count_for(1_500_000) == 10_000
+    assert gsw.preset("general", site_count=800_000).site_count_for(400_000_000) == 800_000
 
 
 def test_too_many_sites_for_learnt_couplings_say_what_to_do(monkeypatch):
-    monkeypatch.setattr("napari_gsw.core.model.block_assembly.MOST_LEARNT", 50)
+    monkeypatch.setattr("napari_gsw.core.blocks.assembly.MAX_LEARNT_SITES", 50)
     with pytest.raises(gsw.InputError, match="preset general"):
         gsw.prepare(stored(scene((200, 200)), (50, 50, 3)), preset="photo", **SMALL)
 

@@ -8,7 +8,7 @@ from scipy import ndimage
 from skimage.segmentation import find_boundaries
 
 import napari_gsw as gsw
-from napari_gsw.core.sites.mosaic import Mosaic
+from napari_gsw.core.sites.blocked_labels import BlockedLabels
 
 da = pytest.importorskip("dask.array")
 zarr = pytest.importorskip("zarr")
@@ -52,7 +52,7 @@ def test_blocks_make_the_problem_of_the_image_in_memory(shape, spacing, componen
     plain |= {"components": components}
     here = gsw.prepare(image, sites=sites, **plain, **maps)
     there = gsw.prepare(stored(image, chunks), sites=sites, block_pixels=4096, **plain, **lazy_maps)
-    assert isinstance(there.sites, Mosaic)
+    assert isinstance(there.sites, BlockedLabels)
     assert len(there.sites.grid) > 3
     numbers, place = np.asarray(there.sites), np.zeros(there.n, int)
     place[numbers.ravel() - 1] = here.sites.ravel() - 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.model.steering import Steering, is_closed
+from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 
 
 def halves(size=48, noise=6.0, seed=0):
@@ -61,7 +61,7 @@ def test_the_field_falls_with_the_difference_of_colour_and_with_boundaries_betwe
     image, truth = halves(noise=2.0)
     problem = gsw.prepare(image, site_size=20)
     clamps = problem.labels_under(two_dots(), "seeds")
-    field = Steering(problem, problem.settings, closed=True).field(clamps)
+    field = ScribbleField(problem, problem.settings, closed=True).field(clamps)
     mine = problem.majority_under(truth)
     free = clamps < 0
     assert (field.pull[free & (mine == 1), 0] > field.pull[free & (mine == 1), 1]).mean() > 0.95
@@ -73,8 +73,8 @@ def test_twice_the_steering_is_twice_the_field():
     image, _ = halves()
     problem = gsw.prepare(image, site_size=20)
     clamps = problem.labels_under(two_dots(), "seeds")
-    once = Steering(problem, problem.settings, closed=False).field(clamps)
-    twice = Steering(problem, problem.settings.replace(steering=3.0), closed=False).field(clamps)
+    once = ScribbleField(problem, problem.settings, closed=False).field(clamps)
+    twice = ScribbleField(problem, problem.settings.replace(steering=3.0), closed=False).field(clamps)
     assert np.allclose(twice.pull, 2 * once.pull)
 
 
@@ -83,13 +83,15 @@ def test_a_stroke_more_gives_the_same_field_as_all_strokes_at_once():
     image, _ = halves()
     problem = gsw.prepare(image, site_size=20)
     clamps = problem.labels_under(two_dots(), "seeds")
-    steering = Steering(problem, problem.settings, closed=True)
+    steering = ScribbleField(problem, problem.settings, closed=True)
     steering.field(clamps)
     more = clamps.copy()
     more[np.flatnonzero(clamps < 0)[::17]] = 1
-    anew = Steering(problem, problem.settings, closed=True).field(more)
+    anew = ScribbleField(problem, problem.settings, closed=True).field(more)
     assert np.array_equal(steering.field(more).pull, anew.pull)
-    assert np.array_equal(steering.field(clamps).pull, Steering(problem, problem.settings, True).field(clamps).pull)
+    assert np.array_equal(
+        steering.field(clamps).pull, ScribbleField(problem, problem.settings, True).field(clamps).pull
+    )
 
 
 def test_open_labels_leave_room_for_others():
@@ -113,7 +115,7 @@ def test_what_auto_means():
 
 def test_a_problem_without_an_image_has_a_field_by_its_graph_alone():
     problem = gsw.Problem.from_counts(np.ones((5, 2), int), [(0, 1), (1, 2), (2, 3), (3, 4)], beta=1.0)
-    field = Steering(problem, gsw.preset("paper"), closed=True).field(np.array([1, -1, -1, -1, 2], np.int32))
+    field = ScribbleField(problem, gsw.preset("paper"), closed=True).field(np.array([1, -1, -1, -1, 2], np.int32))
     assert field.pull[1, 0] > field.pull[1, 1]
     assert field.pull[3, 1] > field.pull[3, 0]
     assert field.pull[2, 0] == pytest.approx(field.pull[2, 1])
@@ -135,9 +137,9 @@ def test_a_label_that_is_painted_in_another_image_only_may_be_in_this_one_too(cl
     seeds = [np.where(two_dots() == 1, 1, 0), np.where(two_dots() == 2, 2, 0), None]
     problem = gsw.prepare([image for image, _ in pairs], site_size=40)
     clamps = problem.labels_under(seeds, "seeds")
-    pull = Steering(problem, problem.settings, closed).field(clamps).pull
+    pull = ScribbleField(problem, problem.settings, closed).field(clamps).pull
     for k, (_, truth) in enumerate(pairs):
-        mine = problem.of_image(k).majority_under(truth)
+        mine = problem.view_image(k).majority_under(truth)
         for name, other in ((1, 2), (2, 1)):
             free = problem.within(k) & (clamps < 0) & (mine == name)
             assert (pull[free, name - 1] > pull[free, other - 1]).mean() > 0.9

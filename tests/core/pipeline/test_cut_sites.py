@@ -9,11 +9,11 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.change import MOST_UNDO
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.posterior.object_edits import accepted
-from napari_gsw.core.sites.strokes import stroke_of
-from napari_gsw.evaluation.partition_scores import variation_of_information
+from napari_gsw.core.interactive.actions import MAX_UNDO
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.posterior.object_edits import accept_object
+from napari_gsw.core.sites.scribbles import make_scribble
+from napari_gsw.scores.partitions import variation_of_information
 
 SETTINGS = gsw.preset("general", superpixels="grid", site_size=100, sweeps=30)
 
@@ -26,7 +26,7 @@ def image():
 
 
 def live_chain(image, settings=SETTINGS, **more):
-    live = LiveChain(gsw.prepare(image, settings), settings, seed=1, **more)
+    live = InteractiveRun(gsw.prepare(image, settings), settings, seed=1, **more)
     live.remake = lambda sites, strokes: gsw.prepare(image, settings, sites=sites, seeds=strokes)
     live.run_for(10)
     while live.sweep < live.target:
@@ -41,7 +41,7 @@ def drawn(live, rows, columns, number):
     after[rows, columns] = number
     here = np.zeros(after.shape, bool)
     here[rows, columns] = True
-    return stroke_of(live.problem.site_image, before, after, np.argwhere(here).astype(float))
+    return make_scribble(live.problem.site_image, before, after, np.argwhere(here).astype(float))
 
 
 def consistent(live):
@@ -148,7 +148,7 @@ def test_undo_takes_the_stroke_back_and_leaves_the_cut(image):
     assert not live.undo()
     consistent(live)
     assert not live.locks.any()
-    assert np.array_equal(live.numbers, live.carried(first))
+    assert np.array_equal(live.numbers, live.map_to_current_sites(first))
     # What was painted is not forgotten with the stroke that covered it.
     assert live.redo()
     live.draw(drawn(live, slice(13, 17), slice(21, 29), 42), lock=True)
@@ -178,7 +178,7 @@ def test_looking_back_and_going_back_reach_over_a_cut(image):
     live.draw(drawn(live, *RIGHT, 42), lock=True)
     again, now = live.history.near(3)
     assert again == sweep
-    assert np.array_equal(now, live.carried(before))
+    assert np.array_equal(now, live.map_to_current_sites(before))
     live.go_back(before)
     consistent(live)
     assert (live.problem.paint(live.numbers)[LEFT] == 41).all()
@@ -188,7 +188,7 @@ def test_edited_regions_stay_through_a_cut(image):
     live = live_chain(image)
     regions = np.where(np.arange(60) < 25, 1, 2) * np.ones((40, 1), int)
     regions[30:, 40:] = 3
-    live.edit(accepted(regions.astype(np.uint16), 3, objects=False))
+    live.edit(accept_object(regions.astype(np.uint16), 3, objects=False))
     live.draw(drawn(live, *LEFT, 41), lock=True)
     live.draw(drawn(live, *RIGHT, 42), lock=True)
     assert len(live.edits.sites) == live.problem.n
@@ -223,7 +223,7 @@ def test_shared_slices_are_cut_in_their_own_slice(image):
     stack, settings = np.stack([image, image[:, ::-1]]), SETTINGS.replace(axes="YX")
     remake = partial(shared_problem, list(stack), settings)
     problem = remake(None, None)
-    live = LiveChain(problem, settings, seed=0)
+    live = InteractiveRun(problem, settings, seed=0)
     live.remake = remake
     live.advance(5)
     shown = np.asarray(live.problem.paint(live.numbers))
@@ -232,7 +232,7 @@ def test_shared_slices_are_cut_in_their_own_slice(image):
         after = shown.copy()
         after[0, 13:17, column] = number
         path = np.array([[0, y, column] for y in range(13, 17)], float)
-        live.draw(stroke_of(live.problem.site_image, shown, after, path), lock=True)
+        live.draw(make_scribble(live.problem.site_image, shown, after, path), lock=True)
         shown = np.asarray(live.problem.paint(live.numbers))
     assert live.problem.n == n + 1
     assert (shown[0, 13:17, 21] == 41).all()
@@ -247,12 +247,12 @@ def shared_problem(planes, settings, sites, strokes):
 
 def test_no_more_corrections_are_kept_than_can_be_undone(image):
     live = live_chain(image)
-    for k in range(MOST_UNDO + 5):
+    for k in range(MAX_UNDO + 5):
         live.paint([k % 3], 50 + k % 7)
     undone = 0
     while live.undo():
         undone += 1
-    assert undone == MOST_UNDO >= 50
+    assert undone == MAX_UNDO >= 50
 
 
 def test_settings_that_the_prior_refuses_change_nothing(image):
@@ -274,7 +274,7 @@ def test_settings_that_the_prior_refuses_change_nothing(image):
 
 def test_a_refused_stroke_does_not_close_the_labels(image):
     settings = SETTINGS.replace(start="random", start_clusters=4, max_size=7, only_painted="yes")
-    live = LiveChain(gsw.prepare(image, settings), settings, seed=1)
+    live = InteractiveRun(gsw.prepare(image, settings), settings, seed=1)
     assert not live.steering.closed
     with pytest.raises(InputError):
         live.paint([0], 41, lock=True)

@@ -8,12 +8,12 @@ from skimage.segmentation import find_boundaries
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.model.map_field import BACKGROUND, FOREGROUND
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.model.external_field import BACKGROUND, FOREGROUND
 from napari_gsw.core.model.problem import log_posterior
-from napari_gsw.core.pipeline.chain_runs import gathered, sampled
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.core.pipeline.sampling_run import combine_chains, sample_chain
 from napari_gsw.sample_data import random_mosaic
+from napari_gsw.scores.partitions import adjusted_rand
 
 ALONE = {"likelihood": "none", "texture_words": 0, "min_region": 0}
 # A map of boundaries and nothing else: no size is better than another.
@@ -132,7 +132,7 @@ def test_a_watched_chain_keeps_the_field_through_strokes_locks_and_cuts():
     foreground = np.where(inside, 0.9, 0.1)
     settings = gsw.preset("paper", site_count=100, sweeps=40)
     problem = gsw.prepare(image, settings, foreground=foreground)
-    live = LiveChain(problem, settings, 0)
+    live = InteractiveRun(problem, settings, 0)
     assert live.locks.sum() == 1
     assert live.problem.field.pull.shape[1] == 1
     same = gsw.segment(image, settings, foreground=foreground)
@@ -154,7 +154,7 @@ def test_a_chain_of_its_own_has_the_field_too():
     foreground = np.where(np.arange(40) < 20, 0.9, 0.1) * np.ones((40, 1))
     settings = gsw.preset("paper", site_count=40, sweeps=20, chains=2)
     problem = gsw.prepare(image, settings, foreground=foreground)
-    apart = gathered(problem, settings, [sampled(problem, settings, 4, number) for number in range(2)])
+    apart = combine_chains(problem, settings, [sample_chain(problem, settings, 4, number) for number in range(2)])
     together = gsw.segment(image, settings, seed=4, foreground=foreground)
     assert np.array_equal(apart.partition, together.summary.partition)
 

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.pipeline.history import History
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.live_record import restored_live, saved_live
-from napari_gsw.core.pipeline.sampling import CHECK_EVERY, chains
-from napari_gsw.core.pipeline.watched_chain import sweeps_to_anchor
-from napari_gsw.core.posterior.region_table import region_table
-from napari_gsw.core.posterior.uncertainty import boundary_probability
-from napari_gsw.core.sampler.ensemble import Ensemble, chain_seeds, pooled
-from napari_gsw.core.sampler.start import redirected, relaxed
-from napari_gsw.core.sites.per_site import site_means
-from napari_gsw.evaluation.partition_scores import variation_of_information
+from napari_gsw.core.interactive.history import History
+from napari_gsw.core.interactive.interactive_run import InteractiveRun, sweeps_to_match
+from napari_gsw.core.interactive.interactive_state import restore_interactive, save_interactive
+from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, make_ensemble
+from napari_gsw.core.posterior.label_table import measure_regions
+from napari_gsw.core.posterior.uncertainty import make_boundary_image
+from napari_gsw.core.sampler.chain import resample_sites, restart_from
+from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_seeds
+from napari_gsw.core.sites.site_values import mean_channels_per_site
 from napari_gsw.sample_data import mosaic
+from napari_gsw.scores.partitions import variation_of_information
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def problem(image):
 
 def live(problem, sweeps=40, **changes):
     settings = problem.settings.replace(sweeps=sweeps, **changes)
-    made = LiveChain(problem, settings, seed=3)
+    made = InteractiveRun(problem, settings, seed=3)
     made.target = sweeps
     return made
 
@@ -55,7 +54,7 @@ def test_numbers_do_not_depend_on_how_often_somebody_looks(problem, seed):
     """Nor on whether a chain was saved and restored on its way."""
 
     def begun():
-        chain = LiveChain(problem, problem.settings.replace(sweeps=73), seed)
+        chain = InteractiveRun(problem, problem.settings.replace(sweeps=73), seed)
         chain.target = 73
         return chain
 
@@ -69,7 +68,7 @@ def test_numbers_do_not_depend_on_how_often_somebody_looks(problem, seed):
     for stop in (23, 37, 60):
         while chain.sweep < stop:
             chain.advance(min(13, stop - chain.sweep))
-        chain = restored_live(saved_live(chain, {}, {}))
+        chain = restore_interactive(save_interactive(chain, {}, {}))
     looks.append(drain(chain).numbers)
     assert len(np.unique(looks[0])) > 2
     for numbers in looks[1:]:
@@ -93,8 +92,8 @@ def test_numbers_are_anchored_at_the_same_sweeps_from_wherever_one_looks(n):
     """Every fifty sweeps at first and where there are many sites, and so seldom that a quick chain need not stop."""
     anchor, anchors = 0, [0]
     while anchor < 60_000:
-        following = anchor + sweeps_to_anchor(anchor, n)
-        assert all(sweep + sweeps_to_anchor(sweep, n) == following for sweep in range(anchor, following))
+        following = anchor + sweeps_to_match(anchor, n)
+        assert all(sweep + sweeps_to_match(sweep, n) == following for sweep in range(anchor, following))
         anchor = following
         anchors.append(anchor)
     gaps = np.diff(anchors)
@@ -139,17 +138,17 @@ def test_watching_changes_nothing(problem, image):
 
 def test_several_chains_are_the_single_ones(problem, image):
     settings = problem.settings.replace(sweeps=30, chains=3)
-    ensemble = chains(problem, settings, 5)
+    ensemble = make_ensemble(problem, settings, 5)
     for _ in ensemble.run(30):
         pass
-    seeds = chain_seeds(5, 3)
+    seeds = spawn_seeds(5, 3)
     assert len(set(seeds)) == 3
-    alone = [chains(problem, settings.replace(chains=1), s) for s in seeds]
+    alone = [make_ensemble(problem, settings.replace(chains=1), s) for s in seeds]
     for single, one in zip(alone, ensemble.snapshots, strict=True):
         for _ in single.run(30):
             pass
         assert np.array_equal(single.snapshots[0].labels, one.labels)
-    all_of_them = pooled(ensemble.snapshots)
+    all_of_them = pool_snapshots(ensemble.snapshots)
     assert all_of_them.best.log_posterior == max(s.best.log_posterior for s in ensemble.snapshots)
     assert np.allclose(all_of_them.together, np.mean([s.together for s in ensemble.snapshots], axis=0))
     result = gsw.segment(image, LIVELY, seed=5, sweeps=30, chains=3)
@@ -256,7 +255,7 @@ def test_a_freed_site_is_drawn_from_its_law(problem):
     law = np.exp(np.array(law) - np.logaddexp.reduce(law))
     draws = np.zeros(4)
     for _ in range(8_000):
-        labels = relaxed(chain, np.array([2]))
+        labels = resample_sites(chain, np.array([2]))
         assert np.array_equal(labels[[0, 0, 4, 4]] == labels[[1, 3, 5, 0]], [True, False, True, False])
         draws[0 if labels[2] == labels[0] else 1 if labels[2] == labels[3] else 2 if labels[2] == labels[4] else 3] += 1
     assert np.abs(draws / draws.sum() - law).max() < 0.02
@@ -264,10 +263,10 @@ def test_a_freed_site_is_drawn_from_its_law(problem):
 
 def _chain(problem, labels):
     from napari_gsw.core.sampler import bonds
+    from napari_gsw.core.sampler.chain import start_chain
     from napari_gsw.core.sampler.options import SamplerOptions
-    from napari_gsw.core.sampler.start import start_chain
 
-    return start_chain(problem, SamplerOptions(bonds.fixed(problem, 1.0)), 7, labels)
+    return start_chain(problem, SamplerOptions(bonds.constant_bonds(problem, 1.0)), 7, labels)
 
 
 def test_undo_and_redo_go_through_the_chain(problem):
@@ -371,18 +370,18 @@ def test_tuning_keeps_the_problem(problem):
 
 
 def test_a_redirected_chain_must_respect_its_seeds(problem):
-    (chain,) = chains(problem, problem.settings, 0).chains
+    (chain,) = make_ensemble(problem, problem.settings, 0).chains
     seeds = np.full(problem.n, -1)
     seeds[:2] = 3
     with pytest.raises(gsw.InputError, match="same seed"):
-        redirected(chain, np.arange(problem.n), seeds, 0)
+        restart_from(chain, np.arange(problem.n), seeds, 0)
 
 
 def test_seeds_give_the_numbers(problem, image):
     seeds = np.zeros(image.shape[:2], np.uint16)
     seeds[:20, :20] = 7
     seeds[-20:, -20:] = 3
-    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0, seeds=seeds)
+    chain = InteractiveRun(problem, problem.settings.replace(sweeps=30), 0, seeds=seeds)
     chain.target = 30
     drain(chain)
     api = gsw.segment(image, LIVELY, seeds=seeds, sweeps=30)
@@ -394,15 +393,15 @@ def test_seeds_give_the_numbers(problem, image):
 
 def test_a_start_of_the_users_own_keeps_its_numbers(problem, image):
     init = np.where(np.arange(image.shape[1]) < 80, 12, 5)[np.newaxis].repeat(image.shape[0], 0)
-    chain = LiveChain(problem, problem.settings, 0, init=init)
+    chain = InteractiveRun(problem, problem.settings, 0, init=init)
     assert sorted(np.unique(chain.numbers)) == [5, 12]
     assert np.mean(problem.paint(chain.numbers) == init) > 0.95
 
 
 def test_region_table_against_slow_obvious_code(problem, image):
     chain = drain(live(problem))
-    means = site_means(image, "YXS", problem.sites)
-    table = region_table(problem, chain.numbers, chain.pixels, chain.snapshot.together, means, pixel_size=0.25)
+    means = mean_channels_per_site(image, "YXS", problem.sites)
+    table = measure_regions(problem, chain.numbers, chain.pixels, chain.snapshot.together, means, pixel_size=0.25)
     painted = problem.paint(chain.numbers)
     together = chain.snapshot.together
     for row, number in enumerate(table["index"]):
@@ -429,7 +428,7 @@ def test_region_table_against_slow_obvious_code(problem, image):
 def test_boundary_image_against_slow_obvious_code(problem):
     rng = np.random.default_rng(0)
     together = rng.random(len(problem.edges))
-    image = boundary_probability(problem, together)
+    image = make_boundary_image(problem, together)
     value = {(i, j): 1 - p for (i, j), p in zip(problem.edges.tolist(), together, strict=True)}
     sites = problem.sites
     for y, x in rng.integers(1, 100, (300, 2)):
@@ -459,11 +458,11 @@ def steered_chain(problem, **changes):
     """A chain of two painted corners, before its first sweep."""
     seeds = np.zeros(problem.sites.shape, np.uint16)
     seeds[:20, :20], seeds[-20:, -20:] = 7, 3
-    return LiveChain(problem, problem.settings.replace(sweeps=30, **changes), 0, seeds=seeds)
+    return InteractiveRun(problem, problem.settings.replace(sweeps=30, **changes), 0, seeds=seeds)
 
 
 def test_a_stroke_teaches_a_live_chain_about_sites_that_it_does_not_touch(problem):
-    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0)
+    chain = InteractiveRun(problem, problem.settings.replace(sweeps=30), 0)
     chain.target = 30
     drain(chain)
     assert chain.problem.field is None
@@ -497,7 +496,7 @@ def test_closed_labels_stay_closed_with_every_correction(problem):
 
 
 def test_open_corrections_never_close_a_run_that_was_open(problem):
-    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0)
+    chain = InteractiveRun(problem, problem.settings.replace(sweeps=30), 0)
     chain.target = 30
     drain(chain)
     chain.paint([3], 98, lock=True)
@@ -511,7 +510,7 @@ def test_open_corrections_never_close_a_run_that_was_open(problem):
 
 
 def test_undo_of_a_stroke_at_rest_takes_back_what_followed_from_it(problem):
-    chain = LiveChain(problem, problem.settings.replace(sweeps=30), 0)
+    chain = InteractiveRun(problem, problem.settings.replace(sweeps=30), 0)
     chain.target = 30
     drain(chain)
     before = chain.numbers.copy()

@@ -7,13 +7,13 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.deeds import Deed, do_again
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.live_record import KINDS, restored_live, saved_live
-from napari_gsw.core.pipeline.replay import replayed_chain
-from napari_gsw.core.posterior.object_edits import accepted, deleted
-from napari_gsw.core.record_tree import described, rebuilt
-from napari_gsw.core.sites.strokes import stroke_of
+from napari_gsw.core.interactive.actions import Action, replay_actions
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.interactive.interactive_state import KINDS, restore_interactive, save_interactive
+from napari_gsw.core.interactive.replay import replay_run
+from napari_gsw.core.pipeline.saved_run import decode_record, encode_record
+from napari_gsw.core.posterior.object_edits import accept_object, delete_object
+from napari_gsw.core.sites.scribbles import make_scribble
 from pictures import CENTRES, cells
 
 SETTINGS = gsw.preset("general", superpixels="grid", site_size=100, sweeps=30, chains=2)
@@ -22,7 +22,7 @@ IMAGE = (np.where(np.arange(60) < 25, 60.0, 160.0) + RNG.normal(0, 6, (40, 60)))
 
 
 def begun(image, settings):
-    live = LiveChain(gsw.prepare(image, settings), settings, seed=1)
+    live = InteractiveRun(gsw.prepare(image, settings), settings, seed=1)
     live.remake = lambda sites, strokes: gsw.prepare(image, settings, sites=sites, seeds=strokes)
     return live
 
@@ -45,7 +45,7 @@ def stroke(live, rows, columns, number):
     after = before.copy()
     after[rows, columns] = number
     path = np.argwhere(np.asarray(after != before)).astype(float)
-    return stroke_of(live.problem.site_image, before, after, path)
+    return make_scribble(live.problem.site_image, before, after, path)
 
 
 def steered():
@@ -76,17 +76,17 @@ def edited():
     live = begun(image, gsw.preset("microscopy", sweeps=12))
     run(live, 12)
     shown = live.summary.labels
-    live.edit(accepted(shown, int(shown[CENTRES[1]]), True))
+    live.edit(accept_object(shown, int(shown[CENTRES[1]]), True))
     live.wake()
     go(live, 6)
-    live.edit(deleted(live.summary.labels, int(live.summary.labels[CENTRES[2]]), True))
+    live.edit(delete_object(live.summary.labels, int(live.summary.labels[CENTRES[2]]), True))
     go(live, 2)
     return live
 
 
 def through_a_file(saved):
     arrays = {}
-    return rebuilt(described(saved, KINDS, arrays), KINDS, arrays)
+    return decode_record(encode_record(saved, KINDS, arrays), KINDS, arrays)
 
 
 def assert_same(a, b):
@@ -102,7 +102,7 @@ def assert_same(a, b):
 @pytest.mark.parametrize("make", [steered, edited])
 def test_a_restored_chain_goes_on_as_the_one_that_was_saved(make):
     live = make()
-    other = restored_live(through_a_file(saved_live(live, {}, {})))
+    other = restore_interactive(through_a_file(save_interactive(live, {}, {})))
     other.remake = live.remake
     assert_same(live, other)
     for chain in (live, other):
@@ -118,11 +118,11 @@ def test_a_restored_chain_goes_on_as_the_one_that_was_saved(make):
 @pytest.mark.parametrize("make", [steered, edited])
 def test_what_was_done_is_done_again(make):
     live = make()
-    saved = through_a_file(saved_live(live, {}, {}))
+    saved = through_a_file(save_interactive(live, {}, {}))
     first = saved.live.begun
     problem = gsw.prepare(IMAGE if make is steered else cells()[0], first.settings)
     np.testing.assert_array_equal(problem.beta, first.problem.beta)
-    other = replayed_chain(saved, live.remake)
+    other = replay_run(saved, live.remake)
     assert_same(live, other)
     assert [one.what for one in other.deeds] == [one.what for one in live.deeds]
 
@@ -133,7 +133,7 @@ def test_a_run_that_nobody_has_watched_can_be_watched_and_goes_on_the_same():
     more = {"seeds": seeds, "preset": "general", "site_size": 60, "seed": 2, "sweeps": 40}
     full = gsw.segment(IMAGE, **more)
     part = gsw.segment(IMAGE, **more, report=lambda _, one: one is not None and one.sweep >= 10)
-    live = restored_live(through_a_file(part.run))
+    live = restore_interactive(through_a_file(part.run))
     assert set(np.unique(live.numbers)) == {3, 8}
     while live.sweep < live.target:
         live.advance()
@@ -154,17 +154,17 @@ def test_a_deed_that_nobody_can_do_is_refused():
     live = begun(IMAGE, SETTINGS)
     numbers = live.numbers.astype(np.uint32)
     with pytest.raises(InputError, match="nobody can do"):
-        do_again(live, [Deed(0, "__init__", {}, numbers)], 0)
+        replay_actions(live, [Action(0, "__init__", {}, numbers)], 0)
     with pytest.raises(InputError, match="other sites"):
-        do_again(live, [Deed(0, "undo", {}, numbers[:-1])], 0)
+        replay_actions(live, [Action(0, "undo", {}, numbers[:-1])], 0)
 
 
 def tampered(change):
-    saved = saved_live(steered(), {}, {})
+    saved = save_interactive(steered(), {}, {})
     arrays = {}
-    tree = described(saved, KINDS, arrays)
+    tree = encode_record(saved, KINDS, arrays)
     change(tree["fields"]["live"]["fields"])
-    return rebuilt(tree, KINDS, arrays)
+    return decode_record(tree, KINDS, arrays)
 
 
 SMALL = {"values": [3], "dtype": "int64", "shape": [1]}
@@ -186,7 +186,7 @@ SMALL = {"values": [3], "dtype": "int64", "shape": [1]}
 )
 def test_a_record_that_does_not_fit_is_refused(change):
     with pytest.raises(InputError):
-        restored_live(tampered(change))
+        restore_interactive(tampered(change))
 
 
 def test_a_run_that_was_interrupted_goes_on_to_its_own_target():
@@ -196,17 +196,17 @@ def test_a_run_that_was_interrupted_goes_on_to_its_own_target():
     live.run_for(SETTINGS.sweeps)
     go(live, 11)
     for _ in range(2):  # it may be restored, looked at and lost again
-        live = restored_live(saved_live(live, {}, {}))
+        live = restore_interactive(save_interactive(live, {}, {}))
         live.hold()
-        live.go_on_for(0)
+        live.run_or_resume(0)
         assert (live.sweep, live.target) == (11, 11)
         assert live.steps[-1] == {"sweep": 11, "what": "stopped"}
-    live.go_on_for(SETTINGS.sweeps)
+    live.run_or_resume(SETTINGS.sweeps)
     while live.sweep < live.target:
         live.advance()
     assert (live.sweep, live.steps) == (undisturbed.sweep, undisturbed.steps)
     np.testing.assert_array_equal(live.summary.labels, undisturbed.summary.labels)
-    live.go_on_for(5)
+    live.run_or_resume(5)
     assert live.target == SETTINGS.sweeps + 5
 
 

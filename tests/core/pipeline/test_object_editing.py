@@ -7,8 +7,14 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.posterior.object_edits import accepted, cut, deleted, drawn, merged
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.posterior.object_edits import (
+    accept_object,
+    delete_object,
+    draw_object,
+    merge_objects,
+    split_objects,
+)
 from napari_gsw.sample_data import mosaic
 from pictures import CENTRES, cells
 
@@ -30,7 +36,7 @@ def drain(live, sweeps=SWEEPS):
 
 @pytest.fixture
 def live(problem):
-    return drain(LiveChain(problem, problem.settings, seed=1))
+    return drain(InteractiveRun(problem, problem.settings, seed=1))
 
 
 def at(labels, centre):
@@ -48,11 +54,11 @@ def edit_on(shown, what):
     patch, stroke = np.zeros((2, *IMAGE.shape), bool)
     patch[55:63, 60:70] = stroke[24:27, 25:81] = True
     return {
-        "accept": lambda: accepted(shown, at(shown, 1), True),
-        "merge": lambda: merged(shown, [at(shown, 0), at(shown, 1)], True, stroke),
-        "cut": lambda: cut(shown, column(100, 70, 110), True),
-        "delete": lambda: deleted(shown, at(shown, 2), True),
-        "draw": lambda: drawn(shown, patch, int(shown.max()) + 1, True),
+        "accept": lambda: accept_object(shown, at(shown, 1), True),
+        "merge": lambda: merge_objects(shown, [at(shown, 0), at(shown, 1)], True, stroke),
+        "cut": lambda: split_objects(shown, column(100, 70, 110), True),
+        "delete": lambda: delete_object(shown, at(shown, 2), True),
+        "draw": lambda: draw_object(shown, patch, int(shown.max()) + 1, True),
     }[what]()
 
 
@@ -92,7 +98,7 @@ def test_the_clusters_follow_an_edit(live):
 def test_an_edit_teaches_nothing_about_other_objects(live):
     """A deleted nucleus looks like all the others, which stay."""
     shown = live.summary.labels.astype(np.uint16)
-    live.edit(deleted(shown, at(shown, 1), True))
+    live.edit(delete_object(shown, at(shown, 1), True))
     assert live.problem.field is None
     assert not live.steering.closed
     drain(live)
@@ -120,8 +126,8 @@ def test_each_edit_is_one_step_of_undo_and_redo(live):
 
 def test_unlocking_or_painting_a_cluster_lets_go_of_the_object(live):
     shown = live.summary.labels.astype(np.uint16)
-    live.edit(accepted(shown, at(shown, 1), True))
-    live.edit(accepted(shown, at(shown, 2), True))
+    live.edit(accept_object(shown, at(shown, 1), True))
+    live.edit(accept_object(shown, at(shown, 2), True))
     site = live.problem.site_image[CENTRES[1]] - 1
     background = int(np.bincount(live.numbers, live.pixels).argmax())
     live.paint([site], background, lock=True)
@@ -137,7 +143,7 @@ def test_another_chain_of_the_image_takes_over_what_is_fixed(live, problem):
     shown = live.summary.labels.astype(np.uint16)
     edit = edit_on(shown, "cut")
     live.edit(edit)
-    other = LiveChain(problem, problem.settings, seed=5, closed=False)
+    other = InteractiveRun(problem, problem.settings, seed=5, closed=False)
     other.paint(np.flatnonzero(live.locks), live.numbers[live.locks], lock=True)
     other.adopt(live.edits)
     drain(other)
@@ -149,22 +155,22 @@ def test_closed_labels_refuse_edits_in_a_sentence(problem):
     settings = problem.settings.replace(only_painted="yes")
     seeds = np.zeros(IMAGE.shape, np.uint8)
     seeds[CENTRES[0]], seeds[60:64, 60:64] = 1, 2
-    live = LiveChain(problem, settings, 1, seeds=seeds)
+    live = InteractiveRun(problem, settings, 1, seeds=seeds)
     with pytest.raises(InputError, match="painted ones"):
-        live.edit(drawn(np.zeros(IMAGE.shape, np.uint16), TRUTH == 2, 9, True))
+        live.edit(draw_object(np.zeros(IMAGE.shape, np.uint16), TRUTH == 2, 9, True))
 
 
 def test_regions_are_merged_cut_and_deleted_too():
     image = mosaic()[0][:120, :160]
     settings = gsw.preset("paper", site_count=None, site_size=60, colours="lab", coupling="contrast", beta=1.5)
     problem = gsw.prepare(image, settings.replace(alpha=0.3, view="regions", min_region=50, sweeps=SWEEPS))
-    live = drain(LiveChain(problem, problem.settings, seed=1))
+    live = drain(InteractiveRun(problem, problem.settings, seed=1))
     shown = live.summary.labels.astype(np.uint16)
     first, second = np.argsort(-np.bincount(shown.ravel()))[:2].tolist()
     for edit in (
-        merged(shown, [first, second], False),
-        deleted(shown, second, False),
-        cut(shown, np.arange(160)[np.newaxis] + np.zeros((120, 1)) == 80, False),
+        merge_objects(shown, [first, second], False),
+        delete_object(shown, second, False),
+        split_objects(shown, np.arange(160)[np.newaxis] + np.zeros((120, 1)) == 80, False),
     ):
         live.edit(edit)
         drain(live)
@@ -174,6 +180,6 @@ def test_regions_are_merged_cut_and_deleted_too():
         kept = live.edits.sites != 0
         assert live.locks[kept].all()
         live.undo()
-    live.edit(merged(shown, [first, second], False))
+    live.edit(merge_objects(shown, [first, second], False))
     inside = live.edits.sites == 1
     assert len(np.unique(live.numbers[inside])) == 1

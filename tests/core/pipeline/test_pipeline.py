@@ -11,9 +11,9 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.uncertainty import boundary_probability, site_entropy
-from napari_gsw.evaluation import partition_scores as metrics
+from napari_gsw.core.posterior.uncertainty import compute_site_entropy, make_boundary_image
 from napari_gsw.sample_data import SAMPLES, sample
+from napari_gsw.scores import partitions as metrics
 
 IMAGE = astronaut()[60:180, 150:300]
 
@@ -162,16 +162,18 @@ def test_a_report_hears_of_every_stage_and_can_stop_the_chain():
 def test_uncertainty_is_what_the_chain_saw():
     result = gsw.segment(IMAGE, sweeps=60)
     problem, together = result.problem, result.snapshot.together
-    assert problem.paint(site_entropy(problem, together).astype(np.float32)) == pytest.approx(result.uncertainty)
-    image = boundary_probability(problem, together)
+    assert problem.paint(compute_site_entropy(problem, together).astype(np.float32)) == pytest.approx(
+        result.uncertainty
+    )
+    image = make_boundary_image(problem, together)
     a, b = problem.edges[np.argmin(together)] + 1
     apart = 1 - together.min()
     touching = (problem.sites[:, :-1] == a) & (problem.sites[:, 1:] == b)
     touching_down = (problem.sites[:-1] == a) & (problem.sites[1:] == b)
     values = np.concatenate((image[:, :-1][touching], image[:-1][touching_down]))
     assert (values >= np.float32(apart) - 1e-6).all()
-    sure = site_entropy(problem, np.ones(len(problem.edges)))
-    coin = site_entropy(problem, np.full(len(problem.edges), 0.5))
+    sure = compute_site_entropy(problem, np.ones(len(problem.edges)))
+    coin = compute_site_entropy(problem, np.full(len(problem.edges), 0.5))
     assert not sure.any()
     assert coin == pytest.approx(1.0)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.pipeline import preview as module
-from napari_gsw.core.pipeline.preview import coarse_copy, preview, preview_step
-from napari_gsw.core.presets import preset
-from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.core.pipeline.preview import choose_step, downsample, make_preview
+from napari_gsw.core.settings.presets import preset
+from napari_gsw.scores.partitions import adjusted_rand
 
 RNG = np.random.default_rng(0)
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 @pytest.fixture
 def small(monkeypatch):
     """Images are large from ten thousand pixels on, and their copies have four thousand."""
-    monkeypatch.setattr(module, "MANY", 10_000)
+    monkeypatch.setattr(module, "LARGE", 10_000)
     monkeypatch.setattr(module, "COPY", 4_000)
 
 
@@ -30,7 +30,7 @@ def quarters(side, kind):
 @pytest.mark.parametrize("name", ["general", "photo", "microscopy"])
 def test_it_shows_what_is_there(small, kind, name):
     image, truth = quarters(240, kind)
-    seen = preview(image, preset(name), 0, None, None, lambda stage: None)
+    seen = make_preview(image, preset(name), 0, None, None, lambda stage: None)
     assert seen.labels.dtype == np.uint16
     assert seen.labels.shape == tuple(n // seen.step for n in image.shape)
     middle = seen.step // 2
@@ -40,18 +40,18 @@ def test_it_shows_what_is_there(small, kind, name):
 def test_colours_channels_and_volumes(small):
     image, _truth = quarters(240, "u1")
     for array, axes in ((np.stack([image] * 3, -1), "YXS"), (np.stack([image] * 2), "CYX"), (image[:60], "YX")):
-        seen = preview(array, preset("general", axes=axes), 0, None, None, lambda stage: None)
+        seen = make_preview(array, preset("general", axes=axes), 0, None, None, lambda stage: None)
         assert seen.labels.ndim == 2
         assert len(np.unique(seen.labels)) >= 2
     volume = np.broadcast_to(image[::4, ::4], (20, 60, 60))
-    assert preview(volume, preset("general"), 0, None, None, lambda stage: None).labels.ndim == 3
+    assert make_preview(volume, preset("general"), 0, None, None, lambda stage: None).labels.ndim == 3
 
 
 def test_what_is_not_large_has_none_and_nobody_is_kept_waiting(small):
     stages = []
-    assert preview(np.zeros((50, 50)), preset("general"), 0, None, None, stages.append) is None
-    assert preview_step((100, 100)) == 1
-    assert preview_step((101, 100)) > 1
+    assert make_preview(np.zeros((50, 50)), preset("general"), 0, None, None, stages.append) is None
+    assert choose_step((100, 100)) == 1
+    assert choose_step((101, 100)) > 1
     assert not stages
 
 
@@ -61,7 +61,7 @@ def test_mask_and_strokes_count_and_what_is_outside_may_be_anything(small):
     mask[:, :60], image[:, :60] = False, np.nan
     strokes = np.zeros(image.shape, np.int32)
     strokes[60, 80:110], strokes[200, 200] = 7, 9
-    seen = preview(image, preset("general"), 0, mask, strokes, lambda stage: None)
+    seen = make_preview(image, preset("general"), 0, mask, strokes, lambda stage: None)
     width = 60 // seen.step
     assert (seen.labels[:, :width] == 0).all()
     assert (seen.labels[:, width + 1 :] > 0).all()
@@ -70,7 +70,7 @@ def test_mask_and_strokes_count_and_what_is_outside_may_be_anything(small):
 
 def test_means_of_blocks_keep_the_type():
     image = np.kron(RNG.integers(0, 60_000, (6, 5)), np.ones((8, 8), int)).astype(np.uint16)
-    copy = coarse_copy(image[:46, :39], [0, 1], 8)
+    copy = downsample(image[:46, :39], [0, 1], 8)
     assert copy.dtype == np.uint16
     assert np.array_equal(copy, image[:40:8, :32:8])
 
@@ -79,11 +79,11 @@ def test_means_of_blocks_keep_the_type():
 def test_a_thin_stack_has_blocks_as_thin(small, planes):
     """Whose labels lie where the image is: a pixel of them is `step` of the image along every axis."""
     volume = np.stack([quarters(240, "u1")[0]] * planes)
-    seen = preview(volume, preset("general", axes="ZYX"), 0, None, None, lambda stage: None)
+    seen = make_preview(volume, preset("general", axes="ZYX"), 0, None, None, lambda stage: None)
     assert (seen is None) == (planes == 1)
     if seen is not None:
         assert seen.labels.shape == tuple(n // seen.step for n in volume.shape)
-    copy = coarse_copy(volume, [0, 1, 2], 3)
+    copy = downsample(volume, [0, 1, 2], 3)
     assert copy.shape == (planes // 3, 80, 80)
 
 
@@ -92,8 +92,8 @@ def test_a_stop_while_it_is_made_is_heard(small):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        preview(quarters(240, "u1")[0], preset("general"), 0, None, None, report)
+        make_preview(quarters(240, "u1")[0], preset("general"), 0, None, None, report)
 
 
 def test_what_cannot_be_segmented_has_no_preview(small):
-    assert preview(np.full((200, 200), np.nan), preset("general"), 0, None, None, lambda stage: None) is None
+    assert make_preview(np.full((200, 200), np.nan), preset("general"), 0, None, None, lambda stage: None) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.cli import main
-from napari_gsw.experiments.quality import area
+from napari_gsw.research.paper.quality import area
 
 
 def test_area_is_the_chance_that_an_error_is_less_sure():

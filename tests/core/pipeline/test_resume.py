@@ -5,8 +5,8 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.saved_session import KINDS
-from napari_gsw.core.record_tree import described, rebuilt
+from napari_gsw.core.interactive.saved_session import KINDS
+from napari_gsw.core.pipeline.saved_run import decode_record, encode_record
 from pictures import cells
 
 SWEEPS, STOP = 90, 30
@@ -27,8 +27,8 @@ def halves(image, **more):
     )
     assert part.snapshot.sweep < SWEEPS
     arrays = {}
-    tree = described(part.run, KINDS, arrays)
-    return full, gsw.resume(rebuilt(tree, KINDS, arrays)), part
+    tree = encode_record(part.run, KINDS, arrays)
+    return full, gsw.resume(decode_record(tree, KINDS, arrays)), part
 
 
 def assert_same(a, b):
@@ -95,11 +95,11 @@ def test_a_lazy_image_is_resumed_and_its_objects_need_it_again():
     full = gsw.segment(image, **more)
     part = gsw.segment(image, **more, report=lambda _, one: one is not None and one.sweep >= 5)
     arrays = {}
-    tree = described(part.run, KINDS, arrays)
-    resumed = gsw.resume(rebuilt(tree, KINDS, arrays), image=image)
+    tree = encode_record(part.run, KINDS, arrays)
+    resumed = gsw.resume(decode_record(tree, KINDS, arrays), image=image)
     np.testing.assert_array_equal(np.asarray(resumed.labels), np.asarray(full.labels))
     with pytest.raises(InputError, match="image"):
-        gsw.resume(rebuilt(tree, KINDS, arrays))
+        gsw.resume(decode_record(tree, KINDS, arrays))
 
 
 def test_traces_of_another_run_are_refused():

@@ -8,17 +8,17 @@ from skimage.data import astronaut, coffee
 
 import napari_gsw as gsw
 from law_problems import check
-from napari_gsw.core.evidence.shared_features import common_books
-from napari_gsw.core.evidence.site_features import ImageFeatures
-from napari_gsw.core.evidence.words import colour_codebook
-from napari_gsw.core.graph.couplings import couplings
-from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
-from napari_gsw.core.graph.region_graph import region_graph
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.image.several import are_several, pictures_of
-from napari_gsw.core.model.steering import Steering
+from napari_gsw.core.features.site_features import ImageFeatures, choose_shared_codebooks
+from napari_gsw.core.features.words import choose_colour_codebook
+from napari_gsw.core.graph.couplings import compute_couplings
+from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
+from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.foreground_signal import normalize_images
+from napari_gsw.core.image.lazy import is_image_list
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.model.scribble_field import ScribbleField
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.sample_data import sample
 from pictures import cells
 
@@ -38,15 +38,15 @@ def test_the_log_posterior_is_that_of_a_problem_built_by_hand_whose_graph_is_in_
     problem = gsw.prepare([FACE, CUP], settings)
     histograms, edges, beta, before = [], [], [], 0
     for image in (FACE, CUP):
-        seen = picture(image)
-        sites = superpixels(seen, settings)
-        graph = region_graph(seen, sites)
+        seen = normalize_image(image)
+        sites = make_superpixels(seen, settings)
+        graph = build_region_graph(seen, sites)
         features = ImageFeatures(seen, sites, settings)
-        steps = walk_matrix(graph, settings.graph_scale)
-        both = [smoothed_counts(h, steps, settings.graph_passes).toarray() for h in (features.colour, features.texture)]
+        steps = make_transition_matrix(graph, settings.graph_scale)
+        both = [smooth_counts(h, steps, settings.graph_passes).toarray() for h in (features.colour, features.texture)]
         histograms.append([np.pad(h, ((0, 0), (0, 200 - h.shape[1]))) for h in both])
         edges.append(graph.edges + before)
-        beta.append(couplings(graph, settings, features))
+        beta.append(compute_couplings(graph, settings, features))
         before += graph.n
     counts = [np.concatenate(blocks) for blocks in zip(*histograms, strict=True)]
     by_hand = gsw.Problem.from_counts(
@@ -147,7 +147,7 @@ def test_a_link_falls_with_the_colour_difference_as_a_boundary_does():
     flat = np.full((8, 8, 3), 90, np.uint8)
     settings = gsw.Settings(coupling="contrast", beta=2.0, contrast_scale=10.0, site_count=1)
     problem = gsw.prepare([flat, flat, flat + np.uint8(20)], settings, linked=True)
-    colours = [picture(image).channels[0, 0] for image in (flat, flat, flat + np.uint8(20))]
+    colours = [normalize_image(image).channels[0, 0] for image in (flat, flat, flat + np.uint8(20))]
     steps = np.linalg.norm(np.diff(colours, axis=0), axis=1)
     assert problem.edges.tolist() == [[0, 1], [1, 2]]
     assert problem.beta == pytest.approx(2.0 * np.exp(-steps / 10.0))
@@ -165,10 +165,10 @@ def test_shared_clusters_are_sampled_exactly(linked, likelihood):
     problem = gsw.prepare(images, settings, sites=[sites, sites], linked=linked)
     assert problem.n == 6
     assert len(problem.edges) == (7 if linked else 4)
-    check(problem, bonds.fixed(problem, 2.0))
+    check(problem, bonds.constant_bonds(problem, 2.0))
     held = problem.labels_under([np.array([[1, 0, 2]] * 2), None], "seeds")
     assert held.tolist() == [1, -1, 2, -1, -1, -1]
-    check(problem, bonds.fixed(problem, 2.0), seeds=held)
+    check(problem, bonds.constant_bonds(problem, 2.0), seeds=held)
 
 
 # ---- the same words
@@ -267,7 +267,7 @@ def test_strokes_speak_to_images_that_no_walk_leads_to_by_colour_alone(closed):
     seeds = np.zeros((20, 40), np.uint8)
     seeds[5:15, 5:15], seeds[5:15, 25:35] = 1, 2
     clamps = problem.labels_under([seeds, None, None], "seeds")
-    pull = Steering(problem, gsw.Settings(steering=1.0), closed).field(clamps).pull
+    pull = ScribbleField(problem, gsw.Settings(steering=1.0), closed).field(clamps).pull
     for number, own in ((1, 0), (2, 1)):
         here = pull[problem.within(number)]
         assert (here[:, own] > 0).all()
@@ -326,10 +326,10 @@ def test_sites_have_one_size_in_all_images():
 def test_a_list_of_lazy_arrays_is_a_pyramid_and_a_list_of_rows_is_an_image():
     dask = pytest.importorskip("dask.array")
     levels = [dask.from_array(FACE), dask.from_array(FACE[::2, ::2])]
-    assert not are_several(levels)
+    assert not is_image_list(levels)
     assert gsw.segment(levels, sweeps=5).labels.shape == (120, 150)
     assert gsw.segment(FACE[..., 0].tolist(), sweeps=5).labels.shape == (120, 150)
-    assert not are_several([np.zeros(4), np.zeros(4)])
+    assert not is_image_list([np.zeros(4), np.zeros(4)])
     with pytest.raises(gsw.InputError, match="not both"):
         gsw.segment([FACE, levels[0]])
 
@@ -354,14 +354,16 @@ def test_pale_images_have_the_same_words():
     rng = np.random.default_rng(0)
     pale = [100 + rng.integers(0, high, (30, 40, 3)).astype(np.uint8) for high in (12, 30)]
     settings, inside = gsw.preset("general"), np.ones((30, 40), bool)
-    pictures = pictures_of(pale, calm=True)
+    pictures = normalize_images(pale, calm=True)
     assert all(one.pale for one in pictures)
-    book, _ = common_books(pictures, [inside.astype(np.int32)] * 2, settings, None)
+    book, _ = choose_shared_codebooks(pictures, [inside.astype(np.int32)] * 2, settings, None)
     for one in pictures:
-        alone = colour_codebook([one], [inside], settings, None)
+        alone = choose_colour_codebook([one], [inside], settings, None)
         assert not np.array_equal(alone.centres, book.centres)
-        shared = colour_codebook([one], [inside], settings, book)
+        shared = choose_colour_codebook([one], [inside], settings, book)
         assert np.array_equal(shared.centres, book.centres)
         assert shared.softness == book.softness > 0
-    plain = pictures_of(pale)
-    assert common_books(plain, [inside.astype(np.int32)] * 2, settings, None)[0] is None  # those of photographs
+    plain = normalize_images(pale)
+    assert (
+        choose_shared_codebooks(plain, [inside.astype(np.int32)] * 2, settings, None)[0] is None
+    )  # those of photographs

@@ -5,12 +5,12 @@ import pytest
 from scipy import ndimage
 
 import napari_gsw as gsw
-from napari_gsw.core.image.picture import Picture
-from napari_gsw.core.image.spacing import relative, spacing_named
-from napari_gsw.core.posterior.objects import parted
+from napari_gsw.core.image.normalized_image import NormalizedImage
+from napari_gsw.core.image.spacing import normalize_spacing, parse_spacing
+from napari_gsw.core.posterior.objects import split_at_necks
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.superpixels import superpixels
-from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.core.sites.superpixels import make_superpixels
+from napari_gsw.scores.partitions import adjusted_rand
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,14 @@ def test_a_stack_of_coarse_planes_gives_the_segmentation_of_its_isotropic_self(p
 
 @pytest.mark.parametrize("method", ["slic", "watershed", "grid"])
 def test_sites_are_as_deep_as_wide_in_real_units(method):
-    volume = Picture(np.random.default_rng(0).random((8, 40, 40, 1)).astype(np.float32), False, (5.0, 1.0, 1.0))
+    volume = NormalizedImage(np.random.default_rng(0).random((8, 40, 40, 1)).astype(np.float32), False, (5.0, 1.0, 1.0))
     settings = Settings(superpixels=method, site_size=64, compactness=1000.0)
-    sites = superpixels(volume, settings)
+    sites = make_superpixels(volume, settings)
     boxes = [tuple(s.stop - s.start for s in box) for box in ndimage.find_objects(sites)]
     deep, high, wide = np.array(boxes).mean(axis=0)
     assert 0.5 < 5 * deep / high < 2
     assert 0.5 < high / wide < 2
-    plain = ndimage.find_objects(superpixels(Picture(volume.channels, False), settings))
+    plain = ndimage.find_objects(make_superpixels(NormalizedImage(volume.channels, False), settings))
     assert np.mean([s[0].stop - s[0].start for s in plain]) > 1.5 * deep
 
 
@@ -54,13 +54,13 @@ def test_smoothing_is_in_real_units():
     values = np.random.default_rng(0).random((6, 30, 30, 1)).astype(np.float32)
     blurred = np.stack([ndimage.gaussian_filter(plane, (2.0, 2.0, 0.0)) for plane in values])
     settings = Settings(site_size=100)
-    own = superpixels(Picture(values, False, (50.0, 1.0, 1.0)), settings.replace(smoothing=2.0))
-    assert np.array_equal(own, superpixels(Picture(blurred, False, (50.0, 1.0, 1.0)), settings))
+    own = make_superpixels(NormalizedImage(values, False, (50.0, 1.0, 1.0)), settings.replace(smoothing=2.0))
+    assert np.array_equal(own, make_superpixels(NormalizedImage(blurred, False, (50.0, 1.0, 1.0)), settings))
 
 
 def test_sizes_are_those_of_the_isotropic_image():
-    assert gsw.preset("general").wanted_sites(9_000, 5.0) == gsw.preset("general").wanted_sites(45_000) == 300
-    assert gsw.preset("general").wanted_sites(6_000, 500.0) == 1_000  # six pixels at least
+    assert gsw.preset("general").site_count_for(9_000, 5.0) == gsw.preset("general").site_count_for(45_000) == 300
+    assert gsw.preset("general").site_count_for(6_000, 500.0) == 1_000  # six pixels at least
     volume = np.random.default_rng(0).random((6, 20, 20))
     problem = gsw.prepare(volume, axes="ZYX", spacing=(5, 1, 1))
     assert (problem.own_pixels(300), problem.own_pixels(301), problem.own_pixels(0)) == (60, 61, 0)
@@ -73,8 +73,8 @@ def test_objects_are_parted_where_they_are_thin_in_real_units():
     z, y, x = np.indices((40, 40, 70))
     balls = [(z - 20) ** 2 + (y - 20) ** 2 + (x - c) ** 2 <= 15**2 for c in (20, 46)]
     both = balls[0] | balls[1]
-    assert parted(both, None, 0.9).max() == 2
-    assert parted(both[::5], None, 0.9, (5.0, 1.0, 1.0)).max() == 2
+    assert split_at_necks(both, None, 0.9).max() == 2
+    assert split_at_necks(both[::5], None, 0.9, (5.0, 1.0, 1.0)).max() == 2
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_a_spacing_that_is_none_is_one_sentence(spacing, words):
 
 
 def test_distances_are_in_units_of_the_smallest():
-    assert relative([2.5, 0.5, 0.5]) == (5.0, 1.0, 1.0)
-    assert spacing_named("2.5,0.5,0.5", 3) == (5.0, 1.0, 1.0)
+    assert normalize_spacing([2.5, 0.5, 0.5]) == (5.0, 1.0, 1.0)
+    assert parse_spacing("2.5,0.5,0.5", 3) == (5.0, 1.0, 1.0)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.pipeline.live_chain import LEAST_RUN, LiveChain
-from napari_gsw.core.pipeline.provenance import looks_of, provenance
-from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS
+from napari_gsw.core.interactive.interactive_run import MIN_RUN, InteractiveRun
+from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
+from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS
 from pictures import cells
 
 IMAGE = cells()[0][:70, :100]
@@ -24,7 +24,7 @@ def problem():
 
 def begun(problem, sweeps=100, **changes):
     """A chain whose run of so many sweeps has begun."""
-    live = LiveChain(problem, problem.settings.replace(sweeps=sweeps, **changes), seed=3)
+    live = InteractiveRun(problem, problem.settings.replace(sweeps=sweeps, **changes), seed=3)
     live.run_for(sweeps)
     return live
 
@@ -42,25 +42,25 @@ def burn_in(live):
 
 
 def record(live):
-    return json.loads(json.dumps(provenance(looks_of(IMAGE), live.summary, live.seed, {}, live.steps)))
+    return json.loads(json.dumps(make_provenance(describe_image(IMAGE), live.summary, live.seed, {}, live.steps)))
 
 
 @pytest.mark.parametrize(("sweeps", "at"), [(100, 98), (100, 60), (8, 7)])
 def test_a_stroke_late_in_the_run_is_followed_by_a_burn_in_and_enough_counted_sweeps(problem, sweeps, at):
     live = to(begun(problem, sweeps, chains=2), at)
     live.paint(np.arange(6), 500, lock=True)
-    length = max(sweeps, LEAST_RUN)
+    length = max(sweeps, MIN_RUN)
     assert burn_in(live) == at + length // 2
     assert live.target == at + length
-    assert not live.summary.known
+    assert not live.summary.is_estimated
     to(live, at + length // 2 + 1)
     assert live.summary.counted == 1
     assert np.isin(live.ensemble.snapshots[0].together, (0, 1)).all()  # one sweep knows nothing
-    assert not live.summary.known
-    assert live.summary.diagnosis.sentence.startswith("too few sweeps to tell: 1 counted")
+    assert not live.summary.is_estimated
+    assert live.summary.diagnosis.summary.startswith("too few sweeps to tell: 1 counted")
     to(live, live.target)
-    assert live.summary.counted == length - length // 2 >= FEWEST_SWEEPS
-    assert live.summary.known
+    assert live.summary.counted == length - length // 2 >= MIN_SWEEPS
+    assert live.summary.is_estimated
 
 
 def test_going_back_leaves_out_the_way_from_there(problem):
@@ -79,7 +79,7 @@ def test_a_short_run_after_a_correction_goes_on_until_enough_is_counted(problem)
     live = to(begun(problem, 10), 10)
     live.paint([0, 1], 500)
     live.run_for(10)
-    assert live.target == 10 + LEAST_RUN
+    assert live.target == 10 + MIN_RUN
     live.run_for(1)  # but a step is a step
     assert live.target == 11
 
@@ -88,7 +88,7 @@ def test_a_run_without_corrections_is_as_long_as_it_was_asked_for(problem):
     live = to(begun(problem, 10), 10)
     assert live.sweep == 10
     assert live.summary.counted == 5
-    assert not live.summary.known
+    assert not live.summary.is_estimated
     assert len(live.summary.draws) == 5  # what a short segmentation returns does not change
     assert np.array_equal(live.partition("consensus"), live.summary.consensus("vi").labels)
 
@@ -100,7 +100,7 @@ def test_a_burn_in_that_changes_during_a_run_counts(problem):
     live.retune(live.settings.replace(burn_in=0.8))  # leaves out what was counted already
     assert burn_in(live) == 80
     assert live.summary.counted == 0
-    assert not live.summary.known
+    assert not live.summary.is_estimated
     assert live.snapshot.best.log_posterior == best
     to(live, 100)
     assert live.summary.counted == 20
@@ -158,7 +158,7 @@ def test_settings_that_changed_during_a_run_are_recorded_and_reproduce_the_label
     first = dict(kept["settings"])
     for step in reversed(kept["steps"]):
         first |= {name: before for name, (before, _) in step.get("changed", {}).items()}
-    again = LiveChain(problem, gsw.Settings(**first), kept["seed"])
+    again = InteractiveRun(problem, gsw.Settings(**first), kept["seed"])
     for step in kept["steps"]:
         to(again, step["sweep"])
         if step["what"] == "run":

@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 import napari_gsw as gsw
-from napari_gsw.core.evidence.object_maps import planes_inside
+from napari_gsw.core.features.object_network import predict_slices
 from napari_gsw.core.pipeline import prepare_objects
 
 
@@ -24,11 +24,11 @@ def crowd(blur=(2.0, 1.0, 1.0), noise=6.0):
 
 def test_light_of_other_planes_is_not_inside():
     pytest.importorskip("onnxruntime")
-    from napari_gsw.core.evidence.network import shipped_network
+    from napari_gsw.core.features.network import load_builtin_network
 
     volume, truth = crowd()
     steps = []
-    inside = planes_inside(volume[..., np.newaxis], shipped_network("objects"), 2.0, lambda *at: steps.append(at))
+    inside = predict_slices(volume[..., np.newaxis], load_builtin_network("objects"), 2.0, lambda *at: steps.append(at))
     assert inside.shape == volume.shape
     assert inside.dtype == np.float32
     assert inside[truth].mean() > 2 * inside[~truth].mean()
@@ -41,7 +41,7 @@ def test_the_network_is_asked_where_objects_hardly_stand_out(asked, monkeypatch)
     pytest.importorskip("onnxruntime")
     volume, _ = crowd()
     limits = {True: (True, False), False: (True, True)}[asked]  # distinct enough for a volume, and for a picture
-    monkeypatch.setattr(prepare_objects, "are_distinct", lambda measured, least, axes: limits[axes == 2])
+    monkeypatch.setattr(prepare_objects, "has_contrast", lambda measured, least, axes: limits[axes == 2])
     stages = []
     given = {"preset": "microscopy", "axes": "ZYX", "sweeps": 20, "seed": 1}
     result = gsw.segment(volume, report=lambda stage, snapshot: stages.append(stage.name) and None, **given)

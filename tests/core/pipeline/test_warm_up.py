@@ -158,7 +158,7 @@ def test_without_a_process_kernels_are_compiled_here(monkeypatch, tmp_path, reas
         raise OSError("no process")
 
     monkeypatch.setattr(module, "cache_folder", lambda: CacheFolder(None if reason == "no folder" else tmp_path))
-    monkeypatch.setattr(module, "cores", lambda: 1 if reason == "one core" else 2)
+    monkeypatch.setattr(module, "count_cores", lambda: 1 if reason == "one core" else 2)
     monkeypatch.setattr(sys, "executable", "napari.exe" if reason == "no Python" else "python")
     monkeypatch.setattr(module.subprocess, "Popen", fail)
     assert start_compiler("warm_up") is None

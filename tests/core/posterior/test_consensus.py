@@ -10,8 +10,13 @@ import pytest
 from exact_posterior import partitions
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior import consensus as module
-from napari_gsw.core.posterior.consensus import consensus, credible_ball, distance, expected_loss
-from napari_gsw.evaluation.partition_scores import rand_index, variation_of_information
+from napari_gsw.core.posterior.consensus import (
+    compute_expected_loss,
+    find_consensus,
+    find_credible_ball,
+    partition_distance,
+)
+from napari_gsw.scores.partitions import rand_index, variation_of_information
 
 LOSSES = ("vi", "binder")
 
@@ -49,11 +54,11 @@ def test_distances_are_those_of_the_metrics(loss):
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 5, 40), rng.integers(3, 9, 40)
     exact = variation_of_information(a, b) if loss == "vi" else 1 - rand_index(a, b)
-    assert distance(a, b, loss) == pytest.approx(exact)
-    assert distance(b, a, loss) == pytest.approx(exact)
-    assert distance(a, a + 7, loss) == 0
+    assert partition_distance(a, b, loss) == pytest.approx(exact)
+    assert partition_distance(b, a, loss) == pytest.approx(exact)
+    assert partition_distance(a, a + 7, loss) == 0
     weight = rng.random(40) * 9 + 0.1
-    assert distance(a, b, loss, weight) == pytest.approx(slow_distance(a, b, loss, weight))
+    assert partition_distance(a, b, loss, weight) == pytest.approx(slow_distance(a, b, loss, weight))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -61,7 +66,7 @@ def test_expected_loss_is_the_mean(loss):
     rng = np.random.default_rng(1)
     draws, z, weight = rng.integers(0, 4, (7, 30)), rng.integers(0, 3, 30), rng.integers(1, 6, 30)
     exact = np.mean([slow_distance(z, row, loss, weight) for row in draws])
-    assert expected_loss(z, draws, loss, weight) == pytest.approx(exact)
+    assert compute_expected_loss(z, draws, loss, weight) == pytest.approx(exact)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -75,9 +80,9 @@ def test_enumeration_finds_nothing_better(loss, seed):
     weight = rng.integers(1, 5, n) if seed % 2 else None
     for most in (None, 2):
         every = [z for z in partitions(n) if most is None or z.max() < most]
-        exact = min(expected_loss(z, draws, loss, weight) for z in every)
-        found = consensus(draws, loss, weight, most)
-        assert found.expected == pytest.approx(expected_loss(found.labels, draws, loss, weight))
+        exact = min(compute_expected_loss(z, draws, loss, weight) for z in every)
+        found = find_consensus(draws, loss, weight, most)
+        assert found.expected == pytest.approx(compute_expected_loss(found.labels, draws, loss, weight))
         assert most is None or found.labels.max() < most
         assert exact - 1e-9 <= found.expected <= exact * (1.0 if most is None else 1.15) + 1e-9
 
@@ -87,8 +92,8 @@ def test_draws_with_structure_give_the_best_partition(loss):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         draws = blobs(rng, 6, 12, 3)
-        exact = min(expected_loss(z, draws, loss) for z in partitions(6))
-        assert consensus(draws, loss).expected == pytest.approx(exact)
+        exact = min(compute_expected_loss(z, draws, loss) for z in partitions(6))
+        assert find_consensus(draws, loss).expected == pytest.approx(exact)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -96,12 +101,12 @@ def test_nothing_single_improves_it(loss):
     """Every move of one site and every merge of two clusters, tried one by one."""
     rng = np.random.default_rng(2)
     draws, weight = blobs(rng, 40, 20, 4, 0.2), rng.integers(1, 9, 40)
-    found = consensus(draws, loss, weight)
+    found = find_consensus(draws, loss, weight)
     z, k = found.labels, found.labels.max() + 1
     others = [np.where(np.arange(40) == i, j, z) for i in range(40) for j in range(k + 1)]
     others += [np.where(z == a, b, z) for a in range(k) for b in range(a)]
-    assert found.expected <= min(expected_loss(other, draws, loss, weight) for other in others) + 1e-9
-    assert found.expected <= min(expected_loss(row, draws, loss, weight) for row in draws)
+    assert found.expected <= min(compute_expected_loss(other, draws, loss, weight) for other in others) + 1e-9
+    assert found.expected <= min(compute_expected_loss(row, draws, loss, weight) for row in draws)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -109,21 +114,26 @@ def test_a_site_of_weight_w_is_w_sites(loss):
     rng = np.random.default_rng(3)
     draws, weight = blobs(rng, 30, 15, 4), rng.integers(1, 5, 30)
     copies = np.repeat(draws, weight, axis=1)
-    found = consensus(draws, loss, weight)
-    assert expected_loss(np.repeat(found.labels, weight), copies, loss) == pytest.approx(found.expected)
-    assert consensus(copies, loss).expected == pytest.approx(found.expected, rel=0.02)  # copies must move one by one
-    ball, same = credible_ball(draws, draws[0], 0.9, loss, weight), credible_ball(copies, copies[0], 0.9, loss)
+    found = find_consensus(draws, loss, weight)
+    assert compute_expected_loss(np.repeat(found.labels, weight), copies, loss) == pytest.approx(found.expected)
+    assert find_consensus(copies, loss).expected == pytest.approx(
+        found.expected, rel=0.02
+    )  # copies must move one by one
+    ball, same = (
+        find_credible_ball(draws, draws[0], 0.9, loss, weight),
+        find_credible_ball(copies, copies[0], 0.9, loss),
+    )
     assert ball.distances == pytest.approx(same.distances)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_one_draw_is_its_own_consensus(loss):
     z = np.array([[4, 4, 9, 0, 9, 4]])
-    found = consensus(z, loss, weight=[0.1, 0.7, 3, 0.3, 2, 5])
+    found = find_consensus(z, loss, weight=[0.1, 0.7, 3, 0.3, 2, 5])
     assert found.labels.tolist() == [0, 0, 1, 2, 1, 0]
     assert found.labels.dtype == np.int32
     assert (found.loss, found.expected) == (loss, 0.0)
-    assert consensus([[3]], loss).expected == 0
+    assert find_consensus([[3]], loss).expected == 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -131,37 +141,37 @@ def test_labels_mean_nothing(loss):
     rng = np.random.default_rng(4)
     draws = blobs(rng, 50, 20, 5)
     other = np.array([rng.permutation(5)[row] for row in draws]) * 1_000_003 - 2_000_000
-    one, two = consensus(draws, loss), consensus(other, loss)
+    one, two = find_consensus(draws, loss), find_consensus(other, loss)
     assert np.array_equal(one.labels, two.labels)
     assert one.expected == two.expected
-    assert expected_loss(one.labels * 7 - 3, other, loss) == one.expected
-    assert np.array_equal(credible_ball(draws, draws[3]).distances, credible_ball(other, other[3]).distances)
+    assert compute_expected_loss(one.labels * 7 - 3, other, loss) == one.expected
+    assert np.array_equal(find_credible_ball(draws, draws[3]).distances, find_credible_ball(other, other[3]).distances)
 
 
 def test_many_draws_are_thinned_but_judged_together():
     rng = np.random.default_rng(5)
     draws = blobs(rng, 80, 260, 5)
-    found = consensus(draws)
-    assert found.expected == pytest.approx(expected_loss(found.labels, draws))
-    assert found.expected < min(expected_loss(row, draws) for row in draws)
+    found = find_consensus(draws)
+    assert found.expected == pytest.approx(compute_expected_loss(found.labels, draws))
+    assert found.expected < min(compute_expected_loss(row, draws) for row in draws)
     truth = np.searchsorted(np.linspace(0, 80, 6)[1:-1], np.arange(80))
-    assert found.expected <= expected_loss(truth, draws) * 1.01
+    assert found.expected <= compute_expected_loss(truth, draws) * 1.01
 
 
 def test_a_limit_on_clusters_below_all_draws():
     rng = np.random.default_rng(6)
     draws = blobs(rng, 40, 30, 6)
     for most in (1, 2, 3):
-        assert consensus(draws, most_clusters=most).labels.max() < most
-    assert consensus(draws, most_clusters=3).expected <= consensus(draws, most_clusters=2).expected
+        assert find_consensus(draws, most_clusters=most).labels.max() < most
+    assert find_consensus(draws, most_clusters=3).expected <= find_consensus(draws, most_clusters=2).expected
 
 
 def test_without_room_for_a_search_the_best_draw_is_taken(monkeypatch):
-    monkeypatch.setattr(module, "ROOM", 1)
+    monkeypatch.setattr(module, "MAX_TABLE_ENTRIES", 1)
     draws = blobs(np.random.default_rng(7), 40, 20, 4)
-    best = min(range(20), key=lambda t: expected_loss(draws[t], draws))
-    assert consensus(draws).expected == expected_loss(draws[best], draws)
-    assert consensus(draws, most_clusters=2).labels.max() == 0
+    best = min(range(20), key=lambda t: compute_expected_loss(draws[t], draws))
+    assert find_consensus(draws).expected == compute_expected_loss(draws[best], draws)
+    assert find_consensus(draws, most_clusters=2).labels.max() == 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -169,9 +179,9 @@ def test_without_room_for_a_search_the_best_draw_is_taken(monkeypatch):
 def test_the_ball_is_the_smallest_that_holds_its_share(loss, level):
     rng = np.random.default_rng(8)
     draws = rng.integers(0, rng.integers(1, 5, (60, 1)), (60, 12))
-    centre = consensus(draws, loss).labels
-    ball = credible_ball(draws, centre, level, loss)
-    assert ball.distances == pytest.approx([distance(centre, row, loss) for row in draws])
+    centre = find_consensus(draws, loss).labels
+    ball = find_credible_ball(draws, centre, level, loss)
+    assert ball.distances == pytest.approx([partition_distance(centre, row, loss) for row in draws])
     assert np.array_equal(ball.inside, ball.distances <= ball.radius)
     assert ball.inside.mean() >= level
     assert (ball.distances < ball.radius).mean() < level
@@ -186,7 +196,7 @@ def test_a_level_that_is_no_binary_number():
     """0.07 of 100 draws are 7, although the computer's product is a little more."""
     assert 0.07 * 100 > 7
     draws = np.array([[0] * (200 - i) + [1] * i for i in range(100)])
-    assert credible_ball(draws, draws[0], 0.07).inside.sum() == 7
+    assert find_credible_ball(draws, draws[0], 0.07).inside.sum() == 7
 
 
 @pytest.mark.parametrize(
@@ -205,13 +215,13 @@ def test_a_level_that_is_no_binary_number():
 )
 def test_input_errors(arguments, says):
     with pytest.raises(InputError, match=says):
-        consensus(**{"draws": [[0, 0, 1], [0, 1, 1]], **arguments})
+        find_consensus(**{"draws": [[0, 0, 1], [0, 1, 1]], **arguments})
 
 
 def test_more_input_errors():
     with pytest.raises(InputError, match="3 labels"):
-        expected_loss([0, 1], [[0, 0, 1]])
+        compute_expected_loss([0, 1], [[0, 0, 1]])
     with pytest.raises(InputError, match="whole numbers"):
-        distance([0.0, 1.5], [0, 1])
+        partition_distance([0.0, 1.5], [0, 1])
     with pytest.raises(InputError, match="level"):
-        credible_ball([[0, 0, 1]], [0, 0, 1], level=95)
+        find_credible_ball([[0, 0, 1]], [0, 0, 1], level=95)

@@ -48,7 +48,7 @@ def test_effective_samples_of_a_known_chain(rho):
         assert found.mixing[name].ess == pytest.approx(exact, rel=0.15)
         assert found.mixing[name].r_hat == pytest.approx(1, abs=0.02)
     assert found.agree
-    assert found.sentence.startswith("4 chains agree (R-hat 1.0")
+    assert found.summary.startswith("4 chains agree (R-hat 1.0")
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, 1.0])
@@ -69,7 +69,7 @@ def test_each_quantity_has_its_own_column():
         found = diagnose(shifted)
         assert not found.agree
         assert found.mixing[name].r_hat > 1.1
-        assert found.sentence == f"not settled yet: run longer ({name}: R-hat {found.mixing[name].r_hat:.2f})"
+        assert found.summary == f"not settled yet: run longer ({name}: R-hat {found.mixing[name].r_hat:.2f})"
 
 
 def test_chains_that_differ_in_spread_only_are_caught():
@@ -83,7 +83,7 @@ def test_too_few_effective_samples():
     assert diagnose(chains, ess=100).agree
     found = diagnose(chains, ess=10_000)
     assert not found.agree
-    assert "effective samples" in found.sentence
+    assert "effective samples" in found.summary
     assert not diagnose(chains, r_hat=1.0).agree
 
 
@@ -92,13 +92,13 @@ def test_one_chain_is_compared_with_itself():
     found = diagnose(one)
     assert found.agree
     assert found.chains == 1
-    assert found.sentence.startswith("one chain shows no drift (R-hat 1.0")
-    assert found.sentence.endswith(", but not whether another would settle elsewhere: run 4 chains")
-    assert "agree" not in found.sentence
+    assert found.summary.startswith("one chain shows no drift (R-hat 1.0")
+    assert found.summary.endswith(", but not whether another would settle elsewhere: run 4 chains")
+    assert "agree" not in found.summary
     one[0, :, 0] += np.linspace(0, 10, 1000)
     drifting = diagnose(one)
     assert not drifting.agree
-    assert drifting.sentence.startswith("one chain, not settled yet: run longer (log posterior: R-hat")
+    assert drifting.summary.startswith("one chain, not settled yet: run longer (log posterior: R-hat")
 
 
 def test_equal_constants_agree():
@@ -121,7 +121,7 @@ def test_different_constants_do_not():
     assert found.mixing["number of clusters"].r_hat == math.inf
     assert found.mixing["number of clusters"].ess < 100
     assert not found.agree
-    assert found.sentence == "not settled yet: run longer (number of clusters: stuck at different values)"
+    assert found.summary == "not settled yet: run longer (number of clusters: stuck at different values)"
 
 
 def test_values_at_equal_distance_from_the_median():
@@ -145,7 +145,7 @@ def test_one_change_in_all_is_no_accident():
 @pytest.mark.parametrize("sweeps", [0, 1, 19])
 def test_short_traces(sweeps):
     found = diagnose([np.zeros((sweeps, 3)), np.ones((500, 3))])
-    assert found.sentence == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run longer"
+    assert found.summary == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run longer"
     assert not found.agree
     assert found.mixing == {}
     assert found.sweeps == sweeps
@@ -166,12 +166,12 @@ def test_edges():
     found = diagnose(chains, near)
     assert found.edge_deviation == pytest.approx((0.04 + 0.02) / 2 / math.sqrt(2))
     assert found.agree
-    assert found.sentence.endswith(", edges differ by 0.02)")
+    assert found.summary.endswith(", edges differ by 0.02)")
     far = [[*sure, 0.5, 0.0], [*sure, 0.5, 1.0]]
     found = diagnose(chains, far)
     assert found.edge_deviation == pytest.approx(1 / math.sqrt(2) / 2)
     differ = "2 chains still differ on 33% of the boundaries"  # 0 and 0.03 are boundaries to both
-    assert found.sentence == f"not settled yet: {differ}; run longer (edges differ by 0.35)"
+    assert found.summary == f"not settled yet: {differ}; run longer (edges differ by 0.35)"
     assert diagnose(chains, [sure, sure]).edge_deviation == 0
 
 
@@ -223,13 +223,13 @@ def test_a_number_of_clusters_that_never_changed_says_nothing_where_sizes_are_li
     alone, several = [trace(7)], [trace(7) for _ in range(4)]
     assert diagnose(alone).agree
     assert not diagnose(alone, limited=True).agree
-    assert "never changed, which size limits can prevent" in diagnose(alone, limited=True).sentence
+    assert "never changed, which size limits can prevent" in diagnose(alone, limited=True).summary
     assert diagnose(several, limited=True).agree
-    assert "never changed" in diagnose(several, limited=True).sentence
-    assert "never changed" not in diagnose(several).sentence
+    assert "never changed" in diagnose(several, limited=True).summary
+    assert "never changed" not in diagnose(several).summary
     moving = trace(7)
     moving[200:, 1] = 8
-    assert "never changed" not in diagnose([moving], limited=True).sentence
+    assert "never changed" not in diagnose([moving], limited=True).summary
 
 
 def test_a_result_under_size_limits_says_when_the_number_of_clusters_never_changed():
@@ -237,4 +237,4 @@ def test_a_result_under_size_limits_says_when_the_number_of_clusters_never_chang
     result = gsw.segment(image, preset="paper", site_size=40, min_size=8, sweeps=120)
     assert len(np.unique(result.trace.n_clusters[60:])) == 1
     assert not result.diagnosis.agree
-    assert "size limits" in result.diagnosis.sentence
+    assert "size limits" in result.diagnosis.summary

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.hierarchy import boundary_tree, joined_regions
+from napari_gsw.core.posterior.regions import make_boundary_tree, merge_weak_boundaries
 from problems import planar
 
 
@@ -30,7 +30,7 @@ def problem():
 
 
 def test_levels_nest_and_have_as_many_regions_as_asked_for(problem):
-    tree = boundary_tree(problem, np.full(len(problem.edges), 0.7))
+    tree = make_boundary_tree(problem, np.full(len(problem.edges), 0.7))
     levels = [tree.labels_with(count) for count in (2, 5, 20, 60, problem.n)]
     assert [len(np.unique(level)) for level in levels] == [2, 5, 20, 60, problem.n]
     assert all(nested(coarse, fine) for coarse, fine in itertools.pairwise(levels))
@@ -38,7 +38,7 @@ def test_levels_nest_and_have_as_many_regions_as_asked_for(problem):
 
 def test_couplings_order_what_the_posterior_is_sure_of(problem):
     """All boundaries are as good as certain; the weak ones go first all the same."""
-    tree = boundary_tree(problem, np.zeros(len(problem.edges)))
+    tree = make_boundary_tree(problem, np.zeros(len(problem.edges)))
     labels = tree.labels_with(20)
     i, j = problem.edges.T
     kept = labels[i] != labels[j]
@@ -53,14 +53,14 @@ def test_learnt_couplings_are_log_odds_again(problem):
     for beta, offset in ((1.0, 0.0), (2.5, 1.6)):
         settings = problem.settings.replace(coupling="learnt", beta=beta, offset=offset)
         one = replace(problem, beta=-beta * (odds + offset), settings=settings)
-        trees.append(boundary_tree(one, np.full(len(odds), 0.5)))
+        trees.append(make_boundary_tree(one, np.full(len(odds), 0.5)))
     assert trees[0].height == pytest.approx(trees[1].height)
     assert np.array_equal(trees[0].labels_with(30), trees[1].labels_with(30))
 
 
 def test_no_level_is_one_region_with_specks(problem):
     """The specks are the sharper, and the smaller."""
-    tree = boundary_tree(problem, np.zeros(len(problem.edges)))
+    tree = make_boundary_tree(problem, np.zeros(len(problem.edges)))
     pixels = problem.graph.pixels
     for count in (3, 5, 7, 12, 28):
         labels = tree.labels_with(count)
@@ -71,34 +71,34 @@ def test_no_level_is_one_region_with_specks(problem):
 def test_a_problem_without_an_image_has_levels_too():
     plain = planar(n=60)
     together = np.linspace(0.1, 0.9, len(plain.edges))
-    assert boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
+    assert make_boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
 
 
 def test_regions_join_where_their_boundary_is_weak_and_nowhere_else(problem):
     """From single sites the weakest boundary that stays is that of the tree; from regions, joins nest."""
     together = np.full(len(problem.edges), 0.7)
     sites = np.arange(problem.n, dtype=np.int32)
-    tree = boundary_tree(problem, together)
+    tree = make_boundary_tree(problem, together)
     for weakest in (0.2, 0.4, 0.6):
-        assert np.array_equal(joined_regions(problem, together, sites, weakest), tree.labels(weakest))
+        assert np.array_equal(merge_weak_boundaries(problem, together, sites, weakest), tree.labels(weakest))
     regions = tree.labels_with(30)
-    levels = [joined_regions(problem, together, regions, weakest) for weakest in (0.0, 0.3, 0.5, 0.9)]
+    levels = [merge_weak_boundaries(problem, together, regions, weakest) for weakest in (0.0, 0.3, 0.5, 0.9)]
     assert levels[0] is regions
     assert all(nested(coarse, fine) for fine, coarse in itertools.pairwise(levels))
     assert len(np.unique(levels[-1])) < len(np.unique(levels[0]))
-    assert joined_regions(problem, np.full(len(problem.edges), np.nan), regions, 0.9) is regions
+    assert merge_weak_boundaries(problem, np.full(len(problem.edges), np.nan), regions, 0.9) is regions
 
 
 def test_what_a_person_has_painted_joins_with_nothing(problem):
     together = np.full(len(problem.edges), 0.7)
-    regions = boundary_tree(problem, together).labels_with(30)
+    regions = make_boundary_tree(problem, together).labels_with(30)
     held = np.zeros(problem.n, bool)
     held[[3, 50]] = True
-    joined = joined_regions(problem, together, regions, 0.99, held)
+    joined = merge_weak_boundaries(problem, together, regions, 0.99, held)
     for site in (3, 50):
         assert np.array_equal(joined == joined[site], regions == regions[site])
     assert len(np.unique(joined)) < 30
-    assert np.array_equal(joined_regions(problem, together, regions, 0.99, np.ones(problem.n, bool)), regions)
+    assert np.array_equal(merge_weak_boundaries(problem, together, regions, 0.99, np.ones(problem.n, bool)), regions)
 
 
 def test_names_that_were_painted_stay_apart_however_weak_their_border():

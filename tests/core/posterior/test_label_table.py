@@ -10,7 +10,7 @@ from skimage.measure import regionprops
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import measured
+from napari_gsw.core.posterior.label_table import measure_labels
 from napari_gsw.sample_data import mosaic, mosaic_3d
 
 
@@ -39,7 +39,7 @@ def neighbours_of(labels, number):
 def test_every_column_against_scikit_image_and_slow_code(shape, scale):
     labels, image = blobs(shape)
     letters = "zyx"[-len(shape) :]
-    table = measured(labels, image, letters.upper() + "C", scale=scale, unit="µm", names=("a", "b"))
+    table = measure_labels(labels, image, letters.upper() + "C", scale=scale, unit="µm", names=("a", "b"))
     regions = regionprops(labels, spacing=scale)
     assert table["index"].tolist() == [region.label for region in regions]
     flat = len(shape) == 2
@@ -70,8 +70,8 @@ def test_every_column_against_scikit_image_and_slow_code(shape, scale):
 def test_blocks_give_what_the_image_in_memory_gives():
     dask = pytest.importorskip("dask.array")
     labels, image = blobs((37, 53), 1)
-    near = measured(labels, image, "YXC", scale=(2, 2))
-    far = measured(
+    near = measure_labels(labels, image, "YXC", scale=(2, 2))
+    far = measure_labels(
         dask.from_array(labels, chunks=(10, 16)), dask.from_array(image, chunks=(20, 9, 1)), "YXC", scale=(2, 2)
     )
     assert set(near) - set(far) == {"median_1", "median_2", "perimeter", "solidity"}
@@ -84,9 +84,9 @@ def test_blocks_give_what_the_image_in_memory_gives():
 
 def test_large_numbers_and_no_label_at_all():
     labels = np.zeros((6, 7), np.uint32)
-    assert all(len(column) == 0 for column in measured(labels, np.ones((6, 7)), "YX").values())
+    assert all(len(column) == 0 for column in measure_labels(labels, np.ones((6, 7)), "YX").values())
     labels[:3, :2], labels[3:, :2] = 4_000_000_000, 4_294_967_295
-    table = measured(labels)
+    table = measure_labels(labels)
     assert table["index"].tolist() == [4_000_000_000, 4_294_967_295]
     assert table["neighbours"].tolist() == ["4294967295", "4000000000"]
 
@@ -103,7 +103,7 @@ def test_large_numbers_and_no_label_at_all():
 )
 def test_what_cannot_be_measured_is_said(labels, given, word):
     with pytest.raises(InputError, match=word):
-        measured(labels, **given)
+        measure_labels(labels, **given)
 
 
 SMALL = {"sweeps": 12, "min_region": 8}

@@ -8,9 +8,9 @@ from scipy import ndimage
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.block_objects import flat_objects
-from napari_gsw.core.posterior.object_borders import Slopes, slopes, standing_out
-from napari_gsw.core.posterior.objects import distinct_parts
+from napari_gsw.core.posterior.block_objects import find_flat_objects
+from napari_gsw.core.posterior.object_contrast import EdgeContrast, find_contrasting_objects, measure_contrast
+from napari_gsw.core.posterior.objects import keep_distinct_objects
 
 EVERYWHERE = np.ones((128, 128), bool)
 
@@ -32,38 +32,38 @@ def field(width=3.0):
 
 def test_cells_stand_out_and_a_gaussian_field_does_not():
     objects, light = cells()
-    assert slopes(objects, EVERYWHERE, light).distinction > 10
-    assert standing_out(slopes(objects, EVERYWHERE, light), 6.3, 2)[1:].all()
+    assert measure_contrast(objects, EVERYWHERE, light).distinction > 10
+    assert find_contrasting_objects(measure_contrast(objects, EVERYWHERE, light), 6.3, 2)[1:].all()
     objects, light = field()
-    measured = slopes(objects, np.ones(light.shape, bool), light)
+    measured = measure_contrast(objects, np.ones(light.shape, bool), light)
     assert measured.distinction == pytest.approx(2 / np.sqrt(np.pi) * 2.6, rel=0.2)
-    assert not standing_out(measured, 6.3, 2).any()
+    assert not find_contrasting_objects(measured, 6.3, 2).any()
 
 
 def test_a_piece_of_noise_among_cells_goes():
     objects, light = cells()
     objects[2:7, 2:7] = objects.max() + 1
-    kept = np.unique(distinct_parts(objects, EVERYWHERE, light, 6.3))
+    kept = np.unique(keep_distinct_objects(objects, EVERYWHERE, light, 6.3))
     assert kept.tolist() == list(range(objects.max()))
     clamps = np.zeros_like(objects)
     clamps[4, 4] = 1
-    assert distinct_parts(objects, EVERYWHERE, light, 6.3, clamps)[4, 4] == objects.max()
+    assert keep_distinct_objects(objects, EVERYWHERE, light, 6.3, clamps)[4, 4] == objects.max()
 
 
 def test_cells_out_of_focus_do_not_stand_out():
     everywhere = np.ones((384, 384), bool)
-    assert distinct_parts(cells(scale=3)[0], everywhere, cells(scale=3)[1], 1.0).max() == 9
+    assert keep_distinct_objects(cells(scale=3)[0], everywhere, cells(scale=3)[1], 1.0).max() == 9
     objects, light = cells(noise=0.01, blur=15.0, scale=3)
-    assert not distinct_parts(objects, everywhere, light, 1.0).any()
+    assert not keep_distinct_objects(objects, everywhere, light, 1.0).any()
 
 
 def test_sums_of_parts_are_those_of_all():
     objects, light = cells()
-    total = slopes(objects, EVERYWHERE, light)
+    total = measure_contrast(objects, EVERYWHERE, light)
     parts = [(slice(0, 50), slice(None)), (slice(50, None), slice(None))]
-    many = [slopes(objects, EVERYWHERE, light, core=part, pieces=objects[part]) for part in parts]
+    many = [measure_contrast(objects, EVERYWHERE, light, core=part, pieces=objects[part]) for part in parts]
     height = len(total.border)
-    for name in Slopes._fields:
+    for name in EdgeContrast._fields:
         values = [getattr(one, name) for one in many]
         if values[0].ndim == 2:
             values = [np.pad(v, ((0, height - len(v)), (0, 0))) for v in values]
@@ -85,9 +85,9 @@ def test_pieces_of_an_object_in_several_blocks_are_judged_together():
     measured = []
     for part in halves:
         pieces = (objects[part] > 0).astype(np.int32)
-        measured.append(slopes(objects.astype(np.int32), EVERYWHERE, light, core=part, pieces=pieces))
-    assert flat_objects(np.array([0, 0]), measured, 6.3, 2).tolist() == [False]
-    assert flat_objects(np.array([0, 1]), measured, 1e6, 2).tolist() == [True, True]
+        measured.append(measure_contrast(objects.astype(np.int32), EVERYWHERE, light, core=part, pieces=pieces))
+    assert find_flat_objects(np.array([0, 0]), measured, 6.3, 2).tolist() == [False]
+    assert find_flat_objects(np.array([0, 1]), measured, 1e6, 2).tolist() == [True, True]
 
 
 def test_nuclei_of_a_volume_that_shine_into_each_others_planes_stand_out_and_noise_does_not():
@@ -100,11 +100,11 @@ def test_nuclei_of_a_volume_that_shine_into_each_others_planes_stand_out_and_noi
         objects[ball], light[ball] = number, rng.uniform(30, 160)
     light = (ndimage.gaussian_filter(light, (1.5, 1, 1)) + rng.normal(0, 6, shape)).astype(np.float32)
     everywhere = np.ones(shape, bool)
-    measured = slopes(objects, everywhere, light)
+    measured = measure_contrast(objects, everywhere, light)
     assert measured.distinction < 6.3
-    assert standing_out(measured, 6.3, 3).sum() > 12
+    assert find_contrasting_objects(measured, 6.3, 3).sum() > 12
     for width in (1, 2, 4):
         smooth = ndimage.gaussian_filter(rng.normal(size=shape), width)
         noise = (smooth / smooth.std()).astype(np.float32)
         parts = label(noise > 0.7, connectivity=1).astype(np.int32)
-        assert not standing_out(slopes(parts, everywhere, noise), 6.3, 3).any()
+        assert not find_contrasting_objects(measure_contrast(parts, everywhere, noise), 6.3, 3).any()

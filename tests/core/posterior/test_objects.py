@@ -8,26 +8,26 @@ from skimage.draw import disk
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.image.object_signal import signal_picture
-from napari_gsw.core.posterior.objects import cluster_looks, object_labels, outlined, parted
-from napari_gsw.evaluation.partition_scores import adjusted_rand
+from napari_gsw.core.image.foreground_signal import make_signal_image
+from napari_gsw.core.posterior.objects import assign_pixels, cluster_appearance, label_objects, split_at_necks
+from napari_gsw.scores.partitions import adjusted_rand
 from pictures import cells
 
 
 def test_background_is_about_nothing_and_objects_about_fifty():
     image, truth = cells()
-    found = signal_picture(image).channels[..., 0]
+    found = make_signal_image(image).channels[..., 0]
     assert abs(np.median(found[truth == 0])) < 5
     inner = [np.median(found[truth == k]) for k in range(1, 8)]
     assert min(inner) > 25
     assert max(inner) < 4 * min(inner)  # brightness itself differs more than three times above the background
-    assert not signal_picture(np.full((9, 9), 7, np.uint8)).channels.any()
+    assert not make_signal_image(np.full((9, 9), 7, np.uint8)).channels.any()
 
 
 def test_dark_stains_are_objects_too():
     image, truth = cells()
     stained = np.stack([255 - image, 255 - image // 2, np.full_like(image, 240)], axis=-1)
-    found = signal_picture(stained).channels[..., 0]
+    found = make_signal_image(stained).channels[..., 0]
     assert np.median(found[truth > 0]) > 25 > 10 > abs(np.median(found[truth == 0]))
 
 
@@ -61,7 +61,7 @@ def test_small_objects_are_background():
     image, _ = cells()
     problem = gsw.prepare(image, preset="microscopy", objects="classical")
     clusters = gsw.run(problem, 30, seed=0).best.labels
-    few = object_labels(problem, clusters, smallest=300)
+    few = label_objects(problem, clusters, smallest=300)
     assert few.max() == 1  # only the two that touch are large enough together
     assert np.bincount(few.ravel())[1:].min() >= 300
 
@@ -72,7 +72,7 @@ def test_outlines_are_finer_than_sites():
     clusters = (problem.graph.means[:, 0] > 25).astype(int)
     coarse, fine = (
         problem.paint(clusters) > 0,
-        outlined(problem.sites, problem.signal, cluster_looks(problem, clusters)) > 0,
+        assign_pixels(problem.sites, problem.signal, cluster_appearance(problem, clusters)) > 0,
     )
     wrong = [(found != (truth > 0)).mean() for found in (coarse, fine)]
     assert wrong[1] < wrong[0] / 3
@@ -84,7 +84,7 @@ def test_a_neck_parts_whatever_the_size(gap, parts):
         mask = np.zeros((40 * zoom, 60 * zoom), bool)
         for column in (20, 20 + gap):
             mask[disk((20 * zoom, column * zoom), 9 * zoom, shape=mask.shape)] = True
-        assert parted(mask, None, 0.85).max() == parts
+        assert split_at_necks(mask, None, 0.85).max() == parts
 
 
 def test_the_variance_can_be_known():

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.model.field import Field
+from napari_gsw.core.model.external_field import ExternalField
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.posterior.questions import (
-    commonest_codes,
+from napari_gsw.core.posterior.active_learning import (
+    encode_labels,
+    estimate_label_probabilities,
     label_draws,
-    label_information,
-    label_probabilities,
-    next_question,
+    measure_label_information,
+    next_query,
 )
 from napari_gsw.core.settings import Settings
 
@@ -51,7 +51,7 @@ def test_the_information_in_draws_is_that_of_the_posterior():
         np.add.at(both, (states[:, i], states[:, j]), p)
         exact[i] += weight[j] * (both * np.log(both / np.outer(both.sum(axis=1), both.sum(axis=0)))).sum()
     times = np.rint(p * 100_000).astype(int)
-    estimate = label_information(np.repeat(states, times, axis=0), np.arange(5), weight)
+    estimate = measure_label_information(np.repeat(states, times, axis=0), np.arange(5), weight)
     assert estimate == pytest.approx(exact, rel=0.01)
 
 
@@ -59,14 +59,14 @@ def test_labels_that_are_drawn_apart_say_next_to_nothing_about_each_other():
     names = np.random.default_rng(0).integers(0, 3, (100, 400))
     coupled = np.concatenate((names, names[:, :10]), axis=1)
     weight = np.ones(410)
-    alone, together = label_information(coupled, np.array([50, 0]), weight)
+    alone, together = measure_label_information(coupled, np.array([50, 0]), weight)
     assert alone < 3
     assert together - np.log(3) == pytest.approx(alone, abs=2)
 
 
 def test_codes_follow_how_often_a_site_has_a_label():
     names = np.array([[0, 5], [0, 1], [2, 1], [0, 1], [3, 4], [2, 3], [1, 2]])
-    codes = commonest_codes(names)
+    codes = encode_labels(names)
     assert codes[:, 0].tolist() == [0, 0, 1, 0, 3, 1, 2]
     assert (codes[[1, 2, 3], 1] == 0).all()
     assert codes.max() == 3
@@ -82,20 +82,20 @@ def test_a_group_that_hangs_together_is_asked_about_before_a_site_of_its_own():
     draws[:, 9] = rng.integers(0, 2, 200)
     seeds = np.full(12, -1, np.int32)
     seeds[[0, 11]] = 4, 7
-    question = next_question(summary_of(problem, draws, seeds))
+    question = next_query(summary_of(problem, draws, seeds))
     assert 2 <= question.site <= 6
-    assert question.follow[2:7].min() > 0.8
-    assert question.follow[9] < 0.2
-    assert question.follow[[0, 11]].max() == 0
+    assert question.propagation[2:7].min() > 0.8
+    assert question.propagation[9] < 0.2
+    assert question.propagation[[0, 11]].max() == 0
     assert question.gain > 5
     assert sorted(question.numbers.tolist()) == [4, 7]
     assert question.probabilities == pytest.approx([0.5, 0.5], abs=0.1)
     assert (np.diff(question.probabilities) <= 0).all()
     asked = np.zeros(12, bool)
     asked[2:7] = True
-    assert next_question(summary_of(problem, draws, seeds), asked).site == 9
+    assert next_query(summary_of(problem, draws, seeds), asked).site == 9
     asked[9] = True
-    assert next_question(summary_of(problem, draws, seeds), asked) is None
+    assert next_query(summary_of(problem, draws, seeds), asked) is None
 
 
 def test_a_field_that_is_not_sure_is_asked_about_although_all_draws_agree():
@@ -108,13 +108,13 @@ def test_a_field_that_is_not_sure_is_asked_about_although_all_draws_agree():
     unsure = sure.copy()
     unsure[3] = np.log([1e-6, 1e-6])  # unlike everything that was painted
     anchor = np.array([0, 7], np.int32)
-    summary = summary_of(problem, draws, seeds, Field(unsure, anchor))
-    assert next_question(summary).site == 3
-    likely = label_probabilities(summary, label_draws(summary, draws)[1], 2)
+    summary = summary_of(problem, draws, seeds, ExternalField(unsure, anchor))
+    assert next_query(summary).site == 3
+    likely = estimate_label_probabilities(summary, label_draws(summary, draws)[1], 2)
     assert likely[3] == pytest.approx([0.75, 0.25], abs=0.01)
     assert likely[1, 0] > 0.99
     assert likely[[0, 7]] == pytest.approx(np.eye(2))
-    assert next_question(summary_of(problem, draws, seeds)) is None  # without a field nothing is in doubt
+    assert next_query(summary_of(problem, draws, seeds)) is None  # without a field nothing is in doubt
 
 
 def test_where_labels_are_open_candidates_are_those_of_a_partition():
@@ -122,10 +122,10 @@ def test_where_labels_are_open_candidates_are_those_of_a_partition():
     draws = np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]] * 20)
     nobody = np.full(6, -1, np.int32)
     numbers = np.array([5, 5, 5, 9, 9, 9])
-    question = next_question(summary_of(problem, draws, nobody, closed=False), numbers=numbers)
+    question = next_query(summary_of(problem, draws, nobody, closed=False), numbers=numbers)
     assert question.site == 2
     assert sorted(question.numbers.tolist()) == [5, 9]
-    assert set(next_question(summary_of(problem, draws, nobody, closed=False)).numbers) == {1, 2}
+    assert set(next_query(summary_of(problem, draws, nobody, closed=False)).numbers) == {1, 2}
 
 
 def test_there_is_no_question_before_there_are_draws():
@@ -133,7 +133,7 @@ def test_there_is_no_question_before_there_are_draws():
     seeds = np.array([1, -1, -1, 2], np.int32)
     summary = summary_of(problem, [[0, 0, 1, 1]], seeds)
     summary.draws = summary.draws[:0]
-    assert next_question(summary) is None
+    assert next_query(summary) is None
 
 
 def test_what_is_like_neither_stroke_is_asked_about():
@@ -147,11 +147,11 @@ def test_what_is_like_neither_stroke_is_asked_about():
     result = gsw.segment(
         image + rng.normal(0, 0.01, image.shape), seeds=strokes, site_size=25, texture_words=0, sweeps=80
     )
-    question = next_question(result.summary)
+    question = next_query(result.summary)
     sites = result.problem.site_image
     rows, columns = np.nonzero(sites == question.site + 1)
     assert 18 <= rows.mean() <= 42
     assert 33 <= columns.mean() <= 57
     inside = np.unique(sites[23:37, 38:52]) - 1
-    assert question.follow[inside].min() > 0.5
-    assert question.follow[np.unique(sites[:, :20]) - 1].max() < 0.5
+    assert question.propagation[inside].min() > 0.5
+    assert question.propagation[np.unique(sites[:, :20]) - 1].max() < 0.5

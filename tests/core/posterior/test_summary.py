@@ -12,10 +12,10 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.pipeline.sampling import chains
-from napari_gsw.core.posterior.consensus import consensus, expected_loss
-from napari_gsw.core.posterior.human_boundary import human_boundary, human_odds
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.pipeline.sampling_run import make_ensemble
+from napari_gsw.core.posterior.calibrated_boundary import calibrate_boundary_odds, make_calibrated_boundary
+from napari_gsw.core.posterior.consensus import compute_expected_loss, find_consensus
 
 IMAGE = astronaut()[60:180, 150:300]
 
@@ -27,9 +27,9 @@ def result():
 
 def test_the_consensus_is_the_result_that_the_settings_ask_for(result):
     pixels = result.problem.graph.pixels
-    found = consensus(result.draws, "vi", pixels)
+    found = find_consensus(result.draws, "vi", pixels)
     assert found.expected == result.consensus().expected
-    assert expected_loss(result.clusters, result.draws, "vi", pixels) == pytest.approx(found.expected)
+    assert compute_expected_loss(result.clusters, result.draws, "vi", pixels) == pytest.approx(found.expected)
     best = gsw.segment(IMAGE, seed=1, chains=2, sweeps=80, consensus="none")
     assert gsw.log_posterior(best.problem, best.clusters) == pytest.approx(best.snapshot.best.log_posterior)
     assert best.snapshot.best.log_posterior == result.snapshot.best.log_posterior
@@ -72,7 +72,7 @@ def test_the_range_lies_in_the_ball(result):
 
 
 def test_detail_goes_from_one_region_to_every_site(result):
-    counts = [len(np.unique(result.summary.detailed(share))) for share in np.linspace(0, 1, 9)]
+    counts = [len(np.unique(result.summary.labels_at_detail(share))) for share in np.linspace(0, 1, 9)]
     assert counts == sorted(counts)
     assert (counts[0], counts[-1]) == (1, result.problem.n)
     assert result.contour.shape == IMAGE.shape[:2]
@@ -90,7 +90,7 @@ def test_a_seeded_site_keeps_its_number_in_every_view():
 
 def test_chains_start_apart_and_a_run_ends_when_they_agree():
     image = np.kron(np.eye(2), np.ones((20, 20)))
-    starts = chains(gsw.prepare(image), gsw.preset("general", chains=3), 0).chains
+    starts = make_ensemble(gsw.prepare(image), gsw.preset("general", chains=3), 0).chains
     assert starts[0].labels.max() == 0
     assert all(chain.labels.max() > 0 for chain in starts[1:])
     run = gsw.segment(image, chains=3, sweeps=5000, burn_in=0.02, stop="agreement", seed=2)
@@ -100,7 +100,7 @@ def test_chains_start_apart_and_a_run_ends_when_they_agree():
     assert run.snapshot.sweep % 50 == 0
     assert again.snapshot.sweep == run.snapshot.sweep
     problem = gsw.prepare(image, run.problem.settings)
-    live = LiveChain(problem, run.problem.settings, 2)
+    live = InteractiveRun(problem, run.problem.settings, 2)
     live.target = 5000
     while live.sweep < live.target:
         live.advance()
@@ -116,7 +116,7 @@ def test_every_search_is_reproducible_and_goes_on_exactly(changes):
     assert np.array_equal(first.labels, again.labels)
     problem = first.problem
     whole = first.snapshot
-    live = LiveChain(problem, gsw.preset("general", sweeps=40, **changes), 5)
+    live = InteractiveRun(problem, gsw.preset("general", sweeps=40, **changes), 5)
     live.target = 40
     while live.sweep < 40:
         live.advance(min(7, 40 - live.sweep))
@@ -127,7 +127,7 @@ def test_every_search_is_reproducible_and_goes_on_exactly(changes):
 
 def test_the_window_shows_every_state(result):
     settings = result.problem.settings.replace(chains=2, sweeps=80)
-    live = LiveChain(result.problem, settings, 1)
+    live = InteractiveRun(result.problem, settings, 1)
     assert np.array_equal(live.shown("consensus"), live.shown("best"))  # nothing known yet
     live.target = 80
     while live.sweep < 80:
@@ -135,19 +135,23 @@ def test_the_window_shows_every_state(result):
     for show in ("current", "best", "consensus", "coarsest", "finest", "farthest"):
         assert live.shown(show).shape == (result.problem.n,)
     found = np.unique(live.shown("consensus"), return_inverse=True)[1]
-    assert expected_loss(found, result.draws, "vi") == pytest.approx(expected_loss(result.clusters, result.draws, "vi"))
+    assert compute_expected_loss(found, result.draws, "vi") == pytest.approx(
+        compute_expected_loss(result.clusters, result.draws, "vi")
+    )
     live.retune(settings.replace(view="clusters"))
     assert np.array_equal(np.unique(live.summary.labels), np.unique(live.summary.clusters))
 
 
 def test_people_are_less_sure_than_the_posterior(result):
-    people = human_boundary(IMAGE, result)
+    people = make_calibrated_boundary(IMAGE, result)
     assert people.shape == IMAGE.shape[:2]
     assert 0 <= people.min() <= people.max() < 1
     at = result.boundary > 0.9
     assert people[at].mean() < 0.9
     assert people[at].mean() > people[result.boundary < 0.1].mean()
-    assert human_odds(np.array([2.0]), np.array([0.1])) > human_odds(np.array([-2.0]), np.array([0.1]))
+    assert calibrate_boundary_odds(np.array([2.0]), np.array([0.1])) > calibrate_boundary_odds(
+        np.array([-2.0]), np.array([0.1])
+    )
 
 
 def test_uncertainty_on_the_command_line(tmp_path, capsys):

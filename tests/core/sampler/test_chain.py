@@ -16,12 +16,10 @@ import napari_gsw as gsw
 from napari_gsw.core import jit
 from napari_gsw.core.sampler import bonds, snapshot
 from napari_gsw.core.sampler import chain_kernels as kernels
-from napari_gsw.core.sampler.chain import step
+from napari_gsw.core.sampler.chain import start_chain, step
 from napari_gsw.core.sampler.moves import sweep_kernels
-from napari_gsw.core.sampler.options import SamplerOptions, needs_regroups
-from napari_gsw.core.sampler.records import SWEEPS
-from napari_gsw.core.sampler.schedule import NO_MOVES
-from napari_gsw.core.sampler.start import start_chain
+from napari_gsw.core.sampler.options import NO_MOVES, SamplerOptions, needs_regroups
+from napari_gsw.core.sampler.state import SWEEPS
 from problems import planar
 
 KINDS = {
@@ -138,8 +136,8 @@ def test_a_chain_is_restored_while_clusters_vanish_and_arrays_grow(sweeps):
 
 def test_a_restored_chain_bonds_as_it_did_before():
     problem = planar(n=80, beta=0.4)
-    whole = gsw.run(problem, 20, seed=1, bonds=bonds.drawn(problem, 0.1, 0.6), regroups=2, burn_in=3)
-    part = gsw.run(problem, 8, seed=1, bonds=bonds.drawn(problem, 0.1, 0.6), regroups=2, burn_in=3)
+    whole = gsw.run(problem, 20, seed=1, bonds=bonds.random_bonds(problem, 0.1, 0.6), regroups=2, burn_in=3)
+    part = gsw.run(problem, 8, seed=1, bonds=bonds.random_bonds(problem, 0.1, 0.6), regroups=2, burn_in=3)
     rest = gsw.run(problem, 12, state=part.state)
     assert np.array_equal(rest.trace, whole.trace[8:])
     assert np.array_equal(rest.together, whole.together)
@@ -260,7 +258,7 @@ def test_more_sweeps_than_memory_has_room_for_are_refused(monkeypatch):
         raise MemoryError
 
     problem = planar()
-    chain = start_chain(problem, SamplerOptions(bonds.fixed(problem, 0.0)), 0)
+    chain = start_chain(problem, SamplerOptions(bonds.constant_bonds(problem, 0.0)), 0)
     monkeypatch.setattr(np, "empty", full)
     with pytest.raises(gsw.InputError, match="sweeps must be fewer than 9,000"):
         step(chain, 9000)
@@ -268,14 +266,14 @@ def test_more_sweeps_than_memory_has_room_for_are_refused(monkeypatch):
 
 def test_a_bond_probability_of_zero_is_gibbs():
     problem = planar(n=60, beta=0.5)
-    zero = gsw.run(problem, 30, seed=2, bonds=bonds.drawn(problem, 0.0, 0.0))
+    zero = gsw.run(problem, 30, seed=2, bonds=bonds.random_bonds(problem, 0.0, 0.0))
     assert np.array_equal(zero.trace, gsw.run(problem, 30, seed=2, lam=0.0).trace)
-    assert not bonds.drawn(problem, 0.0, 0.0).strength.any()
+    assert not bonds.random_bonds(problem, 0.0, 0.0).strength.any()
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.3, 0.1, 0.07])
 def test_a_share_of_the_sweeps_is_full_and_the_first_always(share):
-    full = [kernels.is_full(share, done) for done in range(1000)]
+    full = [kernels.is_full_sweep(share, done) for done in range(1000)]
     assert full[0]
     assert sum(full) == pytest.approx(1000 * share, abs=1)
     gaps = np.diff(np.flatnonzero(full))
@@ -297,7 +295,7 @@ def test_in_a_sweep_that_is_not_full_no_site_joins_a_cluster_it_does_not_touch()
     problem = gsw.Problem.from_counts(counts, [(i, i + 1) for i in range(29)], 0.05, gsw.DirichletProcess(1.0), phi=2.0)
     for share, mixed in ((0.01, False), (1.0, True)):
         moves = NO_MOVES._replace(full=share)
-        chain = start_chain(problem, SamplerOptions(bonds.fixed(problem, 0.0), moves=moves), 0, truth)
+        chain = start_chain(problem, SamplerOptions(bonds.constant_bonds(problem, 0.0), moves=moves), 0, truth)
         chain.sums.counted[SWEEPS] = 1  # the first sweep is always full
         step(chain, 60)
         assert bool(set(chain.labels[:10]) & set(chain.labels[20:])) == mixed
@@ -319,7 +317,7 @@ def test_full_scans_are_part_of_the_state():
 def test_bonds_by_bounds_are_bonds_by_the_exponential(t):
     chance = -np.expm1(-t)
     uniform = np.concatenate((np.linspace(0, 1, 1000, endpoint=False), chance * (1 + 1e-9 * np.array([-1, 1]))))
-    assert [sweep_kernels.bonded(t, u) for u in uniform] == (uniform < chance).tolist()
+    assert [sweep_kernels.is_bonded(t, u) for u in uniform] == (uniform < chance).tolist()
 
 
 def test_clamped_sites_stay_as_they_were_given():

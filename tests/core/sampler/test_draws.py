@@ -7,7 +7,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.sampler import draws as module
-from napari_gsw.core.sampler.chain_kernels import keep_draw
+from napari_gsw.core.sampler.chain_kernels import record_draw
 from napari_gsw.core.sampler.draws import Draws
 from problems import planar
 
@@ -31,13 +31,13 @@ def advanced(kept, sweep, burn_in, sweeps):
         for _ in range(size):
             sweep += 1
             before = len(kept.kept)
-            keep_draw(kept.table, np.zeros(kept.table.rows.shape[1], np.int32), sweep - burn_in)
+            record_draw(kept.table, np.zeros(kept.table.rows.shape[1], np.int32), sweep - burn_in)
             kept.table.rows[before : len(kept.kept)] = sweep
     return sweep
 
 
 def test_full_draws_thin_and_stay_evenly_spread(monkeypatch):
-    monkeypatch.setattr(module, "MOST_DRAWS", 10)
+    monkeypatch.setattr(module, "MAX_DRAWS", 10)
     kept, sweep, burn_in = Draws(3), 0, 4
     for wanted in [1, 7, 300, 2, 1, 40, 1] * 5:
         sweep = advanced(kept, sweep, burn_in, wanted)
@@ -48,7 +48,7 @@ def test_full_draws_thin_and_stay_evenly_spread(monkeypatch):
 
 
 def test_draws_that_someone_holds_never_change(monkeypatch):
-    monkeypatch.setattr(module, "MOST_DRAWS", 10)
+    monkeypatch.setattr(module, "MAX_DRAWS", 10)
     kept, held = Draws(2), []
     for sweep in range(60):
         advanced(kept, sweep, 0, 1)
@@ -59,7 +59,7 @@ def test_draws_that_someone_holds_never_change(monkeypatch):
 
 
 def test_a_continued_chain_keeps_the_same_draws(monkeypatch):
-    monkeypatch.setattr(module, "MOST_DRAWS", 16)
+    monkeypatch.setattr(module, "MAX_DRAWS", 16)
     problem = planar(60)
     whole = gsw.run(problem, 90, seed=2, burn_in=5)
     part = gsw.run(problem, 41, seed=2, burn_in=5)

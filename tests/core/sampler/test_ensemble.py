@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.sampler import ensemble
-from napari_gsw.core.sampler.bonds import fixed
+from napari_gsw.core.sampler.bonds import constant_bonds
+from napari_gsw.core.sampler.chain import start_chain
 from napari_gsw.core.sampler.ensemble import Ensemble
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.start import start_chain
 from problems import planar
 
 
 def test_no_chain_is_left_running_when_another_fails(monkeypatch):
-    running, advanced = [], ensemble._advanced
+    running, advanced = [], ensemble._advance
 
     def slow_or_broken(chain, sweeps):
         if chain is team.chains[0]:
@@ -33,9 +33,9 @@ def test_no_chain_is_left_running_when_another_fails(monkeypatch):
         return found
 
     problem = planar(60)
-    team = Ensemble([start_chain(problem, SamplerOptions(fixed(problem, 3.0)), seed) for seed in range(2)])
+    team = Ensemble([start_chain(problem, SamplerOptions(constant_bonds(problem, 3.0)), seed) for seed in range(2)])
     with monkeypatch.context() as patch:
-        patch.setattr(ensemble, "_advanced", slow_or_broken)
+        patch.setattr(ensemble, "_advance", slow_or_broken)
         with pytest.raises(MemoryError):
             team.advance(1)
         assert running == []
@@ -47,7 +47,7 @@ def test_an_interrupted_advance_ends_after_a_sweep_and_changes_nothing_but_when(
     """All chains come to the same sweep, and to the states that they would have come to anyway."""
     problem = planar(60)
     teams = [
-        Ensemble([start_chain(problem, SamplerOptions(fixed(problem, 3.0)), seed) for seed in range(count)])
+        Ensemble([start_chain(problem, SamplerOptions(constant_bonds(problem, 3.0)), seed) for seed in range(count)])
         for _ in range(2)
     ]
     team, undisturbed = teams
@@ -72,7 +72,7 @@ def test_chains_go_on_in_a_forked_process():
 import os
 from napari_gsw.core.sampler.bonds import fixed
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.start import start_chain
+from napari_gsw.core.sampler.chain import start_chain
 from napari_gsw.core.sampler.ensemble import Ensemble
 from problems import planar
 

@@ -9,7 +9,7 @@ import napari_gsw as gsw
 from exact_posterior import log_posteriors, partitions, posterior
 from law_problems import COLDNESS, HALF, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, SWEEPS, check, small_problem
 from napari_gsw.core.model.priors import cluster_distribution
-from napari_gsw.core.sampler.schedule import Moves
+from napari_gsw.core.sampler.state import Moves
 
 
 def every_triple():

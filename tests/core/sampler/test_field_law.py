@@ -9,13 +9,12 @@ import napari_gsw as gsw
 from exact_posterior import chain_agreement, posterior
 from law_problems import HALF, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, check, small_problem
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.model.field import Field, named_seeds
+from napari_gsw.core.model.external_field import ExternalField, seeds_as_columns
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.greedy import polished
-from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.schedule import geometric_ladder
-from napari_gsw.core.sampler.start import start_chain
-from napari_gsw.core.sampler.tempering import tempered
+from napari_gsw.core.sampler.chain import start_chain
+from napari_gsw.core.sampler.greedy import climb_to_maximum
+from napari_gsw.core.sampler.options import SamplerOptions, make_ladder
+from napari_gsw.core.sampler.tempering import add_replicas
 
 SEEDS = np.array([4, -1, -1, 9, -1, 4, -1])
 
@@ -23,7 +22,7 @@ SEEDS = np.array([4, -1, -1, 9, -1, 4, -1])
 def steered(prior, likelihood, rng, n=6, scale=1.2, **more):
     """A small problem in which the clusters of sites 3 (seed 9) and 0 (seed 4) have a field, and its seeds."""
     problem = small_problem(prior, likelihood, rng, n=n, **more)
-    return problem.with_field(Field(rng.normal(0, scale, (n, 2)), np.array([3, 0], np.int32))), SEEDS[:n]
+    return problem.with_field(ExternalField(rng.normal(0, scale, (n, 2)), np.array([3, 0], np.int32))), SEEDS[:n]
 
 
 def some(names, *quick):
@@ -83,8 +82,8 @@ def test_sweeps_over_the_clusters_next_door_under_a_field(sampler):
 def test_tempered_chains_under_a_field():
     rng = np.random.default_rng(36)
     problem, seeds = steered(PRIORS["pitman-yor"], "words", rng)
-    chain = start_chain(problem, SamplerOptions(bonds.fixed(problem, 2.0)), 0, None, seeds)
-    found = chain_agreement(tempered(chain, geometric_ladder(3, 4.0), 0), 20_000)
+    chain = start_chain(problem, SamplerOptions(bonds.constant_bonds(problem, 2.0)), 0, None, seeds)
+    found = chain_agreement(add_replicas(chain, make_ladder(3, 4.0), 0), 20_000)
     assert found.total_variation < 2.5 * found.noise
     assert found.pair_z < 5
 
@@ -111,7 +110,7 @@ def test_the_greedy_ascent_climbs_the_posterior_with_its_field(seed):
     rng = np.random.default_rng([39, seed])
     problem, seeds = steered(PRIORS["dirichlet-process"], "words", rng, n=7, scale=3.0)
     rows, _ = posterior(problem, seeds)
-    end = polished(problem, rows[int(rng.integers(len(rows)))], seeds)
+    end = climb_to_maximum(problem, rows[int(rng.integers(len(rows)))], seeds)
     assert end.log_posterior == pytest.approx(gsw.log_posterior(problem, end.labels))
     for row in rows:
         moved = np.flatnonzero([not np.array_equal(row == row[i], end.labels == end.labels[i]) for i in range(7)])
@@ -125,14 +124,14 @@ def _without(labels, i):
 
 
 def test_seeds_take_the_numbers_of_the_fields_columns():
-    field = Field(np.zeros((6, 2)), np.array([3, 0], np.int32))
-    assert named_seeds(field, np.array([4, -1, 7, 9, -1, 4], np.int32)).tolist() == [1, -1, 2, 0, -1, 1]
+    field = ExternalField(np.zeros((6, 2)), np.array([3, 0], np.int32))
+    assert seeds_as_columns(field, np.array([4, -1, 7, 9, -1, 4], np.int32)).tolist() == [1, -1, 2, 0, -1, 1]
 
 
 def test_an_anchor_that_is_not_clamped_is_refused():
-    field = Field(np.zeros((4, 1)), np.array([1], np.int32))
+    field = ExternalField(np.zeros((4, 1)), np.array([1], np.int32))
     with pytest.raises(InputError, match="clamped"):
-        named_seeds(field, np.array([2, -1, -1, 2], np.int32))
+        seeds_as_columns(field, np.array([2, -1, -1, 2], np.int32))
 
 
 @pytest.mark.parametrize(
@@ -147,4 +146,4 @@ def test_an_anchor_that_is_not_clamped_is_refused():
 def test_a_field_that_makes_no_sense_is_refused(pull, anchor, match):
     problem = gsw.Problem.from_counts(np.ones((4, 2), int), [(0, 1), (1, 2), (2, 3)])
     with pytest.raises(InputError, match=match):
-        problem.with_field(Field(pull, np.array(anchor, np.int32)))
+        problem.with_field(ExternalField(pull, np.array(anchor, np.int32)))

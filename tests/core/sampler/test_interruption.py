@@ -68,14 +68,14 @@ def test_run_keeps_the_last_snapshot_alone(monkeypatch):
     from problems import planar
 
     most = 0
-    take = module.snapshot
+    take = module.make_snapshot
 
     def counted(*args):
         nonlocal most
         most = max(most, sum(type(thing) is gsw.Snapshot for thing in gc.get_objects()))
         return take(*args)
 
-    monkeypatch.setattr(module, "snapshot", counted)
+    monkeypatch.setattr(module, "make_snapshot", counted)
     gc.collect()
     before = sum(type(thing) is gsw.Snapshot for thing in gc.get_objects())
     gsw.run(planar(n=40), 5, every=1)

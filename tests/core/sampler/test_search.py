@@ -10,23 +10,28 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import chain_agreement
+from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.core import jit
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import step
-from napari_gsw.core.sampler.ensemble import Ensemble, pooled
-from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.sampler.chain import resample_sites, restart_from, start_chain, step
+from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots
+from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.moves import cluster_kernels, greedy_kernels
 from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
-from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import BEST, NOW
+from napari_gsw.core.sampler.options import (
+    NO_ANNEALING,
+    NO_MOVES,
+    SamplerOptions,
+    make_annealing,
+    make_ladder,
+    make_split_moves,
+)
 from napari_gsw.core.sampler.sample import resume_chain
-from napari_gsw.core.sampler.schedule import NO_MOVES, TEMPERATE, Moves, annealed, geometric_ladder, split_moves
-from napari_gsw.core.sampler.snapshot import exported
-from napari_gsw.core.sampler.start import redirected, relaxed, start_chain
-from napari_gsw.core.sampler.tempering import tempered
-from napari_gsw.experiments import search
-from napari_gsw.experiments.pictures import ExperimentPlan
-from napari_gsw.jobs.records import JobOptions
+from napari_gsw.core.sampler.snapshot import export_state
+from napari_gsw.core.sampler.state import BEST, NOW, Moves
+from napari_gsw.core.sampler.tempering import add_replicas
+from napari_gsw.research.paper import search
+from napari_gsw.research.paper.pictures import ExperimentPlan
 from problems import planar
 
 KINDS = {
@@ -37,7 +42,7 @@ KINDS = {
 
 
 def begun(problem, seed=0, burn_in=0, **more):
-    return start_chain(problem, SamplerOptions(bonds.fixed(problem, 4.0), 1, burn_in, **more), seed)
+    return start_chain(problem, SamplerOptions(bonds.constant_bonds(problem, 4.0), 1, burn_in, **more), seed)
 
 
 def through_a_file(state):
@@ -56,7 +61,7 @@ def same(a, b):
 
 
 def test_the_temperature_falls_geometrically_and_stays_at_one():
-    chain = begun(planar(n=40), cooling=annealed(16.0, 4))
+    chain = begun(planar(n=40), annealing=make_annealing(16.0, 4))
     seen = []
     for _ in range(6):
         seen.append(chain.coldness)
@@ -66,7 +71,9 @@ def test_the_temperature_falls_geometrically_and_stays_at_one():
 
 def test_a_hot_chain_is_lower_and_a_cold_one_higher():
     problem = planar(n=100)
-    mean = [step(begun(problem, cooling=TEMPERATE._replace(coldness=b)), 900)[600:, 0].mean() for b in (0.3, 1.0, 3.0)]
+    mean = [
+        step(begun(problem, annealing=NO_ANNEALING._replace(coldness=b)), 900)[600:, 0].mean() for b in (0.3, 1.0, 3.0)
+    ]
     assert mean[0] < mean[1] < mean[2]
 
 
@@ -74,7 +81,7 @@ def test_a_hot_chain_is_lower_and_a_cold_one_higher():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_log_posterior_is_kept_at_every_temperature_and_through_every_move(kind, coldness):
     problem = planar(n=90, words=20, **KINDS[kind])
-    chain = begun(problem, cooling=TEMPERATE._replace(coldness=coldness), moves=split_moves(4))
+    chain = begun(problem, annealing=NO_ANNEALING._replace(coldness=coldness), moves=make_split_moves(4))
     for _ in range(40):
         trace = step(chain, 5)
         exact = gsw.log_posterior(problem, chain.labels)
@@ -137,7 +144,7 @@ def test_each_kernel_of_the_search_is_compiled_once():
     for kind in KINDS.values():
         problem = planar(n=30, words=10, **kind)
         snap = gsw.run(problem, 5, splits=3, annealing=(2.0, 2), ladder=[1.0, 0.5])
-        polished(problem, gsw.run(problem, 2, state=snap.state).labels)
+        climb_to_maximum(problem, gsw.run(problem, 2, state=snap.state).labels)
     made = [k for module in (split_kernels, greedy_kernels, cluster_kernels) for k in vars(module).values()]
     own = [k for k in made if hasattr(k, "signatures") and k.__module__ != jit.__name__]
     compiled = {k.__name__: len(k.signatures) for k in own}
@@ -156,10 +163,10 @@ def two_phases():
 
 def test_tempering_is_exact_where_a_single_chain_gets_stuck():
     problem = two_phases()
-    gibbs = SamplerOptions(bonds.fixed(problem, 0.0))
+    gibbs = SamplerOptions(bonds.constant_bonds(problem, 0.0))
     alone = start_chain(problem, gibbs)
     assert chain_agreement(alone, 5_000).total_variation > 0.4
-    many = tempered(start_chain(problem, gibbs), geometric_ladder(4, 5.0), 0)
+    many = add_replicas(start_chain(problem, gibbs), make_ladder(4, 5.0), 0)
     found = chain_agreement(many, 20_000)
     assert found.total_variation < 2.5 * found.noise + 1e-4, found
     assert found.pair_z < 4
@@ -169,7 +176,7 @@ def test_tempering_is_exact_where_a_single_chain_gets_stuck():
 def test_every_replica_samples_its_power_of_the_posterior():
     """Also the hot ones, and with the state of a replica always matching what is known of it."""
     problem = planar(n=40, words=10)
-    chain = tempered(begun(problem, moves=split_moves(1)), geometric_ladder(3, 4.0), 0)
+    chain = add_replicas(begun(problem, moves=make_split_moves(1)), make_ladder(3, 4.0), 0)
     for _ in range(50):
         step(chain, 3)
         for replica in chain.replicas:
@@ -182,7 +189,7 @@ def test_every_replica_samples_its_power_of_the_posterior():
 
 def test_the_best_state_is_that_of_all_replicas():
     problem = planar(n=60)
-    chain = tempered(begun(problem), geometric_ladder(3, 2.0), 0)
+    chain = add_replicas(begun(problem), make_ladder(3, 2.0), 0)
     highest = chain.sums.value[NOW]
     for _ in range(60):
         step(chain, 1)
@@ -193,42 +200,42 @@ def test_the_best_state_is_that_of_all_replicas():
 
 def test_the_number_of_threads_changes_nothing():
     problem = planar(n=60, channels=1)
-    made = [tempered(begun(problem), geometric_ladder(4, 3.0), 5, threads) for threads in (1, 2, 4)]
+    made = [add_replicas(begun(problem), make_ladder(4, 3.0), 5, threads) for threads in (1, 2, 4)]
     traces = [step(chain, 25) for chain in made]
     assert np.array_equal(traces[0], traces[1])
     assert np.array_equal(traces[0], traces[2])
-    assert same(exported(made[0]), exported(made[1]))
+    assert same(export_state(made[0]), export_state(made[1]))
 
 
 def test_an_ensemble_of_tempered_chains():
     problem = planar(n=60)
 
     def chains():
-        return [tempered(begun(problem, seed=s, burn_in=10), geometric_ladder(3, 3.0), s) for s in (1, 2)]
+        return [add_replicas(begun(problem, seed=s, burn_in=10), make_ladder(3, 3.0), s) for s in (1, 2)]
 
     together = Ensemble(chains())
     for snapshots in together.run(40):
         assert len(snapshots) == 2
     for chain, snap in zip(chains(), snapshots, strict=True):
         step(chain, 40)
-        assert same(exported(chain), snap.state)
+        assert same(export_state(chain), snap.state)
         assert len(snap.draws[0]) == 30
         assert snap.state["counted"] == 30
-    assert pooled(snapshots).best.log_posterior == max(s.best.log_posterior for s in snapshots)
+    assert pool_snapshots(snapshots).best.log_posterior == max(s.best.log_posterior for s in snapshots)
 
 
 def test_a_tempered_chain_that_is_redirected_stays_one():
     problem = planar(n=50)
-    chain = tempered(begun(problem), geometric_ladder(3, 3.0), 0)
+    chain = add_replicas(begun(problem), make_ladder(3, 3.0), 0)
     step(chain, 5)
     seeds = np.full(50, -1)
     seeds[:3] = (7, 7, 8)
     labels = np.zeros(50, int)
     labels[2] = 1
-    new = redirected(chain, labels, seeds, 9)
+    new = restart_from(chain, labels, seeds, 9)
     assert len(new.replicas) == 3
-    assert [r.options.cooling for r in new.replicas] == [r.options.cooling for r in chain.replicas]
-    assert relaxed(new, np.array([5]))[0] != relaxed(new, np.array([5]))[2]
+    assert [r.options.annealing for r in new.replicas] == [r.options.annealing for r in chain.replicas]
+    assert resample_sites(new, np.array([5]))[0] != resample_sites(new, np.array([5]))[2]
     step(new, 20)
     for replica in new.replicas:
         z = replica.labels
@@ -237,12 +244,12 @@ def test_a_tempered_chain_that_is_redirected_stays_one():
 
 def test_a_tempered_chain_takes_over_new_bonds():
     problem = planar(n=50)
-    chain = tempered(begun(problem), geometric_ladder(2, 3.0), 0)
-    chain.options = chain.options.replace(bonds=bonds.fixed(problem, 0.0), regroups=3)
+    chain = add_replicas(begun(problem), make_ladder(2, 3.0), 0)
+    chain.options = chain.options.replace(bonds=bonds.constant_bonds(problem, 0.0), regroups=3)
     step(chain, 1)
     assert chain.hotter[0].options.regroups == 3
     assert not chain.hotter[0].options.bonds.strength.any()
-    again = resume_chain(problem, exported(chain))
+    again = resume_chain(problem, export_state(chain))
     assert np.array_equal(step(again, 5), step(chain, 5))
 
 
@@ -280,20 +287,20 @@ def test_the_ascent_ends_at_a_local_maximum(kind, seeded):
         if seeded:  # two clusters of five sites with the seeds, and the others as they are
             first[[0, 5, 1, 2, 3]], first[9:14] = k, k + 1
             first[np.isin(first, np.flatnonzero(np.bincount(first) < 3))] = k
-        best = polished(problem, first, seeds)
+        best = climb_to_maximum(problem, first, seeds)
         assert best.log_posterior >= gsw.log_posterior(problem, first)
         assert best.log_posterior == gsw.log_posterior(problem, best.labels)
         assert allowed(best.labels, seeds)
         values = [gsw.log_posterior(problem, z) for z in neighbours(best.labels, seeds) if allowed(z, seeds)]
         assert max(values) <= best.log_posterior + 1e-7
-        again = polished(problem, best.labels, seeds)
+        again = climb_to_maximum(problem, best.labels, seeds)
         assert np.array_equal(again.labels, best.labels)
 
 
 def test_the_ascent_raises_the_best_state_of_a_chain_and_draws_nothing():
     problem = planar(n=300, evidence=3.0)
     snap = gsw.run(problem, 1, seed=1, init=np.arange(300) % 40)
-    one, two = (polished(problem, snap.labels) for _ in range(2))
+    one, two = (climb_to_maximum(problem, snap.labels) for _ in range(2))
     assert one.log_posterior > snap.log_posterior
     assert np.array_equal(one.labels, two.labels)
     with pytest.raises(ValueError, match="read-only"):

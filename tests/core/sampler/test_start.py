@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.sampler.start import first_labels, start_labels
+from napari_gsw.core.sampler.chain import make_first_labels, make_start_labels
 from pictures import cells
 from problems import planar
 
@@ -63,12 +63,12 @@ def test_a_random_start_is_dealt_again_where_seeds_forbid_it(prior):
     problem = planar(n=60, prior=prior)
     # In the first cluster of a random start there are sites of both seeds, so that one of them has none to take over.
     seeds = seeds_at(60, range(8), range(8, 9))
-    starts = [first_labels(problem, start_labels(problem, RANDOM, s, seeds), seeds) for s in range(8)]
+    starts = [make_first_labels(problem, make_start_labels(problem, RANDOM, s, seeds), seeds) for s in range(8)]
     for labels in starts:
         assert obeyed(labels, seeds)
         assert np.isfinite(gsw.log_posterior(problem, labels))
     assert len({labels.tobytes() for labels in starts}) > 1
-    again = first_labels(problem, start_labels(problem, RANDOM, 3, seeds), seeds)
+    again = make_first_labels(problem, make_start_labels(problem, RANDOM, 3, seeds), seeds)
     assert np.array_equal(again, starts[3])
 
 
@@ -77,15 +77,15 @@ def test_seeds_that_fit_leave_a_random_start_as_it_is():
     problem = planar(n=60)
     seeds = seeds_at(60, range(8), range(8, 9))
     for seed in range(4):
-        assert np.array_equal(start_labels(problem, RANDOM, seed, seeds), start_labels(problem, RANDOM, seed))
+        assert np.array_equal(make_start_labels(problem, RANDOM, seed, seeds), make_start_labels(problem, RANDOM, seed))
     dealt = np.random.default_rng((5, 1)).permutation(np.arange(60) * 20 // 60)
-    assert np.array_equal(start_labels(problem, RANDOM, 5), dealt)
+    assert np.array_equal(make_start_labels(problem, RANDOM, 5), dealt)
 
 
 def test_a_start_of_the_users_own_gives_its_clusters_to_the_seeds():
     problem = planar(n=60, prior=gsw.Potts(2))
     own, seeds = np.arange(60) // 30, seeds_at(60, (3, 4, 40), (50,))
-    labels = first_labels(problem, own, seeds)
+    labels = make_first_labels(problem, own, seeds)
     assert obeyed(labels, seeds)
     assert labels.max() == 1
     assert (labels != own).sum() == 1  # site 40 alone
@@ -94,6 +94,6 @@ def test_a_start_of_the_users_own_gives_its_clusters_to_the_seeds():
 def test_seeds_that_no_partition_can_have_are_an_error():
     problem = planar(n=60, prior=gsw.Potts(2))
     with pytest.raises(gsw.InputError, match="with these seeds"):
-        start_labels(problem, RANDOM, 0, seeds_at(60, (0,), (1,), (2,)))
+        make_start_labels(problem, RANDOM, 0, seeds_at(60, (0,), (1,), (2,)))
     with pytest.raises(gsw.InputError, match="the start has a number or sizes"):
-        first_labels(problem, np.arange(60) // 30, seeds_at(60, (0,), (1,), (2,)))
+        make_first_labels(problem, np.arange(60) // 30, seeds_at(60, (0,), (1,), (2,)))

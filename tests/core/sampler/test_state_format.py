@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.model.field import Field
+from napari_gsw.core.model.external_field import ExternalField
+from napari_gsw.core.sampler.chain import restart_from, start_chain
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.snapshot import exported
-from napari_gsw.core.sampler.start import redirected, start_chain
-from napari_gsw.core.sampler.state_format import CHAIN, REPLICAS
+from napari_gsw.core.sampler.snapshot import CHAIN_ENTRIES, REPLICA_ENTRIES, export_state
 from problems import planar
 
 N = 30
@@ -101,7 +100,7 @@ def test_a_number_out_of_place_is_refused_by_name(problem, state, name, value):
         gsw.sample(problem, 2, state=state | {name: array})
 
 
-@pytest.mark.parametrize("name", [*CHAIN, *REPLICAS])
+@pytest.mark.parametrize("name", [*CHAIN_ENTRIES, *REPLICA_ENTRIES])
 def test_what_is_not_the_array_that_it_must_be_is_refused_by_name(problem, state, name):
     for value in wrong_values(state[name]):
         # A row that is too short may make another one too long.
@@ -109,7 +108,7 @@ def test_what_is_not_the_array_that_it_must_be_is_refused_by_name(problem, state
             gsw.sample(problem, 2, state=state | {name: value})
 
 
-@pytest.mark.parametrize("name", sorted({*CHAIN, *REPLICAS} - {"ladder"}))
+@pytest.mark.parametrize("name", sorted({*CHAIN_ENTRIES, *REPLICA_ENTRIES} - {"ladder"}))
 def test_what_is_missing_is_named(problem, state, name):
     with pytest.raises(gsw.InputError, match=f"lacks '{name}'"):
         gsw.sample(problem, 2, state={k: v for k, v in state.items() if k != name})
@@ -163,11 +162,11 @@ def test_a_state_of_another_problem_of_the_same_size_is_refused():
 def test_a_corrected_chain_says_which_problem_it_samples_now():
     """Strokes change the field of a chain: its state goes on under this field and under no other."""
     plain = planar(n=N, words=8)
-    pulled = plain.with_field(Field(np.linspace(-1, 1, N)[:, np.newaxis], np.array([3], np.int32)))
+    pulled = plain.with_field(ExternalField(np.linspace(-1, 1, N)[:, np.newaxis], np.array([3], np.int32)))
     seeds = np.where(np.arange(N) == 3, 1, -1)
-    chain = redirected(start_chain(plain, SamplerOptions.of_problem(plain, 10)), np.zeros(N, int), seeds, 0, pulled)
-    state = exported(chain)
-    again = plain.with_field(Field(np.linspace(-1, 1, N)[:, np.newaxis], np.array([3], np.int32)))
+    chain = restart_from(start_chain(plain, SamplerOptions.from_problem(plain, 10)), np.zeros(N, int), seeds, 0, pulled)
+    state = export_state(chain)
+    again = plain.with_field(ExternalField(np.linspace(-1, 1, N)[:, np.newaxis], np.array([3], np.int32)))
     assert gsw.run(again, 2, state=state).sweep == 2
     with pytest.raises(gsw.InputError, match="another problem"):
         gsw.sample(plain, 2, state=state)
@@ -187,14 +186,14 @@ def test_a_fingerprint_is_computed_once_and_its_data_once_for_all_fields(monkeyp
     from napari_gsw.core.model import problem as module
 
     calls = []
-    digest = module.data_digest
-    monkeypatch.setattr(module, "data_digest", lambda *arrays: calls.append(1) or digest(*arrays))
+    digest = module.hash_data
+    monkeypatch.setattr(module, "hash_data", lambda *arrays: calls.append(1) or digest(*arrays))
     plain = planar(n=N, words=8)
     for _ in gsw.sample(plain, 5):
         pass
     seeds = np.where(np.arange(N) == 3, 1, -1)
     for pull in (0.5, 1.0):
-        steered = plain.with_field(Field(np.full((N, 1), pull), np.array([3], np.int32)))
+        steered = plain.with_field(ExternalField(np.full((N, 1), pull), np.array([3], np.int32)))
         gsw.run(steered, 2, seeds=seeds)
     assert len(calls) == 1
 

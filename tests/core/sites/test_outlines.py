@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.sites import outlines as module
-from napari_gsw.core.sites.outlines import outlines
+from napari_gsw.core.sites.outlines import draw_outlines
 
 RNG = np.random.default_rng(0)
 
@@ -19,11 +19,13 @@ def test_they_are_naparis(shape, thickness, dtype, monkeypatch):
     coarse = RNG.integers(0, 5, (-(-shape[0] // 3), -(-shape[1] // 3)))
     labels = np.kron(coarse, np.ones((3, 3), int))[: shape[0], : shape[1]].astype(dtype)
     monkeypatch.setattr(module, "ROWS", 16)
-    drawn = outlines(labels, thickness)
+    drawn = draw_outlines(labels, thickness)
     assert drawn.dtype == dtype
     assert np.array_equal(drawn, utils.get_contours(labels, thickness, 0))
 
 
 def test_a_view_that_is_not_in_one_piece():
     labels = RNG.integers(0, 3, (20, 30)).astype(np.uint16)
-    assert np.array_equal(outlines(labels[::2, ::-1], 1), outlines(np.ascontiguousarray(labels[::2, ::-1]), 1))
+    assert np.array_equal(
+        draw_outlines(labels[::2, ::-1], 1), draw_outlines(np.ascontiguousarray(labels[::2, ::-1]), 1)
+    )

@@ -9,11 +9,10 @@ from skimage.data import astronaut
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.face_kernels import absorb_small_parts, connected_parts
-from napari_gsw.core.sites.per_site import means_over
-from napari_gsw.core.sites.slic_kernels import slic_clusters
-from napari_gsw.core.sites.superpixels import connected, superpixels
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.sites.adjacency_kernels import label_components, merge_small_regions
+from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.sites.superpixels import label_connected, make_superpixels, slic_clusters
 
 RNG = np.random.default_rng(11)
 
@@ -25,7 +24,7 @@ def smooth(shape, width=2.0):
 @pytest.mark.parametrize("shape", [(40, 50), (9, 14, 15), (1, 30), (30, 1)])
 def test_parts_are_those_of_scikit_image(shape):
     labels = RNG.integers(0, 3, shape).astype(np.int32)
-    parts, count = connected_parts(labels.reshape((1,) * (3 - len(shape)) + shape))
+    parts, count = label_components(labels.reshape((1,) * (3 - len(shape)) + shape))
     expected = label(labels, background=0, connectivity=1)
     assert count == expected.max()
     assert np.array_equal(parts.reshape(shape), expected)
@@ -36,14 +35,14 @@ def test_parts_of_labels_of_any_type(dtype):
     labels = RNG.integers(0, 2, (12, 13)).astype(dtype)
     if np.dtype(dtype).kind in "uif" and np.dtype(dtype).itemsize == 8:
         labels *= 2**40
-    assert np.array_equal(connected(labels, None), label(labels > 0, connectivity=1))
+    assert np.array_equal(label_connected(labels, None), label(labels > 0, connectivity=1))
 
 
 def test_means_over_sites_of_any_type():
     sites = RNG.integers(0, 5, (20, 30)).astype(np.int32)
     for values in (RNG.random((20, 30, 2)).astype(np.float32), RNG.integers(0, 9, (20, 30, 3))):
         expected = [values[sites == i].mean(axis=0, dtype=float) for i in range(1, 5)]
-        assert means_over(values, sites) == pytest.approx(np.array(expected))
+        assert mean_per_site(values, sites) == pytest.approx(np.array(expected))
 
 
 def test_small_parts_join_the_neighbour_that_is_most_alike():
@@ -51,7 +50,7 @@ def test_small_parts_join_the_neighbour_that_is_most_alike():
     edges = np.array([[0, 1], [1, 2], [2, 3], [3, 4]], np.int32)
     pixels = np.array([10, 2, 10, 3, 10, 1])
     means = np.array([0.0, 4.0, 5.0, 5.6, 6.0, 1.0])
-    number = absorb_small_parts(
+    number = merge_small_regions(
         edges, (means * pixels)[:, np.newaxis], pixels.copy(), np.argsort(pixels, kind="stable"), 5
     )
     assert number.tolist() == [1, 2, 2, 3, 3, 4]
@@ -88,7 +87,7 @@ def test_slic_finds_human_boundaries_within_the_size_that_is_asked_for():
     """Sites stay inside the two shapes of a noisy picture, and hardly any is smaller than half the size."""
     truth = np.hypot(*(np.indices((120, 130)) - 60)) < 40
     image = np.clip(RNG.normal(np.where(truth, 150, 90)[..., np.newaxis], 12, (120, 130, 3)), 0, 255).astype(np.uint8)
-    sites = superpixels(picture(image), gsw.Settings(site_size=60))
+    sites = make_superpixels(normalize_image(image), gsw.Settings(site_size=60))
     inside = np.bincount(sites.ravel(), truth.ravel())[1:]
     pixels = np.bincount(sites.ravel())[1:]
     assert np.minimum(inside, pixels - inside).sum() < 0.01 * truth.size
@@ -96,10 +95,10 @@ def test_slic_finds_human_boundaries_within_the_size_that_is_asked_for():
 
 
 def test_slic_of_a_mask_is_that_of_the_image_without_what_is_outside():
-    seen = picture(astronaut()[:80, :90])
+    seen = normalize_image(astronaut()[:80, :90])
     mask = np.zeros((80, 90), bool)
     mask[10:70, 20:80] = True
-    sites = superpixels(seen, gsw.Settings(site_size=60), mask)
+    sites = make_superpixels(seen, gsw.Settings(site_size=60), mask)
     changed = seen.channels.copy()
     changed[~mask] = 0
-    assert np.array_equal(sites, superpixels(type(seen)(changed, True), gsw.Settings(site_size=60), mask))
+    assert np.array_equal(sites, make_superpixels(type(seen)(changed, True), gsw.Settings(site_size=60), mask))

@@ -8,8 +8,8 @@ from scipy import ndimage
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.superpixels import given_sites, superpixels
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.sites.superpixels import make_superpixels, validate_sites
 
 METHODS = ("slic", "felzenszwalb", "watershed", "grid")
 RNG = np.random.default_rng(0)
@@ -40,23 +40,23 @@ def check_sites(sites, inside):
 @pytest.mark.parametrize("method", METHODS)
 def test_sites_of_every_kind_of_image(method, kind):
     image, axes = IMAGES[kind]
-    seen = picture(image, axes)
+    seen = normalize_image(image, axes)
     settings = gsw.Settings(superpixels=method, site_size=60)
-    sites = superpixels(seen, settings)
+    sites = make_superpixels(seen, settings)
     check_sites(sites, np.ones(seen.shape, bool))
     assert 0.6 * 60 < sites.size / sites.max() < 1.6 * 60
-    assert np.array_equal(sites, superpixels(seen, settings))
+    assert np.array_equal(sites, make_superpixels(seen, settings))
 
 
 @pytest.mark.parametrize("kind", ["rgb", "volume"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_mask_is_respected(method, kind):
     image, axes = IMAGES[kind]
-    seen = picture(image, axes)
+    seen = normalize_image(image, axes)
     mask = np.zeros(seen.shape, np.uint8)
     mask[3:-4, 5:-6] = 1
     mask[:, 20] = 0
-    check_sites(superpixels(seen, gsw.Settings(superpixels=method), mask), mask > 0)
+    check_sites(make_superpixels(seen, gsw.Settings(superpixels=method), mask), mask > 0)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -70,37 +70,37 @@ def test_every_pixel_of_a_mask_is_in_a_site(method, pattern):
     else:
         mask[[3, 3, 50, 57], [3, 40, 50, 2]] = True
         mask[20:40, 10:45] = True
-    check_sites(superpixels(picture(astronaut()[:60, :60]), gsw.Settings(superpixels=method), mask), mask)
+    check_sites(make_superpixels(normalize_image(astronaut()[:60, :60]), gsw.Settings(superpixels=method), mask), mask)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_size_can_be_set(method):
-    seen = picture(astronaut()[:200, :200])
+    seen = normalize_image(astronaut()[:200, :200])
     for size in (20, 60, 200):
-        sites = superpixels(seen, gsw.Settings(superpixels=method, site_size=size))
+        sites = make_superpixels(seen, gsw.Settings(superpixels=method, site_size=size))
         assert 0.6 * size < sites.size / sites.max() < 1.6 * size
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 50), (3, 3), (1, 1, 1)])
 def test_tiny_images(method, shape):
-    sites = superpixels(picture(np.ones(shape), "ZYX"[-len(shape) :]), gsw.Settings(superpixels=method))
+    sites = make_superpixels(normalize_image(np.ones(shape), "ZYX"[-len(shape) :]), gsw.Settings(superpixels=method))
     check_sites(sites, np.ones(shape, bool))
 
 
 def test_slic_follows_an_edge():
     image = np.zeros((60, 60))
     image[:, 25:] = 1
-    sites = superpixels(picture(image), gsw.Settings())
+    sites = make_superpixels(normalize_image(image), gsw.Settings())
     assert not set(np.unique(sites[:, :25])) & set(np.unique(sites[:, 25:]))
 
 
 def test_own_labels_may_have_gaps_background_and_separate_parts():
     labels = np.array([[7, 7, 0, 900], [7, 0, 0, 900], [0, 7, 3, 3]])
-    assert given_sites(labels, (3, 4)).tolist() == [[1, 1, 0, 2], [1, 0, 0, 2], [0, 3, 4, 4]]
-    masked = given_sites(labels, (3, 4), mask=[[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 1]])
+    assert validate_sites(labels, (3, 4)).tolist() == [[1, 1, 0, 2], [1, 0, 0, 2], [0, 3, 4, 4]]
+    masked = validate_sites(labels, (3, 4), mask=[[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 1]])
     assert masked.tolist() == [[1, 1, 0, 0], [1, 0, 0, 2], [0, 3, 4, 4]]
-    assert given_sites(np.ones((2, 2), bool), (2, 2)).tolist() == [[1, 1], [1, 1]]
+    assert validate_sites(np.ones((2, 2), bool), (2, 2)).tolist() == [[1, 1], [1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ def test_own_labels_may_have_gaps_background_and_separate_parts():
 )
 def test_own_labels_that_cannot_be_used(labels, words):
     with pytest.raises(gsw.InputError, match=words):
-        given_sites(labels, (3, 4))
+        validate_sites(labels, (3, 4))
 
 
 def test_masks_that_cannot_be_used():
-    seen = picture(np.ones((5, 5)))
+    seen = normalize_image(np.ones((5, 5)))
     with pytest.raises(gsw.InputError, match="the mask has no pixel"):
-        superpixels(seen, gsw.Settings(), np.zeros((5, 5)))
+        make_superpixels(seen, gsw.Settings(), np.zeros((5, 5)))
     with pytest.raises(gsw.InputError, match="the mask must have the image's shape"):
-        superpixels(seen, gsw.Settings(), np.ones((5, 6)))
+        make_superpixels(seen, gsw.Settings(), np.ones((5, 6)))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 6)])

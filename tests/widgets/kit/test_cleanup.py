@@ -54,7 +54,7 @@ def end(order, viewer, qtbot, dock, panel):
         viewer.close()
         qtbot.wait(10)
     elif order == "panel deleted behind our back":
-        panel.destroyed.disconnect(panel.link.cut)
+        panel.destroyed.disconnect(panel.connections.close)
         delete(panel)
         # napari goes on, and nobody is there to listen
         viewer.add_image(np.zeros((20, 30)), name="late")
@@ -66,7 +66,7 @@ def end(order, viewer, qtbot, dock, panel):
         for child in panel.children():
             delete(child)
         delete(panel)
-    panel.link.cut()
+    panel.connections.close()
     panel.shut_down()
 
 
@@ -80,12 +80,12 @@ ORDERS = (
 )
 
 
-def ties(viewer):
+def layer_events(viewer):
     """What of this package hangs on a viewer: slots that hear its events or those of its layers, and keys.
 
     The guard of its canvas is to stay.
     """
-    from napari_gsw.widgets.kit.canvas_guard import CanvasGuard
+    from napari_gsw.widgets.common.dock_panel import CanvasGuard
 
     groups = [viewer.events, viewer.layers.events, viewer.dims.events, viewer.cursor.events]
     groups += [layer.events for layer in viewer.layers]
@@ -119,7 +119,7 @@ def busy_panel(viewer, qtbot, monkeypatch, name):
             report("counting sheep")
             time.sleep(0.01)
 
-    monkeypatch.setattr("napari_gsw.widgets.comparison.comparison_worker.scores", endless)
+    monkeypatch.setattr("napari_gsw.scores.partitions.compute_scores", endless)
     panel.start()
     wait_for(qtbot, lambda: panel.comparison.step == "counting sheep")
     return dock, panel, panel.comparison.worker
@@ -146,23 +146,23 @@ ENDS = [
 
 @pytest.mark.parametrize(("name", "order"), ENDS)
 def test_the_end_is_silent(stocked, qtbot, monkeypatch, name, order):
-    assert ties(stocked) == []
+    assert layer_events(stocked) == []
     dock, panel, worker = busy_panel(stocked, qtbot, monkeypatch, name)
-    assert ties(stocked) != []
-    link = panel.link
+    assert layer_events(stocked) != []
+    connections = panel.connections
     end(order, stocked, qtbot, dock, panel)
-    assert not link.alive
+    assert not connections.is_open
     wait_for(qtbot, lambda: not worker.is_running)
     qtbot.wait(50)  # what is still on its way
-    assert ties(stocked) == []
+    assert layer_events(stocked) == []
 
 
 @pytest.mark.parametrize("name", [WIDGETS[0], *map(slow, WIDGETS[1:])])
 def test_a_slot_with_another_name_is_let_go(stocked, qtbot, monkeypatch, name):
     """To disconnect a slot, napari looks for its name on its owner, which may be deleted and have none of that name."""
-    from napari_gsw.widgets.comparison.comparison_panel import ComparisonPanel
+    from napari_gsw.widgets.comparison.panel import ComparisonPanel
     from napari_gsw.widgets.panel.panel import SegmentationPanel
-    from napari_gsw.widgets.superpixels.superpixel_panel import SuperpixelPanel
+    from napari_gsw.widgets.superpixels.panel import SuperpixelPanel
 
     def wrapped(inner):
         return lambda self, event=None: inner(self, event)
@@ -175,24 +175,24 @@ def test_a_slot_with_another_name_is_let_go(stocked, qtbot, monkeypatch, name):
         monkeypatch.setattr(owner, slot, wrapped(getattr(owner, slot)))
     _, panel = stocked.window.add_plugin_dock_widget("napari-gsw", name)
     delete(panel)
-    panel.link.cut()
+    panel.connections.close()
     panel.shut_down()
-    assert ties(stocked) == []
+    assert layer_events(stocked) == []
 
 
 def test_everything_ends_even_if_something_fails():
-    from napari_gsw.widgets.kit.link import Link
+    from napari_gsw.widgets.common.dock_panel import Connections
 
     ended = []
 
     def broken():
         raise ValueError("the disk is on fire")
 
-    link = Link()
+    connections = Connections()
     for ending in (lambda: ended.append("first"), broken, lambda: ended.append("last")):
-        link.at_end(ending)
+        connections.on_close(ending)
     with pytest.raises(ValueError, match="on fire"):
-        link.cut()
+        connections.close()
     assert ended == ["last", "first"]
-    link.cut()
+    connections.close()
     assert len(ended) == 2

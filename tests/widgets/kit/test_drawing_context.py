@@ -15,7 +15,7 @@ def test_a_layer_is_removed_in_the_context_of_its_canvas(make_napari_viewer, qtb
     from qtpy.QtGui import QOpenGLContext
     from qtpy.QtOpenGLWidgets import QOpenGLWidget
 
-    from napari_gsw.widgets.kit.canvas_guard import CanvasGuard
+    from napari_gsw.widgets.common.dock_panel import CanvasGuard
 
     viewer = make_napari_viewer(show=True)
     dock, _panel = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
@@ -37,7 +37,7 @@ def test_it_stays_so_when_the_last_dock_is_closed_and_nothing_stays_current(make
     from qtpy.QtGui import QOpenGLContext
     from qtpy.QtOpenGLWidgets import QOpenGLWidget
 
-    from napari_gsw.widgets.kit.canvas_guard import CanvasGuard
+    from napari_gsw.widgets.common.dock_panel import CanvasGuard
 
     viewers = [make_napari_viewer(show=True) for _ in range(2)]
     contexts, expected = [], []
@@ -65,7 +65,7 @@ def test_the_status_line_waits_for_the_mouse_when_other_axes_are_displayed(make_
     from qtpy.QtOpenGLWidgets import QOpenGLWidget
     from qtpy.QtTest import QTest
 
-    from napari_gsw.widgets.kit.canvas_guard import CanvasGuard
+    from napari_gsw.widgets.common.dock_panel import CanvasGuard
 
     viewer = make_napari_viewer(show=True)
     viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from napari.layers import Image
 
-from napari_gsw.widgets.kit.layer_menu import LayerMenu
+from napari_gsw.widgets.common.layer_choosers import LayerMenu
 
 
 def checked(menu: LayerMenu) -> dict[str, bool]:

@@ -11,10 +11,10 @@ def test_of_layers_that_go_together_a_slot_hears_once():
     from napari.components import LayerList
     from napari.layers import Points
 
-    from napari_gsw.widgets.kit.link import Link
+    from napari_gsw.widgets.common.dock_panel import Connections
 
-    layers, heard, link = LayerList(), [], Link()
-    link.connect_layers(layers.events, lambda event: heard.append((event.type, len(layers))))
+    layers, heard, connections = LayerList(), [], Connections()
+    connections.connect_layers(layers.events, lambda event: heard.append((event.type, len(layers))))
     layers.extend(Points() for _ in range(6))
     assert [kind for kind, _ in heard if kind != "renamed"] == 6 * ["inserted"]
     heard.clear()
@@ -30,7 +30,7 @@ def test_of_layers_that_go_together_a_slot_hears_once():
     with layers.batched_update():
         layers.append(Points())
         assert heard[3][0] == "inserted", "what comes is heard of at once"
-    link.cut()
+    connections.close()
     before = len(heard)
     layers.clear()
     assert len(heard) == before

@@ -8,12 +8,12 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-from napari_gsw.core.settings import declarations
-from napari_gsw.widgets.kit.setting_control import Control
+from napari_gsw.core.settings import setting_fields
+from napari_gsw.widgets.common.setting_widgets import SettingWidget
 
 
-def control_of(name: str, value: object) -> Control:
-    return Control(name, declarations()[name], value)
+def control_of(name: str, value: object) -> SettingWidget:
+    return SettingWidget(name, setting_fields()[name], value)
 
 
 def test_a_value_is_kept_exactly_whether_it_is_seen_or_not(qtbot):
@@ -68,9 +68,9 @@ def test_what_is_absent_is_shown_as_what_it_comes_to(qtbot):
     control.set_value(None)
     assert control.value() is None
     assert not control.box.isEnabled()
-    assert control.box.value() == declarations()["min_region"].usual
+    assert control.box.value() == setting_fields()["min_region"].usual
     control._check.click()
-    assert control.value() == declarations()["min_region"].usual
+    assert control.value() == setting_fields()["min_region"].usual
 
 
 def test_the_tab_key_goes_through_rows_as_they_stand_whichever_was_seen_first(qtbot):

@@ -16,18 +16,18 @@ WORDS = "One chain shows no drift, but not whether another would settle elsewher
 def test_what_does_not_fit_ends_in_dots(viewer, qtbot, width, style):
     from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-    from napari_gsw.widgets.kit.still_line import StillLine
+    from napari_gsw.widgets.common.labels import ElidedLabel
 
     window = QWidget()
     qtbot.addWidget(window)
     window.setStyleSheet(style)
-    line = StillLine("line", 2)
+    line = ElidedLabel("line", 2)
     column = QVBoxLayout(window)
     column.setContentsMargins(0, 0, 0, 0)
     column.addWidget(line)
     window.setFixedWidth(width)
     window.show()
-    line.say(WORDS)
+    line.set_text(WORDS)
     qtbot.waitExposed(window)
     lines = line.seen().split("\n")
     assert len(lines) <= 2

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from napari_gsw.widgets.kit.turns import INTERVAL, ShortTurns
+from napari_gsw.widgets.common.dock_panel import INTERVAL, ShortTurns
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 from napari.qt.threading import WorkerBase, create_worker
 
-from napari_gsw.widgets.kit import worker as kit_worker
-from napari_gsw.widgets.kit.worker import make_worker, start_at_once
+from napari_gsw.widgets.common import worker as kit_worker
+from napari_gsw.widgets.common.worker import make_worker, start_at_once
 
 pytestmark = pytest.mark.gui
 

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("napari")
 from napari.layers import Labels as NapariLabels
 
-from napari_gsw.widgets.layers import large_labels
-from napari_gsw.widgets.layers.large_labels import Labels
+from napari_gsw.widgets.layers import lazy_labels
+from napari_gsw.widgets.layers.lazy_labels import Labels
 
 RNG = np.random.default_rng(0)
 
@@ -17,10 +17,10 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("contour", [0, 1, 2])
 def test_it_shows_what_naparis_shows(contour, monkeypatch):
     data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
-    monkeypatch.setattr(large_labels, "MANY", 10)
+    monkeypatch.setattr(lazy_labels, "MANY", 10)
     drawn = []
-    inner = large_labels.outlines
-    monkeypatch.setattr(large_labels, "outlines", lambda *given: drawn.append(1) or inner(*given))
+    inner = lazy_labels.draw_outlines
+    monkeypatch.setattr(lazy_labels, "draw_outlines", lambda *given: drawn.append(1) or inner(*given))
     ours, theirs = Labels(data.copy()), NapariLabels(data.copy())
     for layer in (ours, theirs):
         layer.contour = contour
@@ -36,10 +36,10 @@ def test_it_shows_what_naparis_shows(contour, monkeypatch):
 def test_outlines_that_are_known_are_not_made_again(viewer, monkeypatch):
     """Three times over the window stood still while a large layer was added; and once more for every new picture."""
     data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
-    monkeypatch.setattr(large_labels, "MANY", 10)
-    made, other = large_labels.outlined(data), large_labels.outlined(data[::-1])
-    monkeypatch.setattr(large_labels, "outlines", None)  # whoever makes outlines now fails
-    layer = large_labels.add_labels(viewer, data.copy(), made, contour=large_labels.THICK)
+    monkeypatch.setattr(lazy_labels, "MANY", 10)
+    made, other = lazy_labels.outline_if_large(data), lazy_labels.outline_if_large(data[::-1])
+    monkeypatch.setattr(lazy_labels, "draw_outlines", None)  # whoever makes outlines now fails
+    layer = lazy_labels.add_labels(viewer, data.copy(), made, contour=lazy_labels.THICK)
     assert np.array_equal(layer._slice.image.view, made.outlines)
     layer.data[...] = data[::-1]
     with layer.showing(other):
@@ -47,13 +47,13 @@ def test_outlines_that_are_known_are_not_made_again(viewer, monkeypatch):
     assert np.array_equal(layer._slice.image.view, other.outlines)
 
 
-@pytest.mark.parametrize("contour", [1, large_labels.THICK])
+@pytest.mark.parametrize("contour", [1, lazy_labels.THICK])
 def test_whatever_is_written_is_outlined(contour, viewer, monkeypatch):
     """By us, by napari's brush, by a script; and a picture that is shown again after somebody has painted on it."""
     data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
-    monkeypatch.setattr(large_labels, "MANY", 10)
-    made = large_labels.outlined(data)
-    ours, theirs = large_labels.add_labels(viewer, data.copy(), made, contour=contour), NapariLabels(data.copy())
+    monkeypatch.setattr(lazy_labels, "MANY", 10)
+    made = lazy_labels.outline_if_large(data)
+    ours, theirs = lazy_labels.add_labels(viewer, data.copy(), made, contour=contour), NapariLabels(data.copy())
     theirs.contour = contour
 
     def assert_same():
@@ -73,19 +73,19 @@ def test_whatever_is_written_is_outlined(contour, viewer, monkeypatch):
         for layer in (ours, theirs):
             layer.paint((30, 40), 9)
         assert_same()
-        assert made.fresh == (contour != large_labels.THICK), again
+        assert made.fresh == (contour != lazy_labels.THICK), again
 
 
 def test_a_thumbnail_shows_what_was_written_since(viewer):
-    layer = large_labels.add_labels(viewer, np.zeros((40, 50), np.uint16))
+    layer = lazy_labels.add_labels(viewer, np.zeros((40, 50), np.uint16))
     before = layer.thumbnail.copy()
     layer.data[...] = 3
-    layer.renew_thumbnail()
+    layer.update_thumbnail()
     assert not np.array_equal(layer.thumbnail, before)
 
 
 def test_inks_come_round_and_0_is_not_drawn():
-    colours = large_labels.inks("white", "yellow").map(np.arange(5, dtype=np.uint16))
+    colours = lazy_labels.make_colormap("white", "yellow").map(np.arange(5, dtype=np.uint16))
     assert np.array_equal(colours[:, 3], [0, 1, 1, 1, 1])
     assert np.array_equal(colours[1], colours[3])
     assert np.allclose(colours[2, :3], [1, 1, 0])

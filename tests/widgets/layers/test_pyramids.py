@@ -11,8 +11,8 @@ import pytest
 
 import napari_gsw as gsw
 from gui_actions import click, wait_done, wait_for
-from napari_gsw.core.image.block_grid import grid_of
-from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
+from napari_gsw.core.image.block_grid import make_grid
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
 from napari_gsw.files.images import read_image
 
 pytest.importorskip("napari")
@@ -36,7 +36,7 @@ def add(viewer, image, lazily, name="slide"):
 @pytest.fixture
 def everything_is_large(monkeypatch, panel):
     """Small images go the way of large ones, in small blocks."""
-    monkeypatch.setattr("napari_gsw.widgets.layers.source.LARGE", 1000)
+    monkeypatch.setattr("napari_gsw.widgets.layers.image_source.MAX_PIXELS_IN_MEMORY", 1000)
     settings = panel.form.settings
     monkeypatch.setattr(panel.form, "settings", lambda **more: settings(**more).replace(block_pixels=2**12))
 
@@ -47,15 +47,15 @@ def short(panel, **settings):
 
 
 def test_levels_are_painted_where_they_are_looked_at():
-    from napari_gsw.widgets.layers.lazy_picture import LazyPicture, levels_of, painted_levels
+    from napari_gsw.widgets.layers.lazy_labels import LazySiteImage, make_image_levels, make_site_levels
 
     sites = np.arange(1500 * 1100).reshape(1500, 1100) % 40
-    grid = grid_of(sites.shape, (400, 300), 120_000)
-    mosaic = Mosaic(
-        grid, [PackedArray.of(sites[grid.inside(i)]) for i in grid], [np.arange(40, dtype=np.int32)] * len(grid)
+    grid = make_grid(sites.shape, (400, 300), 120_000)
+    mosaic = BlockedLabels(
+        grid, [CompressedArray.of(sites[grid.inside(i)]) for i in grid], [np.arange(40, dtype=np.int32)] * len(grid)
     )
     values = np.arange(40, dtype=np.uint16) ** 2
-    levels = painted_levels(LazyPicture(mosaic, values), levels_of(mosaic), 2)
+    levels = make_image_levels(LazySiteImage(mosaic, values), make_site_levels(mosaic), 2)
     assert [level.shape for level in levels] == [(1, 1, 1500, 1100), (1, 1, 750, 550)]
     picture = values[sites][None, None]
     for key in ((0, 0), (slice(None), 0, slice(3, 900)), (..., slice(10, 20)), (0, 0, 5, 7), ()):
@@ -95,10 +95,10 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     wait_done(qtbot, panel)
     seg, array_run = panel.session.segmentation, panel.session.array_run
     assert len(array_run.sites.grid) > 8
-    assert array_run.live.sweep == 20
+    assert array_run.interactive.sweep == 20
     layer = seg.layers.labels
     assert layer.multiscale
-    sites = array_run.live.problem.site_image
+    sites = array_run.interactive.problem.site_image
     shown = panel.session.frame.numbers[sites - 1]
     assert np.array_equal(np.asarray(layer.data[0]), shown)
     for name in ("regions", "boundary", "entropy"):
@@ -136,19 +136,19 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     before = panel.session.array_run
-    number = int(before.live.numbers[0])
+    number = int(before.interactive.numbers[0])
     panel.session.corrections.lock_label(number)
     wait_done(qtbot, panel)
-    assert before.live.locks.any()
+    assert before.interactive.locks.any()
     assert panel.session.segmentation.layers.locks.multiscale
     short(panel, alpha=3.0)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     after = panel.session.array_run
     assert after is not before
-    assert np.array_equal(after.live.locks, before.live.locks)
-    held = after.live.locks
-    assert len(np.unique(after.live.numbers[held])) == 1
+    assert np.array_equal(after.interactive.locks, before.interactive.locks)
+    held = after.interactive.locks
+    assert len(np.unique(after.interactive.numbers[held])) == 1
     panel.session.reset()
     assert not np.asarray(panel.session.segmentation.layers.labels.data[0]).any()
 
@@ -158,15 +158,15 @@ def test_what_cannot_be_done_on_a_large_image_is_said(panel, qtbot, everything_i
     panel.session.paint_first(panel._plan())
     assert panel.session.segmentation is None or panel.session.segmentation.layers.labels is None
     stack = panel.viewer.add_image(da.zeros((3, 64, 64), chunks=32), name="movie")
-    from napari_gsw.widgets.layers.source import Source
+    from napari_gsw.widgets.layers.image_source import ImageSource
 
     with pytest.raises(gsw.InputError, match="3 positions"):
-        Source(stack, depth=2).check()
+        ImageSource(stack, depth=2).check()
 
 
 def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, qtbot):
-    from napari_gsw.widgets.layers.camera import place_of
-    from napari_gsw.widgets.layers.source import Source
+    from napari_gsw.widgets.layers.cursor import get_view_position
+    from napari_gsw.widgets.layers.image_source import ImageSource
 
     layer = add(panel.viewer, scene(), lazily=False)
     panel.viewer.reset_view()
@@ -175,16 +175,16 @@ def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, q
         layer.locked_data_level = level
         layer.refresh()
         qtbot.wait(100)
-        source = Source(layer, where="view", **place_of(panel.viewer, layer))
+        source = ImageSource(layer, where="view", **get_view_position(panel.viewer, layer))
         assert all(length > 200 for length in source.space), level
 
 
 @pytest.mark.slow
 def test_the_bar_follows_the_blocks_of_a_large_image(panel, qtbot, monkeypatch, everything_is_large):
     """The preparation is held at each of its stages until the window has shown it."""
-    from napari_gsw.widgets.session import plan
+    from napari_gsw.widgets.session import run_plan
 
-    shown, prepare = {}, plan.prepare
+    shown, prepare = {}, run_plan.prepare
     held, go_on = queue.Queue(), threading.Semaphore(0)
 
     def halting(*given, report, **named):
@@ -195,7 +195,7 @@ def test_the_bar_follows_the_blocks_of_a_large_image(panel, qtbot, monkeypatch, 
 
         return prepare(*given, report=reported, **named)
 
-    monkeypatch.setattr(plan, "prepare", halting)
+    monkeypatch.setattr(run_plan, "prepare", halting)
     add(panel.viewer, scene(), lazily=True)
     short(panel)
     click(qtbot, panel.run_button)

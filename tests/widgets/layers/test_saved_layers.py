@@ -11,8 +11,8 @@ import tifffile
 from skimage.io import imsave
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.saved_session import SavedImage
-from napari_gsw.files.session_file import image_places
+from napari_gsw.core.interactive.saved_session import SavedImage
+from napari_gsw.files.session_file import find_image_files
 
 pytest.importorskip("napari")
 pytestmark = pytest.mark.gui
@@ -22,9 +22,9 @@ LAYER = {"scale": [1.0, 1.0], "translate": [0.0, 0.0], "rgb": False}
 
 
 def open_layers(viewer, image, session_path, may_open=lambda place: pytest.fail(f"asked about {place}")):
-    from napari_gsw.widgets.layers.saved_layers import image_layers
+    from napari_gsw.widgets.layers.saved_layers import find_image_layers
 
-    return image_layers(viewer, [image], session_path, may_open)
+    return find_image_layers(viewer, [image], session_path, may_open)
 
 
 @pytest.mark.parametrize("name", ["cells.py", "cells.tif.py", "cells.csv", "cells.zarr.zip", "cells"])
@@ -90,7 +90,7 @@ def test_places_are_images_of_this_machine(tmp_path, monkeypatch):
     is_file = Path.is_file
     monkeypatch.setattr("os.path.isfile", lambda path: bool(asked.append(str(path))) or is_file(Path(path)))
     shares = ("\\\\server\\share\\cells.tif", "//server/share/cells.tif")
-    assert image_places(SavedImage("cells", shares), tmp_path / "work.zarr.zip") == []
+    assert find_image_files(SavedImage("cells", shares), tmp_path / "work.zarr.zip") == []
     assert not [path for path in asked if "server" in path]
 
 

@@ -45,17 +45,17 @@ def main(image, labels, sweeps):
         panel.seed.setValue(5)
     for name, value in {"site_size": 60, "sweeps": sweeps}.items():
         panel.form.controls[name].set_value(value)
-    live = panel.session.array_run and panel.session.array_run.live
-    if live is None or live.sweep < sweeps:
+    interactive = panel.session.array_run and panel.session.array_run.interactive
+    if interactive is None or interactive.sweep < sweeps:
         click(panel.run_button)
         wait_for(lambda: panel.session.run is not None)
     wait_for(lambda: panel.session.state == "done" and panel.session.run is None)
-    assert panel.session.array_run.live.sweep == sweeps, panel.session.array_run.live.sweep
+    assert panel.session.array_run.interactive.sweep == sweeps, panel.session.array_run.interactive.sweep
     (layer,) = [layer for layer in viewer.layers if layer.name.endswith("[GSW]")]
     unfinished = f"{labels}.part.npy"
     np.save(unfinished, layer.data)
     os.replace(unfinished, labels)
-    panel.session.keeper.close()  # as a window that is closed does: what is being saved is on the disk then
+    panel.session.autosaver.close()  # as a window that is closed does: what is being saved is on the disk then
     sys.stdout.flush()
     os._exit(0)
 

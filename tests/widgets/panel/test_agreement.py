@@ -8,8 +8,8 @@ import pytest
 import napari_gsw as gsw
 from gui_actions import click, wait_done, wait_for, wait_sweeps
 from napari_gsw.sample_data import mosaic
-from napari_gsw.widgets.layers.kinds import SETTLED, VERDICT
-from napari_gsw.widgets.panel.agreement import plain
+from napari_gsw.widgets.layers.layer_metadata import SETTLED, VERDICT
+from napari_gsw.widgets.panel.rows import split_figures
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -40,17 +40,17 @@ def test_one_chain_does_not_reassure_and_several_are_one_click_away(panel, qtbot
     assert "Not settled: one chain" in panel.display.layer_boxes["entropy"].toolTip()
     layer = panel.viewer.layers["m [entropy]"]
     assert layer.metadata[SETTLED] is False
-    assert plain(layer.metadata[VERDICT])[0] == panel.agreement.line.text()
+    assert split_figures(layer.metadata[VERDICT])[0] == panel.agreement.line.text()
     assert "R-hat" not in panel.agreement.line.text()
     click(qtbot, panel.agreement.several)
-    wait_for(qtbot, lambda: panel.session.array_run.live.settings.chains == 4)
+    wait_for(qtbot, lambda: panel.session.array_run.interactive.settings.chains == 4)
     wait_done(qtbot, panel)
     assert panel.form.settings().chains == 4
-    live = panel.session.array_run.live
+    interactive = panel.session.array_run.interactive
     # They began apart, and not from what the one chain had come to: the result is that of four chains.
-    assert len({chain.tobytes() for chain in (trace[0] for trace in live.traces)}) > 1
+    assert len({chain.tobytes() for chain in (trace[0] for trace in interactive.traces)}) > 1
     api = gsw.segment(image, sweeps=60, chains=4)
-    assert np.array_equal(live.summary.labels, api.labels)
+    assert np.array_equal(interactive.summary.labels, api.labels)
     kept = panel.session.array_run.provenance()
     assert kept["reproducible"] is True
     assert kept["given"] == {}
@@ -66,14 +66,14 @@ def test_the_button_ends_a_run_and_keeps_the_locks(panel, qtbot, image):
     click(qtbot, panel.run_button)
     wait_sweeps(qtbot, panel)
     position = panel.session.position
-    panel.session.orders.submit(position, lambda live: live.paint(np.arange(4), 9, lock=True))
+    panel.session.commands.submit(position, lambda interactive: interactive.paint(np.arange(4), 9, lock=True))
     wait_for(qtbot, lambda: panel.session.frame.locks.sum() == 4 and panel.agreement.several.isVisible())
     click(qtbot, panel.agreement.several)
     wait_for(qtbot, lambda: len(panel.session.frame.traces) == 4)
     assert panel.session.state == "running"
-    live = panel.session.array_run.live
-    assert np.array_equal(np.flatnonzero(live.locks), np.arange(4))
-    assert (live.numbers[:4] == 9).all()
+    interactive = panel.session.array_run.interactive
+    assert np.array_equal(np.flatnonzero(interactive.locks), np.arange(4))
+    assert (interactive.numbers[:4] == 9).all()
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
 
@@ -84,7 +84,7 @@ def test_pictures_are_settled_when_several_chains_agree(panel, qtbot, image, mon
 
     panel.viewer.add_image(image, name="m")
     click(qtbot, panel.display.layer_boxes["boundary"])
-    monkeypatch.setattr(Summary, "settled", property(lambda summary: summary.known and len(summary.traces) > 1))
+    monkeypatch.setattr(Summary, "settled", property(lambda summary: summary.is_estimated and len(summary.traces) > 1))
     ran(panel, qtbot, 60, chains=2)
     assert panel.display.layer_boxes["boundary"].text() == "Boundary"
     assert panel.viewer.layers["m [boundary]"].metadata[SETTLED] is True

@@ -8,8 +8,8 @@ from skimage.segmentation import find_boundaries
 
 import napari_gsw as gsw
 from gui_actions import click, wait_done
-from napari_gsw.evaluation import partition_scores as metrics
 from napari_gsw.sample_data import random_mosaic
+from napari_gsw.scores import partitions as metrics
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -36,18 +36,20 @@ def test_layers_become_evidence_as_the_call_takes_them(viewer, panel, qtbot):
     panel.form.controls["sweeps"].set_value(20)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    live = panel.session.array_run.live
+    interactive = panel.session.array_run.interactive
     maps = {"features": features, "boundaries": lines, "foreground": front}
     same = gsw.segment(image, axes="YXS", sweeps=20, **maps)
-    assert np.array_equal(live.problem.fingerprint, same.problem.fingerprint)
-    assert metrics.variation_of_information(live.snapshot.best.labels, same.snapshot.best.labels) == pytest.approx(0)
+    assert np.array_equal(interactive.problem.fingerprint, same.problem.fingerprint)
+    assert metrics.variation_of_information(
+        interactive.snapshot.best.labels, same.snapshot.best.labels
+    ) == pytest.approx(0)
     assert set(panel.session.array_run.given) == set(maps)
     # Without one of them it is another problem, and a layer that goes is no longer chosen.
     viewer.layers.remove(layers[1])
     assert "boundaries" not in rows.layers()
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert set(panel.session.array_run.live.problem.maps) == {"features", "foreground"}
+    assert set(panel.session.array_run.interactive.problem.maps) == {"features", "foreground"}
 
 
 def test_a_layer_that_does_not_fit_is_one_sentence(viewer, panel):
@@ -75,7 +77,7 @@ def test_a_map_of_a_stack_belongs_to_its_slices(viewer, panel, qtbot):
     wait_done(qtbot, panel)
     for position, run in panel.session.segmentation.array_runs.items():
         own = gsw.prepare(stack[position], boundaries=lines[position])
-        assert np.array_equal(run.live.problem.beta, own.beta)
+        assert np.array_equal(run.interactive.problem.beta, own.beta)
 
 
 def test_the_scale_of_a_layer_is_the_distance_of_its_pixels(viewer, panel):
@@ -98,6 +100,6 @@ def test_a_session_brings_its_maps_back(viewer, panel, qtbot, tmp_path):
     panel.form.controls["alpha"].set_value(2.0)  # another problem, of the same maps
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    live = panel.session.array_run.live
-    assert live.settings.alpha == 2.0
-    assert np.array_equal(live.problem.beta, result.problem.beta)
+    interactive = panel.session.array_run.interactive
+    assert interactive.settings.alpha == 2.0
+    assert np.array_equal(interactive.problem.beta, result.problem.beta)

@@ -129,7 +129,7 @@ def test_what_is_folded_belongs_to_its_section_once_it_is_seen(panel, qtbot):
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_what_never_was_unfolded_goes_with_its_section(qtbot, shown):
-    from napari_gsw.widgets.kit.section import Section
+    from napari_gsw.widgets.common.collapsible import Section
 
     section = Section("Title")
     section.setVisible(shown)

@@ -14,7 +14,7 @@ def test_no_key_is_one_of_the_menus_or_of_napari():
     from napari._qt._qapp_model.qactions import init_qactions
     from napari.utils.shortcuts import default_shortcuts
 
-    from napari_gsw.widgets.panel.keys import KEYS
+    from napari_gsw.widgets.panel.panel import KEYS
 
     init_qactions()
     taken = {str(KeyBinding.from_int(int(key))) for keys in default_shortcuts.values() for key in keys}
@@ -28,7 +28,7 @@ def test_no_key_is_one_of_the_menus_or_of_napari():
 def test_the_tooltips_and_the_page_name_them(panel):
     from pathlib import Path
 
-    from napari_gsw.widgets.panel.keys import KEYS
+    from napari_gsw.widgets.panel.panel import KEYS
 
     page = (Path(__file__).parents[3] / "docs" / "widget.md").read_text()
     buttons = {"run_or_pause": panel.run_button, "step": panel.step_button, "stop": panel.stop_button}

@@ -34,7 +34,7 @@ def finished(panel, qtbot, sweeps=40, **choices):
 
 def test_another_image_or_preset_forgets_what_was_said(panel, qtbot):
     finished(panel, qtbot)
-    sites = panel.session.array_run.live.problem.n
+    sites = panel.session.array_run.interactive.problem.n
     heads = panel.form.sections
     assert heads["superpixels"].summary.text().startswith(f"{sites} sites")
     assert panel.run_button.text() == "Continue"

@@ -14,11 +14,11 @@ import tifffile
 
 import napari_gsw as gsw
 from gui_actions import click, press_key, slow, wait_done, wait_for, wait_sweeps
-from napari_gsw.core.evidence.network import is_onnxruntime_there
-from napari_gsw.core.pipeline.prepare_objects import NETWORK_ASKS, NETWORK_SECTIONS, network_settles
-from napari_gsw.core.settings import SECTIONS, declarations
-from napari_gsw.evaluation import partition_scores as metrics
+from napari_gsw.core.features.network import has_onnxruntime
+from napari_gsw.core.pipeline.prepare_objects import NETWORK_SECTIONS, NETWORK_SETTINGS, is_replaced_by_network
+from napari_gsw.core.settings import SECTIONS, setting_fields
 from napari_gsw.sample_data import mosaic, mosaic_3d
+from napari_gsw.scores import partitions as metrics
 from pictures import cells
 
 pytest.importorskip("napari")
@@ -86,17 +86,17 @@ def test_the_outlook_follows_the_preset(panel, qtbot):
 
 def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch):
     from napari_gsw.core.pipeline.stage import Stage
-    from napari_gsw.widgets.panel.progress import STAGES
-    from napari_gsw.widgets.session.orders import Orders
+    from napari_gsw.widgets.panel.rows import STAGES
+    from napari_gsw.widgets.session.run_worker import CommandQueue
 
     bar = panel.progress.bar
     for name in ("noise", "superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"):
         title = STAGES[name].title
-        monkeypatch.setattr(Orders, "stage", Stage(name))
+        monkeypatch.setattr(CommandQueue, "stage", Stage(name))
         panel.progress.refresh(None)
         assert panel.progress.status.text() == f"{title} ..."
         assert (bar.minimum(), bar.maximum()) == (0, 0)
-        monkeypatch.setattr(Orders, "stage", Stage(name, 1200, 3600))
+        monkeypatch.setattr(CommandQueue, "stage", Stage(name, 1200, 3600))
         panel.progress.refresh(None)
         assert panel.progress.status.text().startswith(f"{title}: ")
         assert panel.progress.status.text().endswith("1,200 of 3,600")
@@ -123,7 +123,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     assert np.array_equal(panel.viewer.layers["mosaic [regions]"].data, api.labels)
     assert f"{api.problem.n:,} sites" in panel.form.sections["superpixels"].summary.text()
     assert panel.progress.bar.value() == panel.progress.bar.maximum() == 300
-    assert panel.session.orders.view.show == "consensus"
+    assert panel.session.commands.view.show == "consensus"
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.progress.status.text()
     assert panel.progress.status.text().startswith(f"{api.n_clusters} clusters")
 
@@ -179,7 +179,7 @@ def test_other_settings_go_on_from_what_is_shown(panel, qtbot):
     wait_done(qtbot, panel)
     after = panel.session.array_run
     assert after is not before
-    assert after.live.problem.prior.alpha == 5.0
+    assert after.interactive.problem.prior.alpha == 5.0
     assert np.array_equal(after.sites, before.sites)
     assert "init" in after.provenance()["given"]
     panel.seed.setValue(7)  # another seed starts afresh
@@ -197,7 +197,7 @@ def test_pause_step_resume_and_stop(panel, qtbot):
     click(qtbot, panel.pause_button)
     assert panel.pause_button.text() == "Resume"
     qtbot.wait(400)
-    wait_for(qtbot, lambda: panel.session.frame.sweep == panel.session.array_run.live.sweep)
+    wait_for(qtbot, lambda: panel.session.frame.sweep == panel.session.array_run.interactive.sweep)
     held = panel.session.frame.sweep
     qtbot.wait(300)
     assert panel.session.frame.sweep == held
@@ -354,7 +354,7 @@ def close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end):
 
 def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, qtbot, monkeypatch):
     from napari_gsw.core.pipeline import stage
-    from napari_gsw.widgets.session import plan
+    from napari_gsw.widgets.session import run_plan
 
     begun, may_end = threading.Event(), threading.Event()
 
@@ -363,21 +363,21 @@ def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, q
         assert may_end.wait(60)
         report(stage.Stage("sites"))
 
-    monkeypatch.setattr(plan, "prepare", slow_prepare)
+    monkeypatch.setattr(run_plan, "prepare", slow_prepare)
     close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
 
 
 def test_closing_the_dock_while_a_kernel_is_compiled_waits_for_nothing(viewer, qtbot, monkeypatch):
-    from napari_gsw.core.pipeline.live_chain import LiveChain
+    from napari_gsw.core.interactive.interactive_run import InteractiveRun
 
-    begun, may_end, advance = threading.Event(), threading.Event(), LiveChain.advance
+    begun, may_end, advance = threading.Event(), threading.Event(), InteractiveRun.advance
 
-    def slow_advance(live, most=None):
+    def slow_advance(interactive, most=None):
         begun.set()
         assert may_end.wait(60)
-        advance(live, most)
+        advance(interactive, most)
 
-    monkeypatch.setattr(LiveChain, "advance", slow_advance)
+    monkeypatch.setattr(InteractiveRun, "advance", slow_advance)
     close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
 
 
@@ -403,14 +403,14 @@ def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot,
         raise kind("the disk is on fire")
 
     if when == "preparing":
-        monkeypatch.setattr("napari_gsw.widgets.session.plan.prepare", broken)
+        monkeypatch.setattr("napari_gsw.core.pipeline.prepare.prepare", broken)
     panel.viewer.add_image(small())
     endless(panel)
     before = len(notification_manager.records)
     click(qtbot, panel.run_button)
     if when == "running":
         wait_sweeps(qtbot, panel)
-        monkeypatch.setattr("napari_gsw.core.pipeline.live_chain.LiveChain.advance", broken)
+        monkeypatch.setattr("napari_gsw.core.interactive.interactive_run.InteractiveRun.advance", broken)
     wait_for(qtbot, lambda: panel.session.run is None)
     assert panel.run_button.isEnabled()
     assert not panel.stop_button.isEnabled()
@@ -482,9 +482,9 @@ def test_bad_data_is_one_sentence(panel, qtbot):
 def test_every_setting_has_a_control_with_its_help(panel):
     """All but the axes, which the head of the panel asks for, the spacing, which the layer's scale says, and the blocks
     of a large image, for scripts alone."""
-    assert set(panel.form.controls) == set(declarations()) - {"axes", "spacing", "block_pixels"}
+    assert set(panel.form.controls) == set(setting_fields()) - {"axes", "spacing", "block_pixels"}
     for name, control in panel.form.controls.items():
-        assert declarations()[name].help in control.toolTip()
+        assert setting_fields()[name].help in control.toolTip()
         assert control.value() == getattr(gsw.preset("general"), name)
     assert set(panel.form.sections) == set(SECTIONS) - {"image", "strokes"}  # whose controls stand beside the brush
     assert all(
@@ -504,16 +504,16 @@ def test_only_what_matters_is_shown(panel, qtbot):
     assert form.controls["K"].isVisible()
 
 
-@pytest.mark.skipif(not is_onnxruntime_there(), reason="onnxruntime is not installed")
+@pytest.mark.skipif(not has_onnxruntime(), reason="onnxruntime is not installed")
 def test_where_a_network_looks_its_place_is_not_taken_by_settings_without_effect(panel, qtbot):
     form, brightness = panel.form, cells()[0]
     for section in NETWORK_SECTIONS:
         form.sections[section].unfold()
-    shown = lambda: {name for name in form.controls if network_settles(name) and form.controls[name].isVisible()}  # noqa: E731
+    shown = lambda: {name for name in form.controls if is_replaced_by_network(name) and form.controls[name].isVisible()}  # noqa: E731
     flat = panel.viewer.add_image(brightness)
     click(qtbot, panel.presets.button("microscopy"))
     assert not shown()
-    assert all(form.controls[name].isVisible() for name in NETWORK_ASKS)
+    assert all(form.controls[name].isVisible() for name in NETWORK_SETTINGS)
     assert form.sections["prior"].summary.text() == "any number of objects"
     assert "expects" not in panel.progress.status.text()
     form.controls["objects"].set_value("classical")
@@ -544,10 +544,10 @@ def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
     wait_sweeps(qtbot, panel)
     panel.form.controls["lam"].set_value(2.5)
     assert panel.reason.text() == ""
-    wait_for(qtbot, lambda: panel.session.array_run.live.settings.lam == 2.5)
+    wait_for(qtbot, lambda: panel.session.array_run.interactive.settings.lam == 2.5)
     panel.form.controls["alpha"].set_value(9.0)
     assert "next run" in panel.reason.text()
-    assert panel.session.array_run.live.settings.alpha == 3.0
+    assert panel.session.array_run.interactive.settings.alpha == 3.0
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
     kept = panel.viewer.layers[-1].metadata["napari-gsw"]  # what is exported with the labels
@@ -567,7 +567,7 @@ def test_keys(panel, qtbot):
     press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
     assert panel.session.state == "paused"
     press_key(qtbot, panel.viewer, Qt.Key.Key_D, ctrl, alt)
-    assert panel.session.orders.view.show == "best"
+    assert panel.session.commands.view.show == "best"
     press_key(qtbot, panel.viewer, Qt.Key.Key_X, ctrl, alt)
     wait_done(qtbot, panel)
 
@@ -632,12 +632,12 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     place = panel.trace.mapFromScene(box.mapViewToScene(box.viewRect().center()))
     qtbot.mouseClick(panel.trace.viewport(), Qt.MouseButton.LeftButton, pos=place)
     wait_for(qtbot, lambda: panel.session.canvas.viewing is not None)
-    kept = np.array(panel.session.array_run.live.history.sweeps)
+    kept = np.array(panel.session.array_run.interactive.history.sweeps)
     clicked = box.mapSceneToView(panel.trace.mapToScene(place)).x()
     assert clicked == pytest.approx(60.6, abs=1)  # the middle of the axis, to the pixel
     assert panel.session.canvas.viewing == kept[np.abs(kept - clicked).argmin()]
     assert panel.trace_section.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
-    sweep, numbers = panel.session.array_run.live.history.near(panel.session.canvas.viewing)
+    sweep, numbers = panel.session.array_run.interactive.history.near(panel.session.canvas.viewing)
     assert sweep == panel.session.canvas.viewing
     assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.array_run.paint(numbers))
     click(qtbot, panel.trace_section.back_button)
@@ -646,7 +646,9 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     panel.session.canvas.view_sweep(3)
     click(qtbot, panel.trace_section.from_here)
     wait_for(qtbot, lambda: panel.session.run is None)
-    assert same_partition(panel.session.array_run.live.numbers, panel.session.array_run.live.history.near(3)[1])
+    assert same_partition(
+        panel.session.array_run.interactive.numbers, panel.session.array_run.interactive.history.near(3)[1]
+    )
 
 
 @pytest.mark.slow
@@ -748,22 +750,24 @@ def test_a_superpixel_layer_of_ones_own(panel, qtbot):
     layer.data[:8, :16] = 1  # merge two sites behind the panel's back: the next run sees it
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert panel.session.array_run.live.problem.n == 299
+    assert panel.session.array_run.interactive.problem.n == 299
 
 
 def test_preferences_set_the_panel_up(make_napari_viewer, monkeypatch, qtbot):
     from napari.settings import get_plugin_settings
 
-    from napari_gsw.widgets.kit.preferences import FALLBACK, PLUGIN, preference
+    from napari_gsw.widgets.common.preferences import FALLBACK, PLUGIN, get_preference
 
     known = get_plugin_settings(PLUGIN).segmentation
     declared = {name: getattr(value, "value", value) for name, value in known.model_dump().items()}
     assert declared == FALLBACK
-    monkeypatch.setattr("napari_gsw.widgets.panel.panel.preference", lambda name: {**FALLBACK, "preset": "paper"}[name])
+    monkeypatch.setattr(
+        "napari_gsw.widgets.common.preferences.get_preference", lambda name: {**FALLBACK, "preset": "paper"}[name]
+    )
     viewer = make_napari_viewer(show=True)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     assert panel.form.settings() == gsw.preset("paper")
-    assert preference("preset") == "general"
+    assert get_preference("preset") == "general"
     panel.shut_down()
 
 
@@ -791,25 +795,27 @@ def test_consensus_range_and_detail(panel, qtbot):
     wait_done(qtbot, panel)
     wait_for(qtbot, lambda: panel.display.detail.isEnabled())
     assert panel.agreement.line.text()
-    assert panel.session.orders.view.show == "consensus"
+    assert panel.session.commands.view.show == "consensus"
     regions = panel.viewer.layers["m [regions]"]
     assert regions.editable
-    live = panel.session.array_run.live
+    interactive = panel.session.array_run.interactive
     for button in panel.display.shows.buttons():
         click(qtbot, button)
         show = button.property("show")
         wait_for(qtbot, lambda show=show: panel.session.frame.show == show and panel.session.run is None)
-        assert same_partition(panel.viewer.layers["m [GSW]"].data, live.problem.paint(live.partition(show)))
+        assert same_partition(
+            panel.viewer.layers["m [GSW]"].data, interactive.problem.paint(interactive.partition(show))
+        )
     for value in (0, 50, 100):
         panel.display.detail.setValue(value)
-        wanted = live.problem.paint(live.summary.detailed(value / 100))
+        wanted = interactive.problem.paint(interactive.summary.labels_at_detail(value / 100))
         wait_for(qtbot, lambda wanted=wanted: same_partition(regions.data, wanted))
         assert not panel.display.auto_detail.isChecked()
         count = len(np.unique(wanted))
         number = f"{count:,} region{'' if count == 1 else 's'}"
         wait_for(qtbot, lambda number=number: panel.display.detail_count.text() == number)
     click(qtbot, panel.display.auto_detail)
-    wait_for(qtbot, lambda: same_partition(regions.data, live.summary.labels))
+    wait_for(qtbot, lambda: same_partition(regions.data, interactive.summary.labels))
     click(qtbot, panel.display.layer_boxes["regions"])
     assert not regions.visible
     panel.viewer.layers.remove(regions)
@@ -827,13 +833,13 @@ def test_detail_is_forgotten_at_reset_and_at_another_image(panel, qtbot):
         wait_for(qtbot, lambda: panel.display.detail.isEnabled())
         panel.display.detail.setValue(90)
         wait_for(qtbot, lambda: panel.session.run is None)
-        assert panel.session.orders.view.detail == 0.9
+        assert panel.session.commands.view.detail == 0.9
         forget()
         if panel.session.continues:
             panel.choose_image(panel.viewer.layers["n"])
             click(qtbot, panel.run_button)
             wait_done(qtbot, panel)
-        wait_for(qtbot, lambda: panel.session.orders.view.detail is None)
+        wait_for(qtbot, lambda: panel.session.commands.view.detail is None)
         assert panel.display.auto_detail.isChecked()
 
 

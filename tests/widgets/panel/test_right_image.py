@@ -29,7 +29,7 @@ def test_an_image_that_was_just_opened_is_chosen_unless_a_run_is_on(panel, qtbot
     wait_sweeps(qtbot, panel)
     viewer.add_image(mosaic()[0][:60, :80], name="third")
     assert chosen() is first
-    assert panel.session.orders.sampling
+    assert panel.session.commands.sampling
     panel.stop()
 
 

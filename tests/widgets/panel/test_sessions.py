@@ -39,18 +39,18 @@ def run_with_a_stroke(panel, qtbot, image=IMAGE):
     panel.viewer.layers.selection.active = labels
     labels.mode, labels.brush_size, labels.selected_label = "paint", 4, 41
     drag(qtbot, panel.viewer, labels, [(y, 20) for y in range(20, 40, 2)])
-    wait_for(qtbot, lambda: bool(panel.session.array_run.live.marks))
+    wait_for(qtbot, lambda: bool(panel.session.array_run.interactive.marks))
     wait_done(qtbot, panel)
     return layer
 
 
 def live_of(panel):
-    return panel.session.array_run.live
+    return panel.session.array_run.interactive
 
 
 def saved(panel, qtbot, path, embed=False):
     panel.saving.embed.setChecked(embed)
-    with qtbot.waitSignal(panel.session.keeper.written, timeout=600_000):
+    with qtbot.waitSignal(panel.session.autosaver.written, timeout=600_000):
         panel.saving.save(path)
     wait_done(qtbot, panel)
 
@@ -80,8 +80,8 @@ def test_a_session_opened_in_another_window_is_the_same_and_goes_on_the_same(
     second = make_napari_viewer(show=True)
     other = open_panel(second)
     opened(other, qtbot, path)
-    first_live, live = live_of(panel), live_of(other)
-    assert_same(first_live, live)
+    first_live, interactive = live_of(panel), live_of(other)
+    assert_same(first_live, interactive)
     shown = second.layers["photo [GSW]"]
     np.testing.assert_array_equal(shown.data, panel.viewer.layers["photo [GSW]"].data)
     np.testing.assert_array_equal(shown.scale, (2.0, 2.0))
@@ -91,13 +91,13 @@ def test_a_session_opened_in_another_window_is_the_same_and_goes_on_the_same(
     for one in (panel, other):
         click(qtbot, one.run_button)
     for one in (panel, other):
-        wait_for(qtbot, lambda one=one: live_of(one).sweep >= live.target)
+        wait_for(qtbot, lambda one=one: live_of(one).sweep >= interactive.target)
         wait_done(qtbot, one)
-    assert live_of(other) is live, "it went on, and did not begin afresh"
-    assert_same(first_live, live)
-    live.undo()
+    assert live_of(other) is interactive, "it went on, and did not begin afresh"
+    assert_same(first_live, interactive)
+    interactive.undo()
     first_live.undo()
-    np.testing.assert_array_equal(live.locks, first_live.locks)
+    np.testing.assert_array_equal(interactive.locks, first_live.locks)
     other.shut_down()
 
 
@@ -178,7 +178,7 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     from qtpy.QtCore import QTimer
 
     from napari_gsw.files import autosave
-    from napari_gsw.widgets.session import autosaves
+    from napari_gsw.widgets.session import autosave_files
 
     may_end, save = threading.Event(), autosave.save_session
 
@@ -203,7 +203,7 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     QTimer.singleShot(0, may_end.set)
     wait_for(qtbot, other.restore_row.isVisible)
     assert "photo" in other.restore_row.restore_button.text()
-    assert autosaves.are_written()
+    assert autosave_files.all_written()
     other.shut_down()
 
 
@@ -298,7 +298,7 @@ def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     panel.form.controls["sweeps"].set_value(33)
     panel.saving.chosen.emit(str(path))
     wait_for(qtbot, lambda: "its pixels are others" in panel.reason.text())
-    assert not panel.opening.busy
+    assert not panel.opening.is_busy
     assert panel.form.controls["sweeps"].value() == 33  # nothing of the session was taken over
     file.unlink()
     viewer.layers.clear()
@@ -309,7 +309,7 @@ def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
 @pytest.mark.parametrize("what", ["dock", "window"])
 def test_what_is_closed_in_a_run_is_kept_as_far_as_it_came(make_napari_viewer, qtbot, own_autosaves, what):
     from napari_gsw.files import session_file
-    from napari_gsw.widgets.session.keeper import RUNNING
+    from napari_gsw.widgets.session.autosave import RUNNING
 
     viewer = make_napari_viewer(show=True)
     dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
@@ -349,7 +349,7 @@ def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_view
     runs, before = other.session.segmentation.array_runs, panel.session.segmentation.array_runs
     assert list(runs) == list(before) == [(0,), (1,), (2,)]
     for position in runs:
-        assert_same(before[position].live, runs[position].live)
+        assert_same(before[position].interactive, runs[position].interactive)
     other.shut_down()
 
 
@@ -381,7 +381,7 @@ def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_
     from napari_gsw.files.session_file import open_session
     from napari_gsw.widgets.layers import saved_layers
 
-    monkeypatch.setattr(saved_layers, "MOST_EMBEDDED", IMAGE.nbytes - 1)
+    monkeypatch.setattr(saved_layers, "MAX_EMBEDDED_BYTES", IMAGE.nbytes - 1)
     panel.viewer.add_image(IMAGE, name="photo")
     panel.form.controls["sweeps"].set_value(SWEEPS)
     click(qtbot, panel.run_button)

@@ -16,7 +16,15 @@ LONG = "A sentence that is far too long for a panel of the usual width, " * 4
 
 def places(panel):
     """Where everything above the trace is, by the order of the panel."""
-    rows = (panel.run_row, panel.progress, panel.reason, panel.paint_row, panel.ask_row, panel.edit_row, panel.display)
+    rows = (
+        panel.run_row,
+        panel.progress,
+        panel.reason,
+        panel.paint_row,
+        panel.query_row,
+        panel.edit_row,
+        panel.display,
+    )
     return [(row.y(), row.height()) for row in (*rows, panel.region)] + [panel.trace_section.y()]
 
 
@@ -83,26 +91,26 @@ def test_a_preset_lays_the_panel_out_once_not_for_every_row(panel, qtbot):
 
 
 def test_every_control_says_what_it_is(panel):
-    from napari_gsw.widgets.kit.explanation import controls_in
+    from napari_gsw.widgets.common.labels import find_controls
 
     for control in panel.form.controls.values():
         assert control.box.whatsThis()  # which are made when a section is unfolded
     for section in (panel.trace_section, *panel.sections):
         section.unfold()
-    controls = controls_in(panel.inner)
+    controls = find_controls(panel.inner)
     assert len(controls) > 100
     silent = [w.objectName() or getattr(w, "text", type(w).__name__) for w in controls if not w.whatsThis()]
     assert silent == []
 
 
 def test_every_section_leads_to_a_heading_of_the_documentation(panel, qtbot):
-    from napari_gsw.widgets.kit.help_page import HelpPage, anchor_of, page_path
+    from napari_gsw.widgets.common.help_page import HelpPage, find_page, make_anchor
 
     buttons = [panel.chooser.help, panel.trace_section.help, *(section.help for section in panel.sections)]
     for address in (button.property("page") for button in buttons):
         name, _, anchor = address.partition("#")
-        lines = page_path(name).read_text(encoding="utf-8").splitlines()
-        headings = [anchor_of(line.lstrip("# ")) for line in lines if line.startswith("#")]
+        lines = find_page(name).read_text(encoding="utf-8").splitlines()
+        headings = [make_anchor(line.lstrip("# ")) for line in lines if line.startswith("#")]
         assert anchor in ["", *headings], address
     click(qtbot, panel.trace_section.help)
     click(qtbot, panel.chooser.help)  # in the same window
@@ -116,7 +124,7 @@ def test_every_section_leads_to_a_heading_of_the_documentation(panel, qtbot):
 
 
 def test_the_words_of_the_form_are_plain(panel):
-    from napari_gsw.widgets.kit.setting_control import TERMS
+    from napari_gsw.widgets.common.setting_widgets import TERMS
 
     shown = [box.itemText(i) for c in panel.form.controls.values() if (box := c.box) and hasattr(box, "itemText")
              for i in range(box.count())]  # fmt: skip
@@ -130,12 +138,12 @@ def test_the_words_of_the_form_are_plain(panel):
 
 
 def test_a_second_dock_is_a_tab(panel, qtbot):
-    from napari_gsw.widgets.kit.docked import dock_of
+    from napari_gsw.widgets.common.dock_panel import find_dock
 
     _, other = panel.viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
     window = panel.window()
-    qtbot.waitUntil(lambda: window.tabifiedDockWidgets(dock_of(panel)) == [dock_of(other)], timeout=600_000)
-    assert not dock_of(panel).isFloating()
+    qtbot.waitUntil(lambda: window.tabifiedDockWidgets(find_dock(panel)) == [find_dock(other)], timeout=600_000)
+    assert not find_dock(panel).isFloating()
     other.shut_down()
 
 
@@ -143,23 +151,23 @@ def test_it_says_that_it_compiles_whatever_stage_it_is_at(panel, monkeypatch):
     from napari_gsw.core.jit import PROGRESS
     from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.core.pipeline.warm_up import N_KERNELS
-    from napari_gsw.widgets.session.orders import Orders
+    from napari_gsw.widgets.session.run_worker import CommandQueue
 
     monkeypatch.setattr(PROGRESS, "depth", 1)
     monkeypatch.setattr(PROGRESS, "count", 12)
     for stage in (None, Stage("features"), Stage("start")):
-        monkeypatch.setattr(Orders, "stage", stage)
+        monkeypatch.setattr(CommandQueue, "stage", stage)
         panel.progress.refresh(None)
         assert panel.progress.status.text() == f"Compiling, once on this machine: 12 of {N_KERNELS}"
     monkeypatch.setattr(PROGRESS, "depth", 0)
-    monkeypatch.setattr(Orders, "stage", Stage("features"))
+    monkeypatch.setattr(CommandQueue, "stage", Stage("features"))
     panel.progress.refresh(None)
     assert panel.progress.status.text() == "Counting words ..."
 
 
 def test_what_a_section_says_is_cut_by_dots_and_never_by_its_end(viewer, panel, qtbot):
     """A theme leaves some pixels of a line empty, which text that is fitted into it knows nothing of."""
-    from napari_gsw.widgets.kit.section import Section
+    from napari_gsw.widgets.common.collapsible import Section
 
     viewer.add_image(np.zeros((64, 64)))
     qtbot.wait(100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.sampler.records import TRACE
+from napari_gsw.core.sampler.state import N_TRACED
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -21,7 +21,7 @@ def plot(qtbot):
     qtbot.addWidget(shown)
     with qtbot.waitExposed(shown, timeout=600_000):
         shown.show()
-    rows = np.linspace(-50, -10, 100)[:, None] * np.ones(TRACE)
+    rows = np.linspace(-50, -10, 100)[:, None] * np.ones(N_TRACED)
     rows[:, 1] = 7
     shown.show_traces([rows], (100, -10.0))
     shown.draw_now()
@@ -105,7 +105,7 @@ def test_the_wheel_is_the_panels_and_zooms_with_ctrl(plot):
 
 def test_the_plot_is_painted_in_a_turn_of_its_own_and_only_if_it_has_changed(plot, qtbot):
     """Whoever asks may be in the midst of napari's work on its canvas."""
-    drawings, traces = [], [np.zeros((5, TRACE))]
+    drawings, traces = [], [np.zeros((5, N_TRACED))]
     plot.draw_now, draw = lambda: drawings.append(plot._wanted), plot.draw_now
     plot._turn.timeout.disconnect()
     plot._turn.timeout.connect(lambda: (plot.draw_now(), draw()))
@@ -139,7 +139,7 @@ def test_what_waits_is_drawn_with_the_words_and_the_plot_is_painted_once(plot, q
     plot.draw_waiting()
     qtbot.wait(200)
     assert paints.count == 0  # nothing waits
-    rows = np.linspace(-40_000, -10, 1500)[:, None] * np.ones(TRACE)
+    rows = np.linspace(-40_000, -10, 1500)[:, None] * np.ones(N_TRACED)
     plot.show_traces([rows], (1500, -10.0))
     plot.draw_waiting()
     assert not plot._turn.isActive()

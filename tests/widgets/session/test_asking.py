@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gui_actions import click, drag, press_key, wait_done, wait_for, wait_sweeps
-from napari_gsw.widgets.layers.kinds import kind_of
-from napari_gsw.widgets.session.run import Run
+from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
+from napari_gsw.widgets.session.run_worker import RunWorker
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -48,13 +48,13 @@ def done(panel, qtbot):
 
 def asked(panel, qtbot, after=None):
     """Wait for a question other than the one before."""
-    asking = panel.session.asking
-    wait_for(qtbot, lambda: asking.question is not None and asking.question is not after)
-    return asking.question
+    active_learning = panel.session.active_learning
+    wait_for(qtbot, lambda: active_learning.question is not None and active_learning.question is not after)
+    return active_learning.question
 
 
 def question_layers(panel):
-    return [layer for layer in panel.viewer.layers if kind_of(layer) == "question"]
+    return [layer for layer in panel.viewer.layers if get_layer_kind(layer) == "question"]
 
 
 def pixels_of(panel, question):
@@ -64,7 +64,7 @@ def pixels_of(panel, question):
 def test_a_question_is_shown_and_keys_answer_it(done, qtbot):
     from qtpy.QtCore import Qt
 
-    session, row, live = done.session, done.ask_row, done.session.array_run.live
+    session, row, interactive = done.session, done.query_row, done.session.array_run.interactive
     assert row.button.isEnabled()
     done.viewer.camera.zoom = 0.5
     click(qtbot, row.button)
@@ -78,17 +78,17 @@ def test_a_question_is_shown_and_keys_answer_it(done, qtbot):
     assert np.allclose(done.viewer.camera.center[-2:], middle, atol=5)
     assert done.viewer.layers.selection.active is session.segmentation.layers.labels
     press_key(qtbot, done.viewer, "2")
-    wait_for(qtbot, lambda: live.locks[first.site] and session.run is None)
-    assert live.numbers[first.site] == 2
+    wait_for(qtbot, lambda: interactive.locks[first.site] and session.run is None)
+    assert interactive.numbers[first.site] == 2
     second = asked(done, qtbot, first)
     assert second.site != first.site
     press_key(qtbot, done.viewer, Qt.Key.Key_Return)
-    wait_for(qtbot, lambda: live.locks[second.site])
-    assert live.numbers[second.site] == second.numbers[0]
+    wait_for(qtbot, lambda: interactive.locks[second.site])
+    assert interactive.numbers[second.site] == second.numbers[0]
     asked(done, qtbot, second)
     session.steps.undo()
-    wait_for(qtbot, lambda: not live.locks[second.site])
-    assert live.locks[first.site]  # one step an answer
+    wait_for(qtbot, lambda: not interactive.locks[second.site])
+    assert interactive.locks[first.site]  # one step an answer
     click(qtbot, row.button)
     assert not question_layers(done)
     assert row.line.text() == ""
@@ -96,29 +96,29 @@ def test_a_question_is_shown_and_keys_answer_it(done, qtbot):
 
 @pytest.mark.slow
 def test_skipping_asks_about_something_else(done, qtbot):
-    click(qtbot, done.ask_row.button)
+    click(qtbot, done.query_row.button)
     first = asked(done, qtbot)
     press_key(qtbot, done.viewer, "n")
     second = asked(done, qtbot, first)
-    assert first.follow[second.site] < 0.5
+    assert first.propagation[second.site] < 0.5
     press_key(qtbot, done.viewer, "8")  # a label that nobody has
-    assert done.session.asking.question is second
-    assert not done.session.array_run.live.changes
+    assert done.session.active_learning.question is second
+    assert not done.session.array_run.interactive.changes
 
 
 @pytest.mark.slow
 def test_the_row_takes_keys_as_long_as_it_has_the_focus(done, qtbot):
-    click(qtbot, done.ask_row.button)
+    click(qtbot, done.query_row.button)
     first = asked(done, qtbot)
-    qtbot.keyClick(done.ask_row, "y")
-    live = done.session.array_run.live
-    wait_for(qtbot, lambda: live.locks[first.site])
-    assert live.numbers[first.site] == first.numbers[0]
+    qtbot.keyClick(done.query_row, "y")
+    interactive = done.session.array_run.interactive
+    wait_for(qtbot, lambda: interactive.locks[first.site])
+    assert interactive.numbers[first.site] == first.numbers[0]
 
 
 @pytest.mark.slow
 def test_a_stroke_is_an_answer_too(done, qtbot):
-    click(qtbot, done.ask_row.button)
+    click(qtbot, done.query_row.button)
     first = asked(done, qtbot)
     layer = done.session.segmentation.layers.labels
     layer.mode, layer.brush_size, layer.selected_label = "paint", 3, 1
@@ -126,9 +126,9 @@ def test_a_stroke_is_an_answer_too(done, qtbot):
     near = pixels[np.argsort(((pixels - pixels.mean(axis=0)) ** 2).sum(axis=1))[:2]]
     qtbot.wait(100)
     drag(qtbot, done.viewer, layer, [tuple(p) for p in near])
-    live = done.session.array_run.live
-    wait_for(qtbot, lambda: live.locks[first.site])
-    assert live.numbers[first.site] == 1
+    interactive = done.session.array_run.interactive
+    wait_for(qtbot, lambda: interactive.locks[first.site])
+    assert interactive.numbers[first.site] == 1
     assert asked(done, qtbot, first).site != first.site
 
 
@@ -137,19 +137,19 @@ def test_questions_come_while_it_runs_and_end_with_a_reset(panel, qtbot):
     panel.form.controls["burn_in"].set_value(0.0)
     started(panel, qtbot, 1_000_000)
     wait_sweeps(qtbot, panel, 5)
-    click(qtbot, panel.ask_row.button)
+    click(qtbot, panel.query_row.button)
     first = asked(panel, qtbot)
     press_key(qtbot, panel.viewer, "1")
-    live = panel.session.array_run.live
-    wait_for(qtbot, lambda: live.locks[first.site])
+    interactive = panel.session.array_run.interactive
+    wait_for(qtbot, lambda: interactive.locks[first.site])
     assert panel.session.state == "running"
     asked(panel, qtbot, first)
     panel.stop()
     wait_done(qtbot, panel)
     panel.reset()
-    assert not panel.session.asking.active
+    assert not panel.session.active_learning.active
     assert not question_layers(panel)
-    assert not panel.ask_row.button.isEnabled()
+    assert not panel.query_row.button.isEnabled()
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_a_question_about_another_slice_goes_there(panel, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     panel.viewer.dims.set_current_step(0, 1)
-    click(qtbot, panel.ask_row.button)
+    click(qtbot, panel.query_row.button)
     first = asked(panel, qtbot)
     (layer,) = question_layers(panel)
     assert layer.data[1].any()
@@ -175,9 +175,9 @@ def test_a_question_about_another_slice_goes_there(panel, qtbot):
     panel.viewer.dims.set_current_step(0, 0)
     press_key(qtbot, panel.viewer, "y")
     runs = panel.session.segmentation.array_runs
-    wait_for(qtbot, lambda: runs[(1,)].live.locks[first.site])
-    assert not runs[(0,)].live.changes
-    click(qtbot, panel.ask_row.button)
+    wait_for(qtbot, lambda: runs[(1,)].interactive.locks[first.site])
+    assert not runs[(0,)].interactive.changes
+    click(qtbot, panel.query_row.button)
     labels = panel.session.segmentation.layers.labels
     assert not labels.keymap
 
@@ -185,33 +185,33 @@ def test_a_question_about_another_slice_goes_there(panel, qtbot):
 @pytest.mark.slow
 def test_a_correction_that_comes_as_an_errand_ends_wakes_the_chain_too(done, qtbot, monkeypatch):
     """The last picture of an errand is when a person sees a question, and may answer it at once."""
-    session, live = done.session, done.session.array_run.live
-    publish = Run._publish
+    session, interactive = done.session, done.session.array_run.interactive
+    publish = RunWorker._publish
     late = []
 
     def answered(run, position, last=False):
         publish(run, position, last)
-        if last and run.errand and not late:
+        if last and run.commands_only and not late:
             late.append(position)
             session.corrections.name_sites((), [0], 2)
 
-    monkeypatch.setattr(Run, "_publish", answered)
-    session.orders.launch(Run([((), session.array_run)], 0, errand=True))
+    monkeypatch.setattr(RunWorker, "_publish", answered)
+    session.commands.launch(RunWorker([((), session.array_run)], 0, commands_only=True))
     wait_for(qtbot, lambda: bool(late) and session.run is None)
-    assert live.locks[0]
-    assert live.sweep == live.target > 60
+    assert interactive.locks[0]
+    assert interactive.sweep == interactive.target > 60
 
 
 @pytest.mark.slow
 def test_keys_answer_whichever_of_our_layers_is_selected(done, qtbot):
     """A layer that is selected is asked before the viewer, and has keys of its own for its tools."""
-    click(qtbot, done.ask_row.button)
+    click(qtbot, done.query_row.button)
     first = asked(done, qtbot)
     image = done.session.segmentation.plan.source.layer
     done.viewer.layers.selection.active = image
     press_key(qtbot, done.viewer, "2")
-    live = done.session.array_run.live
-    wait_for(qtbot, lambda: live.locks[first.site])
+    interactive = done.session.array_run.interactive
+    wait_for(qtbot, lambda: interactive.locks[first.site])
     assert image.mode == "pan_zoom"
-    click(qtbot, done.ask_row.button)
-    assert not any(key in image.keymap for key in done.ask_row._actions())
+    click(qtbot, done.query_row.button)
+    assert not any(key in image.keymap for key in done.query_row._actions())

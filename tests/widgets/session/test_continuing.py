@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.presets import preset
+from napari_gsw.core.settings.presets import preset
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
@@ -15,15 +15,15 @@ pytest.importorskip("napari")
 def source_of(image, **choices):
     from napari.layers import Image
 
-    from napari_gsw.widgets.layers.source import Source
+    from napari_gsw.widgets.layers.image_source import ImageSource
 
-    return Source(Image(image, name="m"), **choices)
+    return ImageSource(Image(image, name="m"), **choices)
 
 
 def run_of(source, settings, before=None):
-    from napari_gsw.widgets.session.plan import Plan, make_array_run
+    from napari_gsw.widgets.session.run_plan import RunPlan, make_array_run
 
-    plan = Plan(source, settings, 0)
+    plan = RunPlan(source, settings, 0)
     return make_array_run(plan, source.positions[0], lambda stage: None, before, False, None)
 
 
@@ -31,43 +31,43 @@ def test_what_the_new_settings_forbid_starts_afresh():
     """Three clusters are more than Microscopy allows; what is locked stays."""
     source = source_of(mosaic()[0][:48, :64, 0])
     first = run_of(source, preset("paper", site_count=40, start="random", start_clusters=3, axes="YX"))
-    assert len(set(first.live.numbers)) == 3
+    assert len(set(first.interactive.numbers)) == 3
     two = preset("paper", site_count=40, prior="finite-dirichlet", K=2, start="random", start_clusters=2, axes="YX")
     afresh = run_of(source, two, first)
     assert "init" not in afresh.given
-    assert len(set(afresh.live.numbers)) == 2
-    first.live.lock([0])
-    assert run_of(source, two, first).live.locks.sum() == 1
+    assert len(set(afresh.interactive.numbers)) == 2
+    first.interactive.lock([0])
+    assert run_of(source, two, first).interactive.locks.sum() == 1
     assert "init" in run_of(source, two.replace(K=3), first).given
 
 
 def test_photo_says_before_the_run_that_it_is_for_flat_images():
-    from napari_gsw.widgets.session.plan import settings_for
+    from napari_gsw.widgets.session.run_plan import adapt_settings
 
     volume = source_of(np.zeros((4, 8, 8)), depth=3)
     with pytest.raises(InputError, match=r"Photo .* is for flat images"):
-        settings_for(volume, preset("photo"))
+        adapt_settings(volume, preset("photo"))
     with pytest.raises(InputError, match=r"Membranes .* is for flat images"):
-        settings_for(volume, preset("membranes"))
+        adapt_settings(volume, preset("membranes"))
     for choices in ({"depth": 2}, {"depth": 3, "slices": "shared"}):
-        settings_for(source_of(np.zeros((4, 8, 8)), **choices), preset("photo"))
+        adapt_settings(source_of(np.zeros((4, 8, 8)), **choices), preset("photo"))
 
 
 def test_a_correction_of_a_long_run_is_counted_after_a_while():
     """The burn-in after a correction is no share of a million sweeps."""
     source = source_of(mosaic()[0][:48, :64])
-    live = run_of(source, preset("paper", site_count=40, sweeps=1_000_000, axes="YXS")).live
-    live.run_for(1_000_000)
-    live.advance(1)
-    live.paint([0, 1], 7, True)
-    while live.sweep < 250:
-        live.advance()
-    assert live.summary.known
-    assert live.target == live.since + 1_000_000
+    interactive = run_of(source, preset("paper", site_count=40, sweeps=1_000_000, axes="YXS")).interactive
+    interactive.run_for(1_000_000)
+    interactive.advance(1)
+    interactive.paint([0, 1], 7, True)
+    while interactive.sweep < 250:
+        interactive.advance()
+    assert interactive.summary.is_estimated
+    assert interactive.target == interactive.since + 1_000_000
 
 
 def segmentation_of(plan):
-    from napari_gsw.widgets.session.plan import Segmentation
+    from napari_gsw.widgets.session.run_plan import Segmentation
 
     class NoLayers:
         label_layers = ()
@@ -86,9 +86,9 @@ def carried_out(seg, jobs):
 
 
 def plan_of(source, seed=0, **settings):
-    from napari_gsw.widgets.session.plan import Plan
+    from napari_gsw.widgets.session.run_plan import RunPlan
 
-    return Plan(source, preset("paper", axes="YX", **settings), seed, mask_data=source.mask_data())
+    return RunPlan(source, preset("paper", axes="YX", **settings), seed, mask_data=source.mask_data())
 
 
 def test_a_preparation_that_was_stopped_has_changed_nothing():
@@ -99,10 +99,10 @@ def test_a_preparation_that_was_stopped_has_changed_nothing():
     first = seg.array_runs[()]
     seg.jobs(plan_of(source, site_count=12))  # and stopped
     assert carried_out(seg, seg.jobs(plan_of(source, site_count=12))) == [False]
-    assert seg.array_runs[()].live.problem.n < first.live.problem.n
+    assert seg.array_runs[()].interactive.problem.n < first.interactive.problem.n
     seg.jobs(plan_of(source, seed=1, site_count=12))  # and stopped
     assert carried_out(seg, seg.jobs(plan_of(source, seed=1, site_count=12))) == [False]
-    assert seg.array_runs[()].live.seed == 1
+    assert seg.array_runs[()].interactive.seed == 1
     assert carried_out(seg, seg.jobs(plan_of(source, seed=1, site_count=12))) == [True]
 
 
@@ -132,12 +132,12 @@ def test_a_region_that_was_made_larger_is_segmented(kind):
 def test_a_session_whose_runs_have_other_names_is_refused_in_a_sentence():
     """A script may call its runs what it likes; the window knows them by their place."""
     import napari_gsw as gsw
-    from napari_gsw.core.pipeline.saved_session import SavedSession
-    from napari_gsw.widgets.session.restoring import check_pixels
+    from napari_gsw.core.interactive.saved_session import SavedSession
+    from napari_gsw.widgets.session.run_plan import check_same_pixels
 
     source = source_of(np.kron(np.eye(2), np.ones((20, 20))))
     run = gsw.segment(source.layer.data, sweeps=5).run
-    check_pixels(source, SavedSession({"run": run}))
+    check_same_pixels(source, SavedSession({"run": run}))
     for name in ("Zelle", "0", "-1"):
         with pytest.raises(InputError, match="other slices"):
-            check_pixels(source, SavedSession({name: run}))
+            check_same_pixels(source, SavedSession({name: run}))

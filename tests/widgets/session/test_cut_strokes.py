@@ -35,24 +35,24 @@ def paint(qtbot, panel, number, column):
 
 def settled(panel):
     array_run, frame = panel.session.array_run, panel.session.frame
-    done = array_run.obeyed == array_run.submitted == frame.obeyed
-    return done and not panel.session.canvas.busy and panel.session.canvas.drawn.get(()) is frame
+    done = array_run.n_commands_done == array_run.n_commands_sent == frame.n_commands_done
+    return done and not panel.session.canvas.is_busy and panel.session.canvas.drawn.get(()) is frame
 
 
 def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running, qtbot):
     from qtpy.QtCore import Qt
 
-    live = running.session.array_run.live
-    sites = live.problem.site_image
+    interactive = running.session.array_run.interactive
+    sites = interactive.problem.site_image
     assert sites[44, 35] == sites[44, 55]
     click(qtbot, running.display.show_sites)
     layer = paint(qtbot, running, 41, 35)
-    wait_for(qtbot, lambda: settled(running) and len(live.marks) == 1)
+    wait_for(qtbot, lambda: settled(running) and len(interactive.marks) == 1)
     assert (layer.data[sites == sites[44, 35]] == 41).all()
     paint(qtbot, running, 42, 55)
-    wait_for(qtbot, lambda: len(live.marks) == 2 and settled(running))
-    cut = live.problem.site_image
-    assert live.problem.n == int(sites.max()) + 1
+    wait_for(qtbot, lambda: len(interactive.marks) == 2 and settled(running))
+    cut = interactive.problem.site_image
+    assert interactive.problem.n == int(sites.max()) + 1
     before = running.session.frame.sweep
     wait_sweeps(qtbot, running, before + 20)
     inside = np.flatnonzero((sites == sites[44, 35]).any(axis=0))
@@ -61,30 +61,30 @@ def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running
     assert np.array_equal(running.viewer.layers["m [superpixels]"].data, cut)
     assert (running.viewer.layers["m [locked]"].data[44, middle] > 0).all()
     press_key(qtbot, running.viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    wait_for(qtbot, lambda: len(live.marks) == 3 and settled(running))
+    wait_for(qtbot, lambda: len(interactive.marks) == 3 and settled(running))
     assert (layer.data[44, inside] == 41).all()
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
     click(qtbot, running.run_button)  # and the chain goes on with its pieces
-    wait_sweeps(qtbot, running, live.sweep + 5)
-    assert running.session.array_run.live is live
+    wait_sweeps(qtbot, running, interactive.sweep + 5)
+    assert running.session.array_run.interactive is interactive
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
 
 
 @pytest.mark.slow
 def test_other_settings_keep_the_cut_and_what_was_painted(running, qtbot):
-    live = running.session.array_run.live
+    interactive = running.session.array_run.interactive
     paint(qtbot, running, 41, 35)
-    wait_for(qtbot, lambda: settled(running) and len(live.marks) == 1)
+    wait_for(qtbot, lambda: settled(running) and len(interactive.marks) == 1)
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
     layer = paint(qtbot, running, 42, 55)
-    wait_for(qtbot, lambda: running.session.run is None and settled(running) and len(live.marks) == 2)
+    wait_for(qtbot, lambda: running.session.run is None and settled(running) and len(interactive.marks) == 2)
     for name, value in {"beta": 0.5, "site_size": 1600, "sweeps": 20}.items():  # other sites, cut by the same strokes
         running.form.controls[name].set_value(value)
     click(qtbot, running.run_button)
     wait_done(qtbot, running)
-    assert running.session.array_run.live is not live
+    assert running.session.array_run.interactive is not interactive
     assert (layer.data[38:50, 35] == 41).all()
     assert (layer.data[38:50, 55] == 42).all()

@@ -35,9 +35,9 @@ def settled(panel):
     """Everything that was asked for has been done and drawn."""
     session = panel.session
     array_run, frame = session.array_run, session.frame
-    if session.canvas.busy or session.run is not None:
+    if session.canvas.is_busy or session.run is not None:
         return False
-    return frame.obeyed == array_run.submitted and session.canvas.drawn.get(()) is frame
+    return frame.n_commands_done == array_run.n_commands_sent and session.canvas.drawn.get(()) is frame
 
 
 def at(panel, centre):
@@ -157,7 +157,7 @@ def test_delete_draw_undo_redo_and_export(done, qtbot, tmp_path):
     undo(qtbot, done)
     corrected(qtbot, done, 4)
     assert at(done, 2) == gone
-    assert done.session.array_run.live.edits is None
+    assert done.session.array_run.interactive.edits is None
     press_key(qtbot, done.viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier)
     corrected(qtbot, done, 5)
     assert not (layer.data == gone).any()
@@ -183,7 +183,7 @@ def test_edits_during_a_run_stay_and_go_over_to_the_next_chain(panel, qtbot):
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
     wait_for(qtbot, lambda: settled(panel))
-    fixed = panel.session.array_run.live.edits.fixed
+    fixed = panel.session.array_run.interactive.edits.fixed
     assert len(np.unique(fixed)) == 3
     assert number in fixed
     panel.form.controls["sweeps"].set_value(20)
@@ -191,7 +191,7 @@ def test_edits_during_a_run_stay_and_go_over_to_the_next_chain(panel, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     wait_for(qtbot, lambda: settled(panel))
-    assert panel.session.array_run.live.settings.beta == 1.5
+    assert panel.session.array_run.interactive.settings.beta == 1.5
     for one in np.unique(fixed[fixed > 0]):
         assert np.array_equal(layer.data == one, fixed == one)
 

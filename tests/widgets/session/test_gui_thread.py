@@ -43,12 +43,12 @@ class HeldWorker:
     def __init__(self, panel, qtbot):
         self.inside, self.go_on, self.gone = threading.Event(), threading.Event(), threading.Event()
 
-        def order(live):
+        def order(interactive):
             self.inside.set()
             self.go_on.wait(timeout=100)
             self.gone.set()
 
-        panel.session.orders.submit((), order)
+        panel.session.commands.submit((), order)
         wait_for(qtbot, self.inside.is_set)
 
 
@@ -61,7 +61,7 @@ def held(running, qtbot):
 
 def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatch):
     """Everything that a person can do during a run, while the worker is at a standstill."""
-    from napari_gsw.widgets.session.run import Run
+    from napari_gsw.widgets.session.run_worker import RunWorker
 
     def impatient(self, seconds):
         raise AssertionError("a slot waits for the worker, if only for a while")
@@ -80,7 +80,7 @@ def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatc
         "unlock": session.corrections.unlock,
         "show the best state": lambda: session.set_show("best"),
         "look back": lambda: session.canvas.view_sweep(2),
-        "look ahead": session.canvas.live_again,
+        "look ahead": session.canvas.show_current,
         "pictures": lambda: session.canvas.change_view(wanted=frozenset({"boundary", "entropy", "regions"})),
         "outlines of the superpixels": lambda: running.display.show_sites.setChecked(True),
         "point at a region": lambda: setattr(viewer.cursor, "position", (50, 50)),
@@ -94,7 +94,7 @@ def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatc
         "stop": running.stop,
     }
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "wait", impatient)
+        patch.setattr(RunWorker, "wait", impatient)
         for name, action in actions.items():
             action()
             qtbot.wait(1)  # what the action has set going in the event loop
@@ -105,10 +105,10 @@ def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatc
 
 
 def test_preparation_is_not_waited_for(panel, qtbot, monkeypatch):
-    from napari_gsw.widgets.session import plan
+    from napari_gsw.widgets.session import run_plan
 
     inside, go_on, gone = threading.Event(), threading.Event(), threading.Event()
-    prepare = plan.prepare
+    prepare = run_plan.prepare
 
     def held(*given, **named):
         inside.set()
@@ -116,7 +116,7 @@ def test_preparation_is_not_waited_for(panel, qtbot, monkeypatch):
         gone.set()
         return prepare(*given, **named)
 
-    monkeypatch.setattr(plan, "prepare", held)
+    monkeypatch.setattr(run_plan, "prepare", held)
     panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
     panel.form.controls["sweeps"].set_value(20)
     panel.run()
@@ -134,7 +134,7 @@ def test_frames_that_nobody_looked_at_are_dropped(running, qtbot, monkeypatch):
     from napari_gsw.widgets.layers.result_layers import ResultLayers
 
     session, run = running.session, running.session.run
-    live = session.array_run.live
+    interactive = session.array_run.interactive
     frames, drawn = [], []
     show_labels = ResultLayers.show_labels
 
@@ -153,7 +153,7 @@ def test_frames_that_nobody_looked_at_are_dropped(running, qtbot, monkeypatch):
     without_events(twenty_frames)
     assert drawn == []
     run.pause()
-    without_events(lambda: not run._stale and live.sweep == run.newest[()].sweep)  # what it came to rest at
+    without_events(lambda: not run._stale and interactive.sweep == run.newest[()].sweep)  # what it came to rest at
     newest = run.newest[()]
     session.canvas.collect()
     assert session.canvas.draw()
@@ -164,41 +164,41 @@ def test_frames_that_nobody_looked_at_are_dropped(running, qtbot, monkeypatch):
 
 def test_the_chain_does_not_wait_for_the_window(running, qtbot):
     """Sweeps go on, and no frame is made for nobody, while the GUI thread does not come back to its events."""
-    run, live = running.session.run, running.session.array_run.live
+    run, interactive = running.session.run, running.session.array_run.interactive
     without_events(lambda: not run.frame_wanted)  # the one that was asked for before is under way
-    sweep = live.sweep
-    without_events(lambda: live.sweep > sweep)  # and done
-    frame, sweep = run.newest[()], live.sweep
-    without_events(lambda: live.sweep > sweep + 50)
+    sweep = interactive.sweep
+    without_events(lambda: interactive.sweep > sweep)  # and done
+    frame, sweep = run.newest[()], interactive.sweep
+    without_events(lambda: interactive.sweep > sweep + 50)
     assert run.newest[()] is frame
 
 
 def test_pause_takes_effect_at_the_next_sweep(running, monkeypatch):
     """However many sweeps an advance was to make: dozens came after Pause was taken."""
-    run, live = running.session.run, running.session.array_run.live
-    advance, sweeps = live.ensemble.advance, []
+    run, interactive = running.session.run, running.session.array_run.interactive
+    advance, sweeps = interactive.ensemble.advance, []
 
     def paused_meanwhile(most):
-        before = live.sweep
-        live.ensemble._size = most = 50
+        before = interactive.sweep
+        interactive.ensemble._size = most = 50
         run.pause()
         snapshots = advance(most)
         sweeps.append(snapshots[0].sweep - before)
         return snapshots
 
-    monkeypatch.setattr(live.ensemble, "advance", paused_meanwhile)
+    monkeypatch.setattr(interactive.ensemble, "advance", paused_meanwhile)
     without_events(lambda: sweeps and not run._stale)
     assert sweeps == [1]
     monkeypatch.undo()
     run.resume()
-    without_events(lambda: live.sweep > 100)  # and it goes on as before
+    without_events(lambda: interactive.sweep > 100)  # and it goes on as before
 
 
 def test_a_large_picture_is_drawn_in_parts_and_all_of_it(panel, qtbot, monkeypatch):
     """The window answers between them: labels, regions and locks of 64 million pixels at once froze it for seconds."""
-    from napari_gsw.widgets.session import canvas
+    from napari_gsw.widgets.session import layer_view
 
-    monkeypatch.setattr(canvas, "AT_ONCE", 10)
+    monkeypatch.setattr(layer_view, "AT_ONCE", 10)
     left = []
     panel.session.canvas._next_part.timeout.connect(lambda: left.append(len(panel.session.canvas._parts[1])))
     panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
@@ -220,11 +220,11 @@ def test_a_large_picture_is_drawn_in_parts_and_all_of_it(panel, qtbot, monkeypat
 
 def test_sweeps_go_on_until_somebody_wants_something(running):
     """No other Python runs while a window is painted: a chain that came to rest meanwhile would have to wait."""
-    from napari_gsw.widgets.session.run import SWEEP_FOR
+    from napari_gsw.widgets.session.run_worker import SWEEP_FOR
 
-    run, live = running.session.run, running.session.array_run.live
-    stop = live.ensemble.chains[0].stop
-    assert live.ensemble.interval == SWEEP_FOR
+    run, interactive = running.session.run, running.session.array_run.interactive
+    stop = interactive.ensemble.chains[0].stop
+    assert interactive.ensemble.interval == SWEEP_FOR
     run.pause()
     without_events(lambda: not run._stale)
     stop[0] = run.frame_wanted = False
@@ -238,7 +238,7 @@ def test_sweeps_go_on_until_somebody_wants_something(running):
     stop[0] = False
     run.want_frame()  # which it knows
     assert not stop[0]
-    run.submit((), lambda live: None)
+    run.submit((), lambda interactive: None)
     assert stop[0]
     run.resume()
 
@@ -259,13 +259,13 @@ def test_a_frame_is_asked_for_after_a_picture_was_painted_and_not_before(running
 
 @pytest.mark.parametrize(("chains", "steps"), [(1, 0), (3, 1)])
 def test_threads_step_back_where_they_take_all_cores(running, monkeypatch, chains, steps):
-    from napari_gsw.widgets.session import run as module
+    from napari_gsw.widgets.session import run_worker as module
 
     stepped = []
-    monkeypatch.setattr(module, "cores", lambda: 2)
-    monkeypatch.setattr(module, "step_back", lambda: stepped.append(None))
-    run, live = running.session.run, running.session.array_run.live
-    monkeypatch.setattr(live.ensemble, "chains", live.ensemble.chains * chains)
+    monkeypatch.setattr(module, "count_cores", lambda: 2)
+    monkeypatch.setattr(module, "lower_priority", lambda: stepped.append(None))
+    run, interactive = running.session.run, running.session.array_run.interactive
+    monkeypatch.setattr(interactive.ensemble, "chains", interactive.ensemble.chains * chains)
     run._begin_thread()
     monkeypatch.undo()
     assert len(stepped) == steps

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gui_actions import click, wait_done, wait_for
-from napari_gsw.core.image.object_signal import OBJECT
-from napari_gsw.core.posterior.objects import background_sites
+from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
+from napari_gsw.core.posterior.objects import find_background_sites
 from napari_gsw.sample_data import mosaic, nuclei
 
 pytest.importorskip("napari")
@@ -74,10 +74,10 @@ def test_boxes_follow_the_eyes(done, qtbot):
     layer = ours(panel).regions
     layer.visible = False
     assert not box.isChecked()
-    assert "regions" not in panel.session.orders.view.wanted
+    assert "regions" not in panel.session.commands.view.wanted
     layer.visible = True
     assert box.isChecked()
-    assert "regions" in panel.session.orders.view.wanted
+    assert "regions" in panel.session.commands.view.wanted
     box.setChecked(False)
     assert not layer.visible
     panel.display.show_sites.setChecked(True)
@@ -121,12 +121,12 @@ def test_objects_while_it_runs(panel, qtbot):
     panel.presets.choose("microscopy")
     finished(panel, qtbot, nuclei()[0], "n")
     array_run = panel.session.array_run
-    problem = array_run.live.problem
-    assert problem.coloured
+    problem = array_run.interactive.problem
+    assert problem.has_fragments
     numbers = np.arange(problem.n) % 7 + 1
     objects = np.asarray(array_run.regions(numbers, None, final=False))
-    background = background_sites(problem, numbers)
+    background = find_background_sites(problem, numbers)
     assert 0 < background.sum() < problem.n
     light = np.bincount(objects.ravel(), problem.signal.ravel()) / np.maximum(np.bincount(objects.ravel()), 1)
-    assert (light[1:] >= OBJECT / 2).all()
-    assert light[0] < OBJECT / 2
+    assert (light[1:] >= OBJECT_SIGNAL / 2).all()
+    assert light[0] < OBJECT_SIGNAL / 2

@@ -101,7 +101,7 @@ def follow_slices(panel, qtbot, layer):
 def follow_detail_and_reset(panel, qtbot, layer):
     """The table is that of the outlines, however fine they are and whatever a pixel measures, and empty after Reset."""
     panel.session.canvas.change_view(detail=1.0)
-    wait_for(qtbot, lambda: len(layer.features) == panel.session.array_run.live.problem.n, 20)
+    wait_for(qtbot, lambda: len(layer.features) == panel.session.array_run.interactive.problem.n, 20)
     assert dict(layer.features[["index", "pixels"]].to_numpy()) == counted(layer.data)
     panel.viewer.layers["m"].scale = (2, 2)
     wait_for(qtbot, lambda: layer.features["area (µm²)"].sum() == 4 * layer.features["pixels"].sum(), 20)
@@ -173,7 +173,7 @@ def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
     assert np.array_equal(labels, session.array_run.result().labels)
     assert shown is None
     session.canvas.change_view(detail=1.0)
-    wait_for(qtbot, lambda: len(counted(regions.data)) == session.array_run.live.problem.n, 20)
+    wait_for(qtbot, lambda: len(counted(regions.data)) == session.array_run.interactive.problem.n, 20)
     labels, shown = exported("fine")
     assert np.array_equal(labels, regions.data)
     assert shown == {"show": "consensus", "detail": 1.0, "regions": True}
@@ -192,14 +192,14 @@ def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
 
 
 def test_what_is_exported_has_all_numbers_though_colours_come_round_again(panel, qtbot, tmp_path, monkeypatch):
-    monkeypatch.setattr("napari_gsw.widgets.session.array_run.MOST_NUMBER", 5)  # instead of what 16 bits hold
+    monkeypatch.setattr("napari_gsw.core.interactive.interactive_run.MAX_LABEL", 5)  # instead of what 16 bits hold
     panel.viewer.add_image(PICTURES["plane"][0], name="m")
     run(panel, qtbot, "general", sweeps=60)
     panel.session.canvas.change_view(detail=1.0)
     wait_for(qtbot, lambda: panel.session.run is None, 20)
     export(panel, qtbot, tmp_path)
     labels = tifffile.imread(tmp_path / "labels.tif")
-    assert len(counted(labels)) == panel.session.array_run.live.problem.n > 5
+    assert len(counted(labels)) == panel.session.array_run.interactive.problem.n > 5
 
 
 def test_objects_are_exported_whether_they_are_outlined_or_not(panel, qtbot, tmp_path):

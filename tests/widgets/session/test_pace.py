@@ -9,12 +9,12 @@ pytest.importorskip("napari")
 
 @pytest.fixture
 def clock(monkeypatch):
-    from napari_gsw.widgets.session import pace
+    from napari_gsw.widgets.session import session
 
     class Clock:
         now = 100.0
 
-    monkeypatch.setattr(pace.time, "perf_counter", lambda: Clock.now)
+    monkeypatch.setattr(session.time, "perf_counter", lambda: Clock.now)
     return Clock
 
 
@@ -31,9 +31,9 @@ def rest_after(pace, clock, cost, sweep=0.0):
 
 
 def test_a_picture_that_takes_long_is_drawn_often_at_first_and_later_leaves_the_chain_alone(clock):
-    from napari_gsw.widgets.session.pace import EAGER_FOR, EAGER_REST, LEAST_REST, Pace
+    from napari_gsw.widgets.session.session import EAGER_FOR, EAGER_REST, LEAST_REST, RefreshRate
 
-    pace = Pace(0.05, 0.02, 0.4)
+    pace = RefreshRate(0.05, 0.02, 0.4)
     pace.be_eager()
     assert rest_after(pace, clock, 0.1) == pytest.approx(0.1 * EAGER_REST, abs=0.002)
     clock.now += EAGER_FOR
@@ -44,9 +44,9 @@ def test_a_picture_that_takes_long_is_drawn_often_at_first_and_later_leaves_the_
 
 
 def test_a_picture_that_takes_no_time_is_drawn_often_for_ever(clock):
-    from napari_gsw.widgets.session.pace import EAGER_FOR, Pace
+    from napari_gsw.widgets.session.session import EAGER_FOR, RefreshRate
 
-    pace = Pace(0.05, 0.02, 0.4)
+    pace = RefreshRate(0.05, 0.02, 0.4)
     pace.be_eager()
     assert rest_after(pace, clock, 0.001) < 0.03
     clock.now += EAGER_FOR
@@ -54,9 +54,9 @@ def test_a_picture_that_takes_no_time_is_drawn_often_for_ever(clock):
 
 
 def test_a_slow_chain_comes_first_from_the_start(clock):
-    from napari_gsw.widgets.session.pace import MOST_REST, Pace
+    from napari_gsw.widgets.session.session import MOST_REST, RefreshRate
 
-    pace = Pace(0.05, 0.02, 0.4)
+    pace = RefreshRate(0.05, 0.02, 0.4)
     pace.be_eager()
     assert rest_after(pace, clock, 0.1, sweep=0.04) == pytest.approx(0.4, abs=0.002)
     assert rest_after(pace, clock, 0.1, sweep=60.0) == pytest.approx(0.1 * MOST_REST, abs=0.002)
@@ -64,9 +64,9 @@ def test_a_slow_chain_comes_first_from_the_start(clock):
 
 def test_what_holds_the_window_up_once_is_not_taken_for_a_picture(clock):
     """A dialog of three seconds would else be followed by twenty without a picture."""
-    from napari_gsw.widgets.session.pace import EAGER_FOR, LEAST_REST, Pace
+    from napari_gsw.widgets.session.session import EAGER_FOR, LEAST_REST, RefreshRate
 
-    pace = Pace(0.05, 0.02, 0.4)
+    pace = RefreshRate(0.05, 0.02, 0.4)
     clock.now += EAGER_FOR
     for took in (0.1, 3.0, 0.1):
         assert rest_after(pace, clock, took) == pytest.approx(0.1 * LEAST_REST, abs=0.002)

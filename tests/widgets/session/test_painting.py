@@ -9,15 +9,15 @@ import pytest
 
 import napari_gsw as gsw
 from gui_actions import canvas_point, click, drag, press_key, wait_done, wait_for, wait_sweeps
-from napari_gsw.evaluation.partition_scores import variation_of_information
 from napari_gsw.sample_data import mosaic
+from napari_gsw.scores.partitions import variation_of_information
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 
 from napari_gsw.widgets.session import corrections
-from napari_gsw.widgets.session.keeper import Keeper
-from napari_gsw.widgets.session.run import Run
+from napari_gsw.widgets.session.autosave import Autosaver
+from napari_gsw.widgets.session.run_worker import RunWorker
 
 pytestmark = pytest.mark.gui
 
@@ -58,22 +58,22 @@ def brush(panel, number, size=6, mode="paint"):
 def settled(panel):
     """Everything that was asked for has been done and drawn."""
     array_run, frame = panel.session.array_run, panel.session.frame
-    if panel.session.canvas.busy:
+    if panel.session.canvas.is_busy:
         return False
     return (
-        array_run.obeyed == array_run.submitted
-        and frame.obeyed == array_run.submitted
+        array_run.n_commands_done == array_run.n_commands_sent
+        and frame.n_commands_done == array_run.n_commands_sent
         and panel.session.canvas.drawn.get(()) is frame
     )
 
 
 def agrees(panel):
     """Layer and chain agree."""
-    live = panel.session.array_run.live
-    shown = panel.session.array_run.paint(live.shown(panel.session.orders.view.show))
+    interactive = panel.session.array_run.interactive
+    shown = panel.session.array_run.paint(interactive.shown(panel.session.commands.view.show))
     assert np.array_equal(labels_of(panel).data, shown)
-    first = live.ensemble.snapshots[0]
-    assert variation_of_information(live.numbers, first.labels) == pytest.approx(0, abs=1e-9)
+    first = interactive.ensemble.snapshots[0]
+    assert variation_of_information(interactive.numbers, first.labels) == pytest.approx(0, abs=1e-9)
 
 
 def sites_under(panel, points):
@@ -86,9 +86,9 @@ def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
     points = [(60, x) for x in range(40, 60, 2)]
     drag(qtbot, done.viewer, layer, points)
     wait_for(qtbot, lambda: done.session.run is None and settled(done))
-    live = done.session.array_run.live
-    assert (live.numbers[sites_under(done, points)] == 40).all()
-    assert len(live.marks) == 1
+    interactive = done.session.array_run.interactive
+    assert (interactive.numbers[sites_under(done, points)] == 40).all()
+    assert len(interactive.marks) == 1
     agrees(done)
     assert "1 correction" in done.seeds.summary.text()
 
@@ -100,14 +100,16 @@ def test_a_stroke_is_drawn_with_what_follows_or_else_at_once(done, qtbot, monkey
     wait_for(qtbot, lambda: session.run is None and settled(done))
     monkeypatch.setattr(corrections, "MOMENT", patience)
     events = []
-    publish, keep = Run._publish, Keeper._keep
-    monkeypatch.setattr(Run, "_publish", lambda run, *a, **k: events.append("frame") or publish(run, *a, **k))
-    monkeypatch.setattr(Keeper, "_keep", lambda keeper, *a: events.append("saved" if a[-1] else "") or keep(keeper, *a))
+    publish, keep = RunWorker._publish, Autosaver._keep
+    monkeypatch.setattr(RunWorker, "_publish", lambda run, *a, **k: events.append("frame") or publish(run, *a, **k))
+    monkeypatch.setattr(
+        Autosaver, "_keep", lambda autosaver, *a: events.append("saved" if a[-1] else "") or keep(autosaver, *a)
+    )
     rows, columns = np.mgrid[55:65, 40:60]
     layer.data_setitem((rows.ravel(), columns.ravel()), 40)
     (brush_of_layer,) = session.canvas.brushes
     brush_of_layer._deliver()
-    assert (session.canvas.drawn[()].obeyed == session.array_run.submitted) == (patience > 0)
+    assert (session.canvas.drawn[()].n_commands_done == session.array_run.n_commands_sent) == (patience > 0)
     assert (layer.data[rows, columns] == 40).any()
     wait_for(qtbot, lambda: session.run is None and settled(done))
     # What the chain makes of it comes first, and nothing before that; then it is saved.
@@ -121,21 +123,21 @@ def test_a_stroke_during_a_run_is_taken_over(running, qtbot):
     points = [(30, x) for x in range(20, 60, 3)]
     drag(qtbot, running.viewer, layer, points)
     wait_for(qtbot, lambda: settled(running))
-    live, under = running.session.array_run.live, sites_under(running, points)
+    interactive, under = running.session.array_run.interactive, sites_under(running, points)
     before = running.session.frame.sweep
     wait_sweeps(qtbot, running, before + 20)
-    assert live.locks[under].all()
+    assert interactive.locks[under].all()
     assert (running.session.frame.numbers[under] == 41).all()
     assert "m [locked]" in running.viewer.layers
     shown = running.viewer.layers["m [locked]"].data
-    assert np.array_equal(shown > 0, np.isin(running.session.array_run.sites - 1, np.flatnonzero(live.locks)))
+    assert np.array_equal(shown > 0, np.isin(running.session.array_run.sites - 1, np.flatnonzero(interactive.locks)))
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
     agrees(running)
     running.seeds.unfold()
     assert running.seeds.locks.item(0).text().startswith("label 41:")
     click(qtbot, running.seeds.unlock)
-    wait_for(qtbot, lambda: running.session.run is None and not live.locks.any() and settled(running))
+    wait_for(qtbot, lambda: running.session.run is None and not interactive.locks.any() and settled(running))
     assert not running.viewer.layers["m [locked]"].data.any()
 
 
@@ -146,7 +148,7 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     array_run = running.session.array_run
     rng = np.random.default_rng(0)
     expected = {}
-    order = rng.permutation(array_run.live.problem.n)[:40]
+    order = rng.permutation(array_run.interactive.problem.n)[:40]
     centres = np.array([np.argwhere(array_run.sites == s + 1).mean(axis=0).round() for s in order]).astype(int)
     for i, (site, centre) in enumerate(zip(order.tolist(), centres, strict=True)):
         number = 50 + i  # each its own: where the chain shows a number already, painting it again changes nothing
@@ -159,11 +161,11 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     wait_for(qtbot, lambda: settled(running))
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
-    live = running.session.array_run.live
+    interactive = running.session.array_run.interactive
     for site, number in expected.items():
-        assert live.numbers[site] == number
-        assert live.locks[site]
-    assert len(live.marks) == 40
+        assert interactive.numbers[site] == number
+        assert interactive.locks[site]
+    assert len(interactive.marks) == 40
     agrees(running)
 
 
@@ -177,9 +179,9 @@ def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
     qtbot.wait(50)
     painted = layer.data == 60
     assert painted.sum() > 30
-    live = running.session.array_run.live
-    sweep = live.sweep
-    wait_for(qtbot, lambda: live.sweep > sweep + 30)  # the chain goes on behind it
+    interactive = running.session.array_run.interactive
+    sweep = interactive.sweep
+    wait_for(qtbot, lambda: interactive.sweep > sweep + 30)  # the chain goes on behind it
     assert np.array_equal(layer.data == 60, painted)
     qtbot.mouseRelease(native, Qt.MouseButton.LeftButton, pos=canvas_point(running.viewer, layer, (60, 70)))
     wait_for(qtbot, lambda: settled(running) and len(running.session.frame.marks) == 1)
@@ -187,7 +189,7 @@ def test_a_stroke_in_progress_is_never_overwritten(running, qtbot):
 
 def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     """napari says nothing of paint that changes no pixel; a person who confirms a region thinks that it is kept."""
-    live, layer = done.session.array_run.live, labels_of(done)
+    interactive, layer = done.session.array_run.interactive, labels_of(done)
     points = [(60, x) for x in range(78, 84, 2)]
     number = int(layer.data[60, 80])
     assert (layer.data[57:64, 75:87] == number).all()
@@ -195,7 +197,7 @@ def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     done.paint_row.hint.setChecked(True)
     drag(qtbot, done.viewer, layer, points)
     qtbot.wait(100)
-    assert not live.locks.any()
+    assert not interactive.locks.any()
     done.paint_row.keep.setChecked(True)
     layer.cursor = "circle_frozen"  # the brush is made larger
     drag(qtbot, done.viewer, layer, points)
@@ -204,17 +206,17 @@ def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     layer.data[57:64, 75:87] = 0  # where nothing is, nothing is kept
     drag(qtbot, done.viewer, layer, points)
     qtbot.wait(100)
-    assert not live.locks.any()
-    assert not live.changes
+    assert not interactive.locks.any()
+    assert not interactive.changes
     layer.data[57:64, 75:87] = layer.selected_label = number
     drag(qtbot, done.viewer, layer, points)
-    wait_for(qtbot, lambda: settled(done) and live.locks.any())
+    wait_for(qtbot, lambda: settled(done) and interactive.locks.any())
     under = sites_under(done, points)
-    assert live.locks[under].all()
-    assert live.locks.sum() == len(np.unique(under))
-    assert set(live.numbers[under]) == {number}
+    assert interactive.locks[under].all()
+    assert interactive.locks.sum() == len(np.unique(under))
+    assert set(interactive.numbers[under]) == {number}
     done.session.steps.undo()
-    wait_for(qtbot, lambda: settled(done) and not live.locks.any())
+    wait_for(qtbot, lambda: settled(done) and not interactive.locks.any())
 
 
 @pytest.mark.slow
@@ -251,10 +253,10 @@ def test_undo_during_a_run_brings_no_stale_pixels_back(running, qtbot):
     wait_for(qtbot, lambda: settled(running) and not running.session.frame.locks.any())
     click(qtbot, running.pause_button)
     qtbot.wait(300)  # the sweeps that are under way
-    live = running.session.array_run.live
-    wait_for(qtbot, lambda: settled(running) and running.session.frame.sweep == live.sweep)
+    interactive = running.session.array_run.interactive
+    wait_for(qtbot, lambda: settled(running) and running.session.frame.sweep == interactive.sweep)
     agrees(running)
-    assert not running.session.array_run.live.locks.any()
+    assert not running.session.array_run.interactive.locks.any()
 
 
 @pytest.mark.slow
@@ -263,10 +265,14 @@ def test_erasing_leaves_a_site_to_the_chain(done, qtbot):
     layer = brush(done, 40)
     points = [(60, x) for x in range(40, 60, 2)]
     drag(qtbot, done.viewer, layer, points)
-    wait_for(qtbot, lambda: done.session.run is None and settled(done) and done.session.array_run.live.locks.any())
+    wait_for(
+        qtbot, lambda: done.session.run is None and settled(done) and done.session.array_run.interactive.locks.any()
+    )
     layer.mode = "erase"
     drag(qtbot, done.viewer, layer, points)
-    wait_for(qtbot, lambda: done.session.run is None and settled(done) and not done.session.array_run.live.locks.any())
+    wait_for(
+        qtbot, lambda: done.session.run is None and settled(done) and not done.session.array_run.interactive.locks.any()
+    )
     assert layer.data.min() > 0
     agrees(done)
 
@@ -287,20 +293,20 @@ def test_lock_painted_and_lock_label(done, qtbot):
     drag(qtbot, done.viewer, layer, [(60, x) for x in range(40, 60, 2)])
     wait_for(qtbot, lambda: done.session.run is None and settled(done))
     done.seeds.unfold()
-    live = done.session.array_run.live
-    assert not live.locks.any()
+    interactive = done.session.array_run.interactive
+    assert not interactive.locks.any()
     click(qtbot, done.seeds.lock_painted)
-    wait_for(qtbot, lambda: done.session.run is None and settled(done) and live.locks.any())
-    assert np.array_equal(live.locks, live.painted)
-    layer.selected_label = int(live.numbers[0])
-    count = int(live.locks.sum())
+    wait_for(qtbot, lambda: done.session.run is None and settled(done) and interactive.locks.any())
+    assert np.array_equal(interactive.locks, interactive.painted)
+    layer.selected_label = int(interactive.numbers[0])
+    count = int(interactive.locks.sum())
     click(qtbot, done.seeds.lock_label)
-    wait_for(qtbot, lambda: done.session.run is None and live.locks.sum() > count)
-    assert live.locks[live.numbers == live.numbers[0]].all()
-    held = live.numbers[live.locks].copy()
+    wait_for(qtbot, lambda: done.session.run is None and interactive.locks.sum() > count)
+    assert interactive.locks[interactive.numbers == interactive.numbers[0]].all()
+    held = interactive.numbers[interactive.locks].copy()
     click(qtbot, done.run_button)
     wait_done(qtbot, done)
-    assert np.array_equal(done.session.array_run.live.numbers[live.locks], held)
+    assert np.array_equal(done.session.array_run.interactive.numbers[interactive.locks], held)
 
 
 def test_painting_before_the_first_run(panel, qtbot):
@@ -320,9 +326,9 @@ def test_painting_before_the_first_run(panel, qtbot):
     assert (layer.data == 9).any()
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    live = panel.session.array_run.live
-    assert live.locks.sum() > 3
-    assert (live.numbers[live.locks] == 9).all()
+    interactive = panel.session.array_run.interactive
+    assert interactive.locks.sum() > 3
+    assert (interactive.numbers[interactive.locks] == 9).all()
     assert layer.data[20, 30] == 9
 
 
@@ -374,19 +380,19 @@ def test_paint_outside_the_mask_goes_away(panel, qtbot):
     assert layer.data[50, 50] > 0
     drag(qtbot, viewer, layer, [(60, x) for x in range(110, 130, 2)])
     wait_for(qtbot, lambda: not (layer.data == 40).any())
-    assert panel.session.array_run.live.marks == []
+    assert panel.session.array_run.interactive.marks == []
 
 
 @pytest.mark.slow
 def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     """The stroke comes too late for the errand that is just ending, and Run has been pressed meanwhile."""
     session = done.session
-    live = session.array_run.live
+    interactive = session.array_run.interactive
     gate = threading.Event()
-    session.orders.submit((), lambda live: gate.wait())
+    session.commands.submit((), lambda interactive: gate.wait())
     run = session.run
     run.worker.finished.disconnect(
-        session.orders._finished
+        session.commands._finished
     )  # before the errand can end: the session must not hear of it
     gate.set()
     wait_for(qtbot, lambda: not run._orders and not run.worker.is_running)
@@ -394,47 +400,47 @@ def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     done.paint_row.keep.setChecked(True)
     labels_of(done).paint((60, 60), 77)
     wait_for(qtbot, lambda: len(run._orders) == 1)
-    session.orders._finished()
+    session.commands._finished()
     wait_done(qtbot, done)
     wait_for(qtbot, lambda: settled(done))
-    assert live.locks.any()
-    assert (live.numbers[live.locks] == 77).all()
-    assert live.sweep >= 80
+    assert interactive.locks.any()
+    assert (interactive.numbers[interactive.locks] == 77).all()
+    assert interactive.sweep >= 80
     agrees(done)
 
 
 def test_a_label_is_locked_as_it_is_on_the_screen(done, qtbot):
     """The consensus is shown at rest; the newest state may be another one."""
-    live = done.session.array_run.live
-    consensus = live.shown("consensus")
+    interactive = done.session.array_run.interactive
+    consensus = interactive.shown("consensus")
     (number, *_), _ = np.unique(consensus, return_counts=True)
     other = np.where(consensus == number, consensus.max() + 5, number)
-    done.session.corrections._correct(lambda live: live.go_back(other))
+    done.session.corrections._correct(lambda interactive: interactive.go_back(other))
     wait_for(qtbot, lambda: settled(done))
     wait_done(qtbot, done)
     done.session.canvas.change_view(show="consensus")
     wait_for(qtbot, lambda: settled(done))
-    live = done.session.array_run.live
-    shown = live.shown("consensus")
+    interactive = done.session.array_run.interactive
+    shown = interactive.shown("consensus")
     number = int(shown[0])
     done.session.corrections.lock_label(number)
-    wait_for(qtbot, lambda: live.locks.any())
+    wait_for(qtbot, lambda: interactive.locks.any())
     wait_done(qtbot, done)
-    np.testing.assert_array_equal(live.locks, shown == number)
-    assert (live.numbers[live.locks] == number).all()
+    np.testing.assert_array_equal(interactive.locks, shown == number)
+    assert (interactive.numbers[interactive.locks] == number).all()
 
 
 def test_what_is_painted_while_the_first_run_prepares_is_taken_up(panel, qtbot, monkeypatch):
-    from napari_gsw.widgets.session import plan
+    from napari_gsw.widgets.session import run_plan
 
     may_go_on = threading.Event()
-    made = plan.array_problem
+    made = run_plan.array_problem
 
     def slow(*given):
         assert may_go_on.wait(60)
         return made(*given)
 
-    monkeypatch.setattr(plan, "array_problem", slow)
+    monkeypatch.setattr(run_plan, "array_problem", slow)
     panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
     panel.form.controls["sweeps"].set_value(40)
     panel.seeds.canvas_wanted.emit()
@@ -445,18 +451,18 @@ def test_what_is_painted_while_the_first_run_prepares_is_taken_up(panel, qtbot, 
     layer.data_setitem(tuple(axis.ravel() for axis in np.mgrid[70:100, 100:140]), 6)
     may_go_on.set()
     wait_done(qtbot, panel)
-    live = panel.session.array_run.live
-    assert {5, 6} <= set(live.numbers[live.painted].tolist())
+    interactive = panel.session.array_run.interactive
+    assert {5, 6} <= set(interactive.numbers[interactive.painted].tolist())
 
 
 @pytest.mark.slow
 def test_a_setting_that_may_change_is_taken_over_although_another_waits_for_the_next_run(running, qtbot):
-    live = running.session.array_run.live
+    interactive = running.session.array_run.interactive
     running.form.controls["beta"].set_value(2 * running.form.controls["beta"].value())
     assert "next run" in running._notice
     running.form.controls["lam"].set_value(7.5)
-    wait_for(qtbot, lambda: live.settings.lam == 7.5)
+    wait_for(qtbot, lambda: interactive.settings.lam == 7.5)
     assert "next run" in running._notice
-    assert live.settings.beta != running.form.controls["beta"].value()
+    assert interactive.settings.beta != running.form.controls["beta"].value()
     running.stop()
     wait_done(qtbot, running)

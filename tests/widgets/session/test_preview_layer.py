@@ -15,30 +15,30 @@ pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 from napari.layers import Image, Labels
 
-from napari_gsw.widgets.layers.kinds import kind_of
-from napari_gsw.widgets.layers.preview_layer import coarse_geometry
-from napari_gsw.widgets.layers.source import Source
-from napari_gsw.widgets.session import plan
+from napari_gsw.widgets.layers.image_source import ImageSource
+from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
+from napari_gsw.widgets.layers.preview_layer import make_coarse_geometry
+from napari_gsw.widgets.session import run_plan
 
 pytestmark = pytest.mark.gui
 
 
 def preview_layers(viewer):
-    return [layer for layer in viewer.layers if kind_of(layer) == "preview"]
+    return [layer for layer in viewer.layers if get_layer_kind(layer) == "preview"]
 
 
 @pytest.fixture
 def held(monkeypatch):
     """What a preparation waits for; images are large from ten thousand pixels on."""
-    monkeypatch.setattr(previews, "MANY", 10_000)
+    monkeypatch.setattr(previews, "LARGE", 10_000)
     monkeypatch.setattr(previews, "COPY", 4_000)
-    gate, prepare = threading.Event(), plan.array_problem
+    gate, prepare = threading.Event(), run_plan.array_problem
 
     def wait(*given):
         gate.wait(60)
         return prepare(*given)
 
-    monkeypatch.setattr(plan, "array_problem", wait)
+    monkeypatch.setattr(run_plan, "array_problem", wait)
     yield gate
     gate.set()
 
@@ -77,8 +77,8 @@ def test_it_goes_with_what_it_was_of(panel, qtbot, held, leave):
 @pytest.mark.parametrize("place", [{}, dict(scale=(2, 3), translate=(5, -7), rotate=30, shear=[0.2])])
 def test_it_lies_where_the_image_is(place):
     image = Image(np.zeros((400, 600)), **place)
-    source, step = Source(image), 20
-    layer = Labels(np.zeros((20, 30), np.uint16), **coarse_geometry(source, [0, 1], step))
+    source, step = ImageSource(image), 20
+    layer = Labels(np.zeros((20, 30), np.uint16), **make_coarse_geometry(source, [0, 1], step))
     for pixel in ((0, 0), (3, 5), (19, 29)):
         middle = [step * p + (step - 1) / 2 for p in pixel]
         assert np.allclose(layer.data_to_world(pixel), image.data_to_world(middle))

@@ -119,14 +119,14 @@ def test_a_large_image_live(viewer, qtbot, monkeypatch):
 
     from napari_gsw.widgets.layers.result_layers import ResultLayers
     from napari_gsw.widgets.panel.panel import SegmentationPanel
-    from napari_gsw.widgets.panel.region_line import RegionLine
+    from napari_gsw.widgets.panel.rows import RegionLabel
     from napari_gsw.widgets.session.session import Session
 
     spent = []
     watch(monkeypatch, Session, ["_tick", "_layer_removed"], spent)
     watch(monkeypatch, ResultLayers, ["show_labels"], spent)
     watch(monkeypatch, SegmentationPanel, ["_framed", "_layers_changed"], spent)
-    watch(monkeypatch, RegionLine, ["look"], spent)
+    watch(monkeypatch, RegionLabel, ["look"], spent)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     viewer.add_image(np.tile(astronaut(), (4, 4, 1)), name="large")
     panel.form.controls["sweeps"].set_value(1_000_000)

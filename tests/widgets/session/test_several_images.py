@@ -44,7 +44,7 @@ def run(panel, qtbot, sweeps=40):
 
 def settled(panel):
     array_run, frame = panel.session.array_run, panel.session.frame
-    done = array_run.obeyed == array_run.submitted == frame.obeyed
+    done = array_run.n_commands_done == array_run.n_commands_sent == frame.n_commands_done
     return done and panel.session.run is None and panel.session.canvas.drawn.get(()) is frame
 
 
@@ -55,7 +55,7 @@ def test_images_of_different_sizes_are_what_segment_makes_of_a_list(panel, qtbot
     run(panel, qtbot)
     settings = gsw.preset("general", axes="YX", sweeps=40, regroups=1, hot=4.0)
     expected = gsw.segment(list(IMAGES.values()), settings)
-    assert np.array_equal(panel.session.array_run.live.summary.clusters, expected.clusters)
+    assert np.array_equal(panel.session.array_run.interactive.summary.clusters, expected.clusters)
     for name, image in IMAGES.items():
         labels = viewer.layers[f"{name} [GSW]"]
         assert labels.data.shape == image.shape
@@ -79,14 +79,14 @@ def test_images_of_different_sizes_are_what_segment_makes_of_a_list(panel, qtbot
 def test_a_stroke_on_any_of_them_teaches_all(panel, qtbot, viewer):
     open_images(panel)
     run(panel, qtbot)
-    live = panel.session.array_run.live
+    interactive = panel.session.array_run.interactive
     for name, column, number in (("b", 46, 42), ("c", 20, 41)):
         layer = viewer.layers[f"{name} [GSW]"]
         viewer.layers.selection.active = layer
         layer.mode, layer.brush_size, layer.selected_label = "paint", 4, number
-        marks = len(live.marks)
+        marks = len(interactive.marks)
         drag(qtbot, viewer, layer, [(y, column) for y in range(8, 24, 2)])
-        wait_for(qtbot, lambda: len(live.marks) > marks and settled(panel))  # noqa: B023
+        wait_for(qtbot, lambda: len(interactive.marks) > marks and settled(panel))  # noqa: B023
         assert viewer.layers.selection.active is layer  # the layers of locks have not taken it
         assert (viewer.layers[f"{name} [GSW]"].data[8:23, column] == number).all()
         assert viewer.layers[f"{name} [locked]"].data[8:23, column].all()
@@ -137,12 +137,12 @@ def test_what_cannot_go_together_is_said(panel, qtbot, viewer):
 def test_without_one_of_its_images_a_segmentation_ends_and_another_choice_is_another(panel, qtbot, viewer):
     open_images(panel)
     run(panel, qtbot, 3)
-    first = panel.session.array_run.live
+    first = panel.session.array_run.interactive
     together(panel, "b")
     assert not panel.session.goes_on(panel.chooser.source())
     run(panel, qtbot, 3)
-    assert panel.session.array_run.live is not first
-    assert panel.session.array_run.live.problem.site_image.shape == (2, 84, 80)
+    assert panel.session.array_run.interactive is not first
+    assert panel.session.array_run.interactive.problem.site_image.shape == (2, 84, 80)
     viewer.layers.remove("b")
     assert panel.session.segmentation is None
     assert panel.chooser.together.text() == "By itself"

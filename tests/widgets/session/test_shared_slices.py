@@ -9,7 +9,7 @@ import pytest
 
 import napari_gsw as gsw
 from gui_actions import click, wait_done, wait_for
-from napari_gsw.core.posterior.uncertainty import boundary_probability
+from napari_gsw.core.posterior.uncertainty import make_boundary_image
 from napari_gsw.sample_data import sample
 
 pytest.importorskip("napari")
@@ -41,7 +41,7 @@ def test_a_stack_has_boundaries_where_its_slices_have_them(linked):
     result = gsw.segment(planes, sweeps=30, linked=linked)
     stack = result.problem.stacked()
     assert np.array_equal(stack.paint(result.clusters), np.stack(result.labels))
-    edges = boundary_probability(stack, result.snapshot.together)
+    edges = make_boundary_image(stack, result.snapshot.together)
     if linked:  # a pixel also lies beside those above and below
         assert (edges >= np.stack(result.boundary)).all()
     else:
@@ -57,8 +57,8 @@ def test_slices_with_shared_labels_are_what_segment_makes_of_a_list(panel, qtbot
     run(panel, qtbot)
     settings = gsw.preset("general", axes="YX", sweeps=25, regroups=1, hot=4.0)
     expected = gsw.segment(list(stack), settings, linked=how == "linked")
-    live = panel.session.array_run.live
-    assert np.array_equal(live.summary.clusters, expected.clusters)
+    interactive = panel.session.array_run.interactive
+    assert np.array_equal(interactive.summary.clusters, expected.clusters)
     labels = panel.viewer.layers["s [GSW]"].data
     assert labels.shape == stack.shape
     assert len({labels[z, 20, 3] for z in range(3)}) == len({labels[z, 20, 47] for z in range(3)}) == 1
@@ -86,7 +86,7 @@ def test_a_stroke_in_one_slice_names_the_cluster_in_all(panel, qtbot):
     panel.viewer.dims.set_point(0, 1)
     labels.selected_label, labels.brush_size = 33, 5
     labels.paint((1, 50, 50), 33)
-    wait_for(qtbot, lambda: panel.session.run is None and (panel.session.array_run.live.numbers == 33).any())
+    wait_for(qtbot, lambda: panel.session.run is None and (panel.session.array_run.interactive.numbers == 33).any())
 
 
 @pytest.mark.gui
@@ -109,13 +109,13 @@ def test_another_way_to_take_the_stack_is_another_problem(panel, qtbot):
     panel.viewer.add_image(striped(), name="s", axis_labels=("z", "y", "x"))
     as_slices(panel, "shared")
     run(panel, qtbot, 10)
-    before = panel.session.array_run.live.problem
+    before = panel.session.array_run.interactive.problem
     run(panel, qtbot, 10)
-    assert panel.session.array_run.live.problem is before
+    assert panel.session.array_run.interactive.problem is before
     as_slices(panel, "linked")
     run(panel, qtbot, 10)
-    after = panel.session.array_run.live.problem
+    after = panel.session.array_run.interactive.problem
     assert len(after.edges) > len(before.edges)
     as_slices(panel, 3)
     run(panel, qtbot, 10)
-    assert panel.session.array_run.live.problem.n != before.n
+    assert panel.session.array_run.interactive.problem.n != before.n

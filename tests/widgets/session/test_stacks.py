@@ -12,9 +12,9 @@ import tifffile
 
 import napari_gsw as gsw
 from gui_actions import click, wait_done, wait_for
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.evaluation.partition_scores import variation_of_information
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.sample_data import mosaic
+from napari_gsw.scores.partitions import variation_of_information
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -46,10 +46,10 @@ def model():
 
 
 def source(model, layer, **more):
-    from napari_gsw.widgets.layers.camera import place_of
-    from napari_gsw.widgets.layers.source import Source
+    from napari_gsw.widgets.layers.cursor import get_view_position
+    from napari_gsw.widgets.layers.image_source import ImageSource
 
-    return Source(layer, **{**place_of(model, layer), **more})
+    return ImageSource(layer, **{**get_view_position(model, layer), **more})
 
 
 def test_axes_of_every_kind(model):
@@ -111,7 +111,7 @@ def test_shapes_of_another_scale_make_the_right_mask(model):
 
 
 def test_what_does_not_fit_says_so(model):
-    from napari_gsw.widgets.layers.source import Source
+    from napari_gsw.widgets.layers.image_source import ImageSource
 
     image = model.add_image(np.zeros((2, 2, 3, 8, 9)), name="five")
     with pytest.raises(gsw.InputError, match="which of its axes holds channels"):
@@ -125,7 +125,7 @@ def test_what_does_not_fit_says_so(model):
     # napari itself cannot show an empty array, but a layer may be given one.
     nothing = SimpleNamespace(name="none", data=np.zeros((4, 0)), ndim=2, multiscale=False, rgb=False)
     with pytest.raises(gsw.InputError, match="'none' has no pixel"):
-        Source(nothing).check()
+        ImageSource(nothing).check()
 
 
 # ---- in the window
@@ -181,9 +181,11 @@ def test_this_slice_only_then_another(panel, qtbot):
     labels.paint((0, 20, 10), 33)
     wait_for(
         qtbot,
-        lambda: panel.session.run is None and (panel.session.segmentation.array_runs[(0,)].live.numbers == 33).any(),
+        lambda: (
+            panel.session.run is None and (panel.session.segmentation.array_runs[(0,)].interactive.numbers == 33).any()
+        ),
     )
-    assert not (panel.session.segmentation.array_runs[(2,)].live.numbers == 33).any()
+    assert not (panel.session.segmentation.array_runs[(2,)].interactive.numbers == 33).any()
 
 
 @pytest.mark.gui
@@ -260,7 +262,7 @@ def test_whoever_zooms_in_goes_on_with_the_part_that_was_visible(panel, viewer, 
     wait_done(qtbot, panel)
     assert panel.session.segmentation is first
     assert [layer.name for layer in viewer.layers] == layers
-    assert panel.session.array_run.live.sweep == 50
+    assert panel.session.array_run.interactive.sweep == 50
     # Who chooses the visible part again means what is visible now.
     panel.chooser.where.activated.emit(panel.chooser.where.currentIndex())
     assert panel.run_button.text() == "Run"
@@ -318,7 +320,7 @@ def test_another_detail_comes_to_every_time_point_one_after_the_other(series, vi
     wait_done(qtbot, series)
     session.canvas.change_view(detail=1.0)
     assert len(session.canvas._outdated) == 3
-    sites = {position[0]: run.live.problem.n for position, run in session.segmentation.array_runs.items()}
+    sites = {position[0]: run.interactive.problem.n for position, run in session.segmentation.array_runs.items()}
     regions = viewer.layers["s [regions]"]
     wait_for(qtbot, lambda: all(len(np.unique(regions.data[t])) == n for t, n in sites.items()), 60)
     session.canvas.change_view(detail=0.0)
@@ -348,24 +350,26 @@ def test_a_time_point_that_waits_for_its_new_chain_gets_it_although_something_wa
     series.form.controls["beta"].set_value(2 * series.form.controls["beta"].value())
     few(series, 300)
     click(qtbot, series.run_button)
-    wait_for(qtbot, lambda: series.session.orders.sampling)
-    series.session.orders.redraw((3,))
+    wait_for(qtbot, lambda: series.session.commands.sampling)
+    series.session.commands.redraw((3,))
     wait_done(qtbot, series)
     new = series.session.segmentation.array_runs
     assert all(new[position] is not old[position] for position in old)
-    assert len({run.live.settings.beta for run in new.values()}) == 1
+    assert len({run.interactive.settings.beta for run in new.values()}) == 1
 
 
 @pytest.mark.gui
 @pytest.mark.slow
 def test_a_stroke_at_another_time_point_wakes_its_chain_while_the_first_one_settles(series, qtbot):
-    lives = {t: series.session.segmentation.array_runs[t,].live for t in (1, 2)}
-    before = {t: live.sweep for t, live in lives.items()}
+    lives = {t: series.session.segmentation.array_runs[t,].interactive for t in (1, 2)}
+    before = {t: interactive.sweep for t, interactive in lives.items()}
     for t in lives:
-        series.session.corrections.submit((t,), partial(LiveChain.paint, sites=[0], number=90 + t, lock=True))
-    wait_for(qtbot, lambda: all(live.sweep > before[t] for t, live in lives.items()))
+        series.session.corrections.submit((t,), partial(InteractiveRun.paint, sites=[0], number=90 + t, lock=True))
+    wait_for(qtbot, lambda: all(interactive.sweep > before[t] for t, interactive in lives.items()))
     wait_done(qtbot, series)
-    assert all(live.sweep == live.target and live.summary.known for live in lives.values())
+    assert all(
+        interactive.sweep == interactive.target and interactive.summary.is_estimated for interactive in lives.values()
+    )
 
 
 @pytest.mark.gui
@@ -380,7 +384,7 @@ def test_slices_done_one_at_a_time_are_all_in_their_session(panel, viewer, make_
         wait_done(qtbot, panel)
     assert set(panel.session.segmentation.array_runs) == {(1,), (3,)}
     path = tmp_path / "two.zarr.zip"
-    with qtbot.waitSignal(panel.session.keeper.written, timeout=600_000):
+    with qtbot.waitSignal(panel.session.autosaver.written, timeout=600_000):
         panel.saving.save(path)
     wait_done(qtbot, panel)
     second = make_napari_viewer(show=True)
@@ -408,6 +412,6 @@ def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_t
     few(panel)
     panel.pause()
     wait_done(qtbot, panel)
-    live = panel.session.segmentation.array_runs[2,].live
-    assert 77 in live.numbers[live.painted]
+    interactive = panel.session.segmentation.array_runs[2,].interactive
+    assert 77 in interactive.numbers[interactive.painted]
     wait_for(qtbot, lambda: np.mean(labels.data[2, 5:30, 5:20] == 77) > 0.9)

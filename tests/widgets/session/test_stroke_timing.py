@@ -42,12 +42,12 @@ def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
 
     def painted(event):
         """The screen has been painted: is what the chain makes of the stroke on it, and has anything followed?"""
-        if not stroke or session.canvas.drawn[()].obeyed < stroke["order"]:
+        if not stroke or session.canvas.drawn[()].n_commands_done < stroke["order"]:
             return
         gl.glFinish()  # until then it is only asked for
         seconds = time.perf_counter() - stroke["began"]
         stroke.setdefault("answered", seconds)
-        sites_of = np.isin(session.array_run.sites, np.flatnonzero(session.array_run.live.locks) + 1)
+        sites_of = np.isin(session.array_run.sites, np.flatnonzero(session.array_run.interactive.locks) + 1)
         if ((layer.data != stroke["before"]) & ~sites_of).any():
             stroke.setdefault("followed", seconds)
 
@@ -57,14 +57,14 @@ def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
         qtbot.wait(500)
         row, column = (int(rng.integers(side // 8, side - side // 8)) for _ in range(2))
         rows, columns = np.mgrid[row : row + 4, column : column + 40]
-        stroke.update(before=layer.data.copy(), order=session.array_run.submitted + 1, began=time.perf_counter())
+        stroke.update(before=layer.data.copy(), order=session.array_run.n_commands_sent + 1, began=time.perf_counter())
         layer.data_setitem((rows.ravel(), columns.ravel()), number)
         # A posterior that is sure of what is there does not follow.
         wait_for(qtbot, lambda: "answered" in stroke and session.run is None, 60)
         first.append(stroke["answered"])
         follow += [stroke["followed"]] if "followed" in stroke else []
         stroke.clear()
-    n = panel.session.array_run.live.problem.n
+    n = panel.session.array_run.interactive.problem.n
     print(
         f"\n{n:,} sites: stroke to labels on screen {1000 * np.median(first):.0f} ms (longest {1000 * max(first):.0f} "
         f"ms), to sites that follow it {1000 * np.median(follow or [np.nan]):.0f} ms ({len(follow)} of {STROKES} did)"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gui
 @pytest.fixture
 def background(monkeypatch):
     """A warming up that is over when it is told to."""
-    from napari_gsw.widgets.session import warming
+    from napari_gsw.widgets.session import session
 
     class Slow:
         is_running, calls = True, []
@@ -25,37 +25,37 @@ def background(monkeypatch):
         def end(self):
             self.calls.append("end")
 
-    monkeypatch.setattr(warming, "BACKGROUND", Slow())
-    return warming.BACKGROUND
+    monkeypatch.setattr(session, "BACKGROUND", Slow())
+    return session.BACKGROUND
 
 
 def test_what_the_first_autosave_needs_is_imported_after_compiling_and_beside_the_window(
     background, monkeypatch, qtbot
 ):
-    from napari_gsw.widgets.kit.link import Link
-    from napari_gsw.widgets.session import warming
+    from napari_gsw.widgets.common.dock_panel import Connections
+    from napari_gsw.widgets.session import session
 
-    imported, link = [], Link()
-    monkeypatch.setattr(warming, "zarr_package", lambda: imported.append(threading.current_thread()))
-    warmth = warming.Warming(link)
-    qtbot.wait(2 * warming.POLL_MS)
+    imported, connections = [], Connections()
+    monkeypatch.setattr(session, "zarr_package", lambda: imported.append(threading.current_thread()))
+    warmth = session.KernelWarmUp(connections)
+    qtbot.wait(2 * session.POLL_MS)
     assert imported == []
     background.is_running = False
     qtbot.waitUntil(lambda: bool(imported), timeout=5000)
     assert imported[0] is not threading.main_thread()
-    qtbot.wait(2 * warming.POLL_MS)
+    qtbot.wait(2 * session.POLL_MS)
     assert len(imported) == 1
-    link.cut()
+    connections.close()
     assert background.calls == ["begin", "end"]
     assert not warmth._timer.isActive()
 
 
 def test_a_place_without_zarr_stays_silent(monkeypatch):
     from napari_gsw.core.errors import InputError
-    from napari_gsw.widgets.session import warming
+    from napari_gsw.widgets.session import session
 
     def missing():
         raise InputError("zarr files need a package that is missing")
 
-    monkeypatch.setattr(warming, "zarr_package", missing)
-    warming._import_for_autosaves()
+    monkeypatch.setattr(session, "zarr_package", missing)
+    session._import_for_autosaves()

@@ -9,8 +9,8 @@ import pytest
 
 import napari_gsw as gsw
 from gui_actions import click, drag, press_key, wait_done, wait_for
-from napari_gsw.core.image.picture import picture
-from napari_gsw.core.sites.superpixels import superpixels
+from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")
@@ -46,7 +46,7 @@ def test_a_layer_where_the_image_is(after_cut, viewer):
         assert np.array_equal(getattr(layer, what), getattr(image, what))
     assert layer.units == image.units
     assert layer.axis_labels == image.axis_labels
-    expected = superpixels(picture(image.data), gsw.Settings(site_size=300))
+    expected = make_superpixels(normalize_image(image.data), gsw.Settings(site_size=300))
     assert np.array_equal(layer.data, expected)
     assert settled(after_cut, int(expected.max()))
     assert "borders" in after_cut.count.value
@@ -119,10 +119,10 @@ def test_gsw_takes_the_mended_superpixels(after_cut, viewer, qtbot):
     panel.form.controls["sweeps"].set_value(20)
     panel.sites.choose(after_cut.layer)
     after_cut.layer.paint((60, 60), int(after_cut.layer.data.max()) + 1)
-    wait_for(qtbot, lambda: not after_cut.painter._brush.busy)
+    wait_for(qtbot, lambda: not after_cut.painter._brush.is_busy)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
-    assert panel.session.array_run.live.problem.n == len(np.unique(after_cut.layer.data))
+    assert panel.session.array_run.interactive.problem.n == len(np.unique(after_cut.layer.data))
     panel.shut_down()
 
 
@@ -150,7 +150,7 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     def broken(*_):
         raise kind("out of ink")
 
-    monkeypatch.setattr("napari_gsw.widgets.superpixels.superpixel_panel.superpixels", broken)
+    monkeypatch.setattr("napari_gsw.core.sites.superpixels.make_superpixels", broken)
     viewer.add_image(mosaic()[0], name="m")
     click(qtbot, cutter.make_button.native)
     wait_for(qtbot, lambda: cutter.worker is None)
@@ -189,16 +189,16 @@ def test_a_stack_of_slices(cutter, viewer, qtbot):
 
 @pytest.mark.slow
 def test_cancel_is_not_undone_by_the_live_preview(cutter, viewer, qtbot, monkeypatch):
-    from napari_gsw.widgets.superpixels import superpixel_panel
+    from napari_gsw.widgets.superpixels import panel
 
     began, may_go_on = threading.Event(), threading.Event()
 
     def slow(*given):
         began.set()
         assert may_go_on.wait(60)
-        return superpixels(*given)
+        return make_superpixels(*given)
 
-    monkeypatch.setattr(superpixel_panel, "superpixels", slow)
+    monkeypatch.setattr(panel, "make_superpixels", slow)
     viewer.add_image(mosaic()[0], name="m")
     cutter.preview.value = True
     cutter.make()

@@ -11,10 +11,10 @@ import pytest
 
 from gui_actions import canvas_point, click
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import measured
-from napari_gsw.widgets.layers.kinds import TABLE_AXES, mark
-from napari_gsw.widgets.layers.stacked_tables import stacked_tables
-from napari_gsw.widgets.table.row_filter import kept_rows
+from napari_gsw.core.posterior.label_table import measure_labels
+from napari_gsw.widgets.layers.layer_metadata import TABLE_AXES, make_metadata
+from napari_gsw.widgets.layers.result_layers import stack_tables
+from napari_gsw.widgets.table.table_model import filter_rows
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -25,13 +25,13 @@ LABELS = np.zeros((2, 60, 120), np.uint16)
 for k in range(4):
     LABELS[0, 10 : 16 + 6 * k, 5 + 28 * k : 15 + 28 * k] = k + 1
     LABELS[1, 10 : 16 + 6 * k, 5 + 28 * k : 15 + 28 * k] = 4 - k
-TABLE = stacked_tables(["t"], [((t,), measured(LABELS[t], LABELS[t] * 10.0, "YX")) for t in (0, 1)])
+TABLE = stack_tables(["t"], [((t,), measure_labels(LABELS[t], LABELS[t] * 10.0, "YX")) for t in (0, 1)])
 
 
 @pytest.fixture
 def table(viewer):
     """The dock beside a layer with the table."""
-    layer = viewer.add_labels(LABELS.copy(), name="r", metadata=mark("regions") | {TABLE_AXES: "tyx"})
+    layer = viewer.add_labels(LABELS.copy(), name="r", metadata=make_metadata("regions") | {TABLE_AXES: "tyx"})
     layer.features = pd.DataFrame(TABLE)
     _, widget = viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
     yield widget
@@ -197,7 +197,7 @@ def pg_point(x, y):
 )
 def test_a_filter_that_cannot_be_read_says_why(text, word):
     with pytest.raises(InputError, match=word):
-        kept_rows(TABLE, text, 8)
+        filter_rows(TABLE, text, 8)
 
 
 def test_a_stack_has_every_column_that_one_of_its_tables_has():
@@ -205,7 +205,7 @@ def test_a_stack_has_every_column_that_one_of_its_tables_has():
     plain = {"index": np.array([1, 2]), "area": np.array([4.0, 5.0])}
     seen = {"index": np.array([1]), "one_with": np.array([7]), "share": np.array([0.5]), "name": np.array(["a"])}
     for tables, rows in (([plain, seen], slice(0, 2)), ([seen, plain], slice(1, 3))):
-        table = stacked_tables(["t"], [((k,), columns) for k, columns in enumerate(tables)])
+        table = stack_tables(["t"], [((k,), columns) for k, columns in enumerate(tables)])
         assert {len(column) for column in table.values()} == {3}
         assert table["one_with"][rows].tolist() == [0, 0]
         assert np.isnan(table["share"][rows]).all()
@@ -243,7 +243,9 @@ def test_dots_are_painted_once_for_each_colour_and_not_once_for_each_dot(table):
 @gui
 @pytest.mark.slow
 def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
-    other = viewer.add_labels(LABELS.copy(), name="s", scale=(1, 3, 3), metadata=mark("regions") | {TABLE_AXES: "tyx"})
+    other = viewer.add_labels(
+        LABELS.copy(), name="s", scale=(1, 3, 3), metadata=make_metadata("regions") | {TABLE_AXES: "tyx"}
+    )
     other.features = pd.DataFrame(TABLE)
     qtbot.waitUntil(lambda: table.layer_combo.findText("s") >= 0, timeout=600_000)
     for layer in (viewer.layers["r"], other):
@@ -259,13 +261,13 @@ def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
 
 @gui
 def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, viewer, qtbot):
-    other = viewer.add_labels(LABELS[0].copy(), name="other", metadata=mark("regions") | {TABLE_AXES: "yx"})
+    other = viewer.add_labels(LABELS[0].copy(), name="other", metadata=make_metadata("regions") | {TABLE_AXES: "yx"})
     viewer.layers.move(viewer.layers.index(other), 0)  # its place in the list says nothing
-    other.features = pd.DataFrame(measured(LABELS[0], None))
+    other.features = pd.DataFrame(measure_labels(LABELS[0], None))
     qtbot.waitUntil(lambda: table.layer is other, timeout=5_000)
     table.layer_combo.choose(viewer.layers["r"])
     table.layer_combo.activated.emit(0)
-    other.features = pd.DataFrame(measured(LABELS[0], None))
+    other.features = pd.DataFrame(measure_labels(LABELS[0], None))
     qtbot.wait(100)
     assert table.layer is viewer.layers["r"]
 

@@ -1,11 +1,4 @@
-"""What speaks for a boundary between two touching sites: a row of numbers for each edge of the region graph.
-
-Two rounds. :func:`first_cues` looks at the image: how the two sites differ, how their surroundings differ on the two
-sides, how the contrast compares with what is usual around here. :func:`second_cues` looks at the probabilities of the
-first round: where the sites lie in the slow modes of the graph, and which two regions an edge parts when the sites are
-merged into ever larger ones. A model that was learnt from human boundaries
-(:mod:`napari_gsw.core.graph.boundary_model`) turns the cues into a probability.
-"""
+"""Compiled loops over the edges of the region graph: how far two sites, or what is around them, are apart."""
 
 from __future__ import annotations
 
@@ -14,15 +7,178 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.evidence.site_features import SiteFeatures
-from napari_gsw.core.graph.boundary_cue_kernels import add_merges, differences, surroundings
-from napari_gsw.core.graph.merge_tree import merge_tree
-from napari_gsw.core.graph.random_walk import walk_matrix, walk_steps
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
+from napari_gsw.core.features.site_features import SiteFeatures
+from napari_gsw.core.graph.merge_tree import build_merge_tree
+from napari_gsw.core.graph.random_walk import apply_transitions, make_transition_matrix
 from napari_gsw.core.graph.random_walk_kernels import walk_step
-from napari_gsw.core.graph.region_graph import RegionGraph, two_steps
-from napari_gsw.core.graph.spectral import embedding
+from napari_gsw.core.graph.region_graph import RegionGraph, list_two_step_paths
+from napari_gsw.core.jit import njit, zeros
 from napari_gsw.core.sparse_rows import SparseRows
+
+# In place of no pixels as a divisor.
+NOTHING = 1e-9
+# In place of 0 as a divisor of 0.
+TINY = 1e-300
+
+
+@njit
+def compare_rows(sums: Float64Array, i: Int64Array, j: Int64Array, parts: Int64Array) -> Float64Array:
+    """(m, parts) float64 of rows i and j of the sums: distance of colour words, of texture words, of mean colours, ...
+
+    Parameters
+    ----------
+    sums : (rows, colour words + texture words + channels + ... + 1) float64, the last one the number of pixels.
+    i, j : (m,) int64 rows.
+    parts : (parts,) int64, where each of them ends; from the third on they are means.
+    """
+    out = np.empty((i.size, parts.size), np.float64)
+    term = zeros(sums.shape[1], np.float64)
+    for e in range(i.size):
+        _compare(sums[i[e]], sums[j[e]], parts, term, out[e])
+    return out
+
+
+@njit
+def compare_surroundings(
+    start: Int32Array,
+    near: Int32Array,
+    sums: Float64Array,
+    around: Float64Array,
+    i: Int32Array,
+    j: Int32Array,
+    parts: Int64Array,
+) -> Float64Array:
+    """(m, parts) differences, as :func:`differences`, of what is around i and not around j from the converse.
+
+    Parameters
+    ----------
+    start, near : (n + 1,) and (nnz,) int32, the sites around each, in ascending order.
+    sums, around : (n, columns) float64 of each site, and of all that are around it.
+    i, j : (m,) int32 sites.
+    parts : (parts,) int64.
+    """
+    out = np.empty((i.size, parts.size), np.float64)
+    common, a, b, term = np.empty((4, sums.shape[1]), np.float64)
+    for e in range(i.size):
+        p, q = start[i[e]], start[j[e]]
+        common[:] = 0
+        while p < start[i[e] + 1] and q < start[j[e] + 1]:
+            if near[p] == near[q]:
+                site = near[p]
+                for f in range(common.size):
+                    common[f] += sums[site, f]
+                p += 1
+                q += 1
+            elif near[p] < near[q]:
+                p += 1
+            else:
+                q += 1
+        for f in range(common.size):
+            a[f] = around[i[e], f] - common[f]
+            b[f] = around[j[e], f] - common[f]
+        _compare(a, b, parts, term, out[e])
+    return out
+
+
+@njit
+def _compare(a: Float64Array, b: Float64Array, parts: Int64Array, term: Float64Array, out: Float64Array) -> None:
+    """Of two rows of sums, the distance in [0, 1] of their histograms (chi squared) and that of their means.
+
+    Parameters
+    ----------
+    a, b : (columns,) float64. term : (columns,) scratch. out : (parts,), written.
+    """
+    last = a.size - 1
+    left, right = np.divide(1.0, max(a[last], NOTHING)), np.divide(1.0, max(b[last], NOTHING))
+    for f in range(parts[1]):
+        x, y = a[f] * left, b[f] * right
+        term[f] = np.divide((x - y) * (x - y), max(x + y, TINY))
+    out[0] = _sum(term, 0, parts[0]) / 2
+    out[1] = _sum(term, parts[0], parts[1]) / 2
+    for part in range(2, parts.size):
+        square = 0.0
+        for f in range(parts[part - 1], parts[part]):
+            step = a[f] * left - b[f] * right
+            square += step * step
+        out[part] = np.sqrt(square)
+
+
+@njit
+def _sum(term: Float64Array, first: int, end: int) -> float:
+    """Sum of term[first:end], (terms,) float64, as four sums side by side: one alone waits for itself."""
+    last_four = first + (end - first) // 4 * 4
+    s = t = u = v = 0.0
+    for f in range(first, last_four, 4):
+        s += term[f]
+        t += term[f + 1]
+        u += term[f + 2]
+        v += term[f + 3]
+    for f in range(last_four, end):
+        s += term[f]
+    return (s + t) + (u + v)
+
+
+@njit
+def add_merges(sums: Float64Array, n: int, left: Int64Array, right: Int64Array) -> None:
+    """Fill in the rows of sums (n + merges, columns) from n on: row n + s is the sum of rows left[s] and right[s].
+
+    Parameters
+    ----------
+    left, right : (merges,) int64 rows that come before.
+    """
+    for s in range(left.size):
+        for f in range(sums.shape[1]):
+            sums[n + s, f] = sums[left[s], f] + sums[right[s], f]
+
+
+# Of the eigenvalues, relative; what is made of them is a cue among many.
+ACCURACY = 1e-4
+# Of a site without affinity to any other.
+LEAST_DEGREE = 1e-9
+
+
+def compute_embedding(
+    n: int, edges: NDArray[np.int32], affinity: Float64Array, modes: int
+) -> tuple[Float64Array, Float64Array]:
+    """Coordinates of the sites in the slowest modes, and how slow each is.
+
+    Parameters
+    ----------
+    edges, affinity : (m, 2) sites, and (m,) how much they belong together, >= 0.
+    modes : how many; those that a small graph does not have are zero.
+
+    Returns
+    -------
+    place : (n, modes) eigenvectors v_k of the random walk, each divided by the square root of its eigenvalue lambda_k
+        of the Laplacian relative to that of the slowest one: slow modes count most (Shi and Malik 2000; Arbelaez et
+        al. 2011).
+    slowness : (modes,) lambda_k in ascending order, in [0, 2]; 1 for modes that the graph does not have.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import eigsh
+
+    place, slowness = np.zeros((n, modes)), np.ones(modes)
+    wanted = min(modes + 1, n - 2)
+    if wanted < 2:
+        return place, slowness
+    i, j = edges.T
+    both = sparse.csr_array(
+        (np.concatenate((affinity, affinity)), (np.concatenate((i, j)), np.concatenate((j, i)))), shape=(n, n)
+    )
+    degree = both.sum(axis=1) + LEAST_DEGREE
+    root = sparse.diags_array(1 / np.sqrt(degree))
+    # From a fixed start and fixed restarts, so that the same graph gives the same modes.
+    values, vectors = eigsh(
+        root @ both @ root, k=wanted, which="LA", v0=np.sqrt(degree), tol=ACCURACY, rng=np.random.default_rng(0)
+    )
+    order = np.argsort(-values)[1:]  # without the constant one
+    count = len(order)
+    slowness[:count] = np.maximum(1 - values[order], 1e-6)
+    scale = np.sqrt(degree.sum() / degree)[:, np.newaxis] * np.sqrt(slowness[0] / slowness[:count])
+    place[:, :count] = vectors[:, order] * scale
+    return place, slowness
+
 
 # Of the walk over the graph: the units of Lab over which its weights fall, and after how many steps one looks.
 SCALE = 12.0
@@ -34,14 +190,14 @@ SHARPNESS = 3
 
 # Cues by name, (m,) float64 each, in the order in which a model takes them: a forest knows a cue by its place alone, so
 # a new one comes last, and a model is learnt anew when one goes.
-Cues = dict[str, Floats]
+Cues = dict[str, Float64Array]
 # What two sites, or two regions, differ in; the places are those of a network.
 DIFFERENCES = ("colour words", "texture words", "mean colour", "places")
 # Of these the mean around an edge and over the image is a cue too: how a boundary compares with what is usual.
 USUAL = ("contrast", "sites, colour words", "sites, texture words", "8 steps, mean colour")
 
 
-def chi2(a: Floats, b: Floats) -> Floats:
+def chi_squared_distance(a: Float64Array, b: Float64Array) -> Float64Array:
     """(rows,) distance of histograms (rows, bins), row by row, in [0, 1]."""
     both = a + b
     return np.asarray(np.divide(np.square(a - b), both, out=np.zeros_like(both), where=both > 0).sum(axis=1) / 2)
@@ -59,26 +215,28 @@ class SiteSums:
         the places.
     """
 
-    def __init__(self, features: SiteFeatures, graph: RegionGraph, places: Floats | None = None) -> None:
+    def __init__(self, features: SiteFeatures, graph: RegionGraph, places: Float64Array | None = None) -> None:
         colour, texture = features.photo_colour.toarray(), features.photo_texture.toarray()
         lab = np.zeros((graph.n, 3))
         lab[:, : 3 if features.rgb else 1] = graph.means if features.rgb else graph.means.mean(1, keepdims=True)
         pixels = graph.pixels[:, np.newaxis].astype(np.float64)
         columns = [colour, texture, lab * pixels, *([] if places is None else [places * pixels])]
         self.parts = np.cumsum([column.shape[1] for column in columns]).astype(np.int64)
-        self.sums: Floats = np.concatenate((*columns, pixels), axis=1)
+        self.sums: Float64Array = np.concatenate((*columns, pixels), axis=1)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Those of :data:`DIFFERENCES` that are known of the sites."""
         return DIFFERENCES[: len(self.parts)]
 
-    def differences(self, prefix: str, sums: Floats, i: NDArray[np.integer], j: NDArray[np.integer]) -> Cues:
+    def differences(self, prefix: str, sums: Float64Array, i: NDArray[np.integer], j: NDArray[np.integer]) -> Cues:
         """:attr:`names` of rows i and j (m,) of `sums`, which has the columns of :attr:`sums`."""
-        return _named(prefix, self.names, differences(sums, i.astype(np.int64), j.astype(np.int64), self.parts))
+        return _named(prefix, self.names, compare_rows(sums, i.astype(np.int64), j.astype(np.int64), self.parts))
 
 
-def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums, drawn: Floats | None = None) -> Floats:
+def compute_local_cues(
+    features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums, drawn: Float64Array | None = None
+) -> Float64Array:
     """(m, 34) cues of the image itself; with a network (m, 43).
 
     Contrast along the boundary; lightness and chroma between the sites; then the three :data:`DIFFERENCES` each of the
@@ -98,16 +256,16 @@ def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums, 
     }
     cues |= site_sums.differences("sites", sums, i, j)
     near = _reach(np.concatenate((i, j, np.arange(n))), np.concatenate((j, i, np.arange(n))), n)
-    first, second = two_steps(near.indptr, near.indices)
+    first, second = list_two_step_paths(near.indptr, near.indices)
     far = _reach(near.rows[first], near.indices[second], n)
     for name, reach in (("near", near), ("far", far)):
         around = np.empty_like(sums)
         walk_step(reach.indptr, reach.indices, reach.data, sums, around)
-        beside = surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
+        beside = compare_surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
         cues |= _named(name, site_sums.names, beside)
-    matrix, moved, done = walk_matrix(graph, SCALE), sums / sums[:, -1:], 0
+    matrix, moved, done = make_transition_matrix(graph, SCALE), sums / sums[:, -1:], 0
     for passes in STEPS:
-        moved, done = walk_steps(moved, matrix, passes - done), passes
+        moved, done = apply_transitions(moved, matrix, passes - done), passes
         cues |= site_sums.differences(f"{passes} steps", moved, i, j)
     cues["length"] = graph.length / np.sqrt(np.minimum(graph.pixels[i], graph.pixels[j]))
     for name in USUAL:
@@ -124,12 +282,14 @@ def first_cues(features: SiteFeatures, graph: RegionGraph, site_sums: SiteSums, 
     return np.stack(list(cues.values()), axis=1)
 
 
-def drawn_along(features: SiteFeatures, graph: RegionGraph) -> Floats:
+def mean_network_boundary(features: SiteFeatures, graph: RegionGraph) -> Float64Array:
     """(m,) mean probability of a boundary along each edge, by the network of the features."""
-    return features.drawn_sums(graph.edges) / graph.length
+    return features.boundary_sums(graph.edges) / graph.length
 
 
-def second_cues(graph: RegionGraph, first: Floats, apart: Floats, site_sums: SiteSums) -> Floats:
+def compute_context_cues(
+    graph: RegionGraph, first: Float64Array, apart: Float64Array, site_sums: SiteSums
+) -> Float64Array:
     """(m, 55) cues: those of the first round (m, 34), and what follows from its probabilities for the image as a whole.
 
     With a network (m, 65), of which 43 are those of the first round.
@@ -148,7 +308,7 @@ def second_cues(graph: RegionGraph, first: Floats, apart: Floats, site_sums: Sit
         "apart, image": np.full(m, apart.mean()),
     }
     affinity = np.maximum(1 - apart, LEAST_AFFINITY) ** SHARPNESS * graph.length
-    place, slowness = embedding(graph.n, graph.edges, affinity, MODES)
+    place, slowness = compute_embedding(graph.n, graph.edges, affinity, MODES)
     gap = np.abs(place[i] - place[j])
     cues |= {f"{count} modes": np.sqrt(np.square(gap[:, :count]).sum(axis=1)) for count in (2, 4, 8, 16)}
     cues |= {f"mode {number}": gap[:, number] for number in range(4)}
@@ -158,13 +318,13 @@ def second_cues(graph: RegionGraph, first: Floats, apart: Floats, site_sums: Sit
     return np.concatenate((first, np.stack(list(cues.values()), axis=1)), axis=1)
 
 
-def _parted(graph: RegionGraph, apart: Floats, site_sums: SiteSums) -> Cues:
+def _parted(graph: RegionGraph, apart: Float64Array, site_sums: SiteSums) -> Cues:
     """Cues of the two regions that an edge parts when regions are merged in the order of their boundaries.
 
     Height of the merge; logarithms of the share of the smaller and of the larger of the two; their differences;
     logarithm of the number of regions that are left.
     """
-    tree = merge_tree(graph.n, graph.edges, apart, graph.length)
+    tree = build_merge_tree(graph.n, graph.edges, apart, graph.length)
     merges = len(tree.height)
     sums = np.concatenate((site_sums.sums, np.zeros((merges, site_sums.sums.shape[1]))))
     add_merges(sums, graph.n, tree.left, tree.right)
@@ -173,7 +333,7 @@ def _parted(graph: RegionGraph, apart: Floats, site_sums: SiteSums) -> Cues:
     by_merge: Cues = {"merge, height": tree.height, "merge, smaller region": smaller, "merge, larger region": larger}
     by_merge |= site_sums.differences("merge", sums, tree.left, tree.right)
     by_merge["merge, regions left"] = np.log(graph.n - np.arange(merges))
-    merge = tree.merge_of(graph.edges)
+    merge = tree.merge_index(graph.edges)
     return {name: column[merge] for name, column in by_merge.items()}
 
 
@@ -183,18 +343,18 @@ def _reach(i: NDArray[np.integer], j: NDArray[np.integer], n: int) -> SparseRows
     return replace(reached, data=np.ones(reached.nnz))
 
 
-def _named(prefix: str, names: tuple[str, ...], columns: Floats) -> Cues:
+def _named(prefix: str, names: tuple[str, ...], columns: Float64Array) -> Cues:
     """Columns (m, names) as cues."""
     return {f"{prefix}, {name}": column for name, column in zip(names, columns.T, strict=True)}
 
 
-def _mean_at(cue: Floats, i: NDArray[np.int32], j: NDArray[np.int32], n: int) -> Floats:
+def _mean_at(cue: Float64Array, i: NDArray[np.int32], j: NDArray[np.int32], n: int) -> Float64Array:
     """(n,) mean of a cue over the edges of each site."""
     ends = np.concatenate((i, j))
     return np.bincount(ends, np.tile(cue, 2), n) / np.maximum(np.bincount(ends, minlength=n), 1)
 
 
-def _around(cue: Floats, i: NDArray[np.int32], j: NDArray[np.int32], n: int) -> Floats:
+def _around(cue: Float64Array, i: NDArray[np.int32], j: NDArray[np.int32], n: int) -> Float64Array:
     """(m,) mean of a cue over the edges of an edge's two sites."""
     mean = _mean_at(cue, i, j, n)
     return np.asarray((mean[i] + mean[j]) / 2)

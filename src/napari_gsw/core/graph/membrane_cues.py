@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Longs, Sites
-from napari_gsw.core.graph.boundary_cue_kernels import add_merges
-from napari_gsw.core.graph.merge_tree import merge_tree, strength_tree
+from napari_gsw.core.array_types import Float64Array, Int64Array, Sites
+from napari_gsw.core.graph.boundary_cues import add_merges
+from napari_gsw.core.graph.merge_tree import build_merge_tree, build_strength_tree
 from napari_gsw.core.graph.region_graph import RegionGraph
-from napari_gsw.core.image.ridges import curvatures
-from napari_gsw.core.odds import expit
-from napari_gsw.core.sites.per_site import means_over
+from napari_gsw.core.image.ridges import compute_curvatures
+from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.special import expit
 
 # Widths in pixels of the blurs: of the light, of its curvatures and of its slope.
 LIGHT, BENDS, SLOPES = (1.0, 2.0, 4.0, 8.0), (1.5, 2.5, 3.5, 5.0), (1.5, 3.0)
@@ -28,19 +28,19 @@ SHARES = (0.1, 0.5, 0.9)
 GROWTHS = (0.3, 0.6)
 
 
-def pixel_maps(light: Floats) -> Iterator[Floats]:
+def pixel_maps(light: Float64Array) -> Iterator[Float64Array]:
     """(h, w) each, in the order in which a model takes them."""
     from scipy import ndimage
 
     for width in LIGHT:
         yield ndimage.gaussian_filter(light, width)
     for width in BENDS:
-        yield from curvatures(light, width)
+        yield from compute_curvatures(light, width)
     for width in SLOPES:
         yield ndimage.gaussian_gradient_magnitude(light, width)
 
 
-def first_membrane_cues(light: Floats, sites: Sites, graph: RegionGraph) -> Floats:
+def compute_local_membrane_cues(light: Float64Array, sites: Sites, graph: RegionGraph) -> Float64Array:
     """(m, 102) cues of the image itself.
 
     Of each of the 14 maps the mean along the edge and three quantiles, and of the means in the two sites the
@@ -49,7 +49,7 @@ def first_membrane_cues(light: Floats, sites: Sites, graph: RegionGraph) -> Floa
 
     Parameters
     ----------
-    light : (h, w) from about 0 to 1, see :func:`napari_gsw.core.image.ridges.light_of`.
+    light : (h, w) from about 0 to 1, see :func:`napari_gsw.core.image.ridges.scale_intensity`.
     sites : (h, w) 1..n, 0 where there is none.
     graph : of the sites, all of which touch.
     """
@@ -63,7 +63,7 @@ def first_membrane_cues(light: Floats, sites: Sites, graph: RegionGraph) -> Floa
         ordered = along[np.lexsort((along, edge))]
         columns.append(np.bincount(edge, along, len(count)) / count)
         columns += [ordered[start + (share * (count - 1)).astype(np.int64)] for share in SHARES]
-        mean = means_over(values[..., np.newaxis], sites)[:, 0]
+        mean = mean_per_site(values[..., np.newaxis], sites)[:, 0]
         columns += [np.abs(mean[i] - mean[j]), np.minimum(mean[i], mean[j]), np.maximum(mean[i], mean[j])]
     pixels = graph.pixels.astype(np.float64)
     smaller, larger = np.minimum(pixels[i], pixels[j]), np.maximum(pixels[i], pixels[j])
@@ -71,27 +71,27 @@ def first_membrane_cues(light: Floats, sites: Sites, graph: RegionGraph) -> Floa
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def second_membrane_cues(graph: RegionGraph, first: Floats, odds: Floats) -> Floats:
+def compute_context_membrane_cues(graph: RegionGraph, first: Float64Array, odds: Float64Array) -> Float64Array:
     """(m, 111) cues: those of the first round, its log odds (m,) of a boundary, and what follows for larger regions."""
     i, j = graph.edges.T
     n, apart = graph.n, expit(odds)
-    tree = merge_tree(n, graph.edges, apart, graph.length)
+    tree = build_merge_tree(n, graph.edges, apart, graph.length)
     merges = len(tree.height)
     pixels = np.concatenate((graph.pixels.astype(np.float64), np.zeros(merges)))[:, np.newaxis]
     add_merges(pixels, n, tree.left, tree.right)
     size = np.log(np.sort(np.stack((pixels[tree.left, 0], pixels[tree.right, 0])), axis=0))
-    merge = tree.merge_of(graph.edges)
+    merge = tree.merge_index(graph.edges)
     ends = graph.edges.ravel()
     usual = np.bincount(ends, np.repeat(apart, 2), n) / np.maximum(np.bincount(ends, minlength=n), 1)
     columns = [odds, tree.height[merge], size[0][merge], size[1][merge]]
     columns += [usual[i] + usual[j], np.minimum(usual[i], usual[j]), np.log(n - np.arange(merges))[merge]]
     for growth in GROWTHS:
-        grown = strength_tree(n, graph.edges, odds, graph.pixels, growth, graph.length)
+        grown = build_strength_tree(n, graph.edges, odds, graph.pixels, growth, graph.length)
         columns.append(grown.contour(graph.edges))
     return np.concatenate((first, np.stack(columns, axis=1)), axis=1)
 
 
-def _faces(sites: Sites, graph: RegionGraph) -> tuple[Longs, Longs, Longs]:
+def _faces(sites: Sites, graph: RegionGraph) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Pairs of pixels of different sites that touch, as indices into the flat image, and the edge between the two."""
     n = graph.n
     key = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]  # sorted, as region_graph leaves it

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph import merge_tree_kernels as kernels
 from napari_gsw.core.graph.region_graph import check_edges
-from napari_gsw.core.odds import expit
+from napari_gsw.core.special import expit
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,23 +35,23 @@ class MergeTree:
     """
 
     n: int
-    left: Longs
-    right: Longs
-    height: Floats
+    left: Int64Array
+    right: Int64Array
+    height: Float64Array
 
     @property
     def fewest(self) -> int:
         """Number of regions when all is merged: 1 if the graph is connected."""
         return self.n - len(self.height)
 
-    def labels(self, threshold: float) -> Ints:
+    def labels(self, threshold: float) -> Int32Array:
         """(n,) int32 labels, by first site, after all merges whose height is `threshold` or less.
 
         Any negative threshold leaves the sites as they are.
         """
         return kernels.cut(self.n, self.left, self.right, int(np.searchsorted(self.height, threshold, side="right")))
 
-    def labels_with(self, count: int) -> Ints:
+    def labels_with(self, count: int) -> Int32Array:
         """(n,) int32 labels of the cut with `count` regions, or as near to it as there is.
 
         More than n gives n, and fewer than :attr:`fewest` gives that many. Merges of equal height are told apart by
@@ -67,7 +67,7 @@ class MergeTree:
         merges = self._merges(count)
         return float(self.height[merges - 1]) if merges else -1.0
 
-    def levels(self, steps: int) -> Longs:
+    def levels(self, steps: int) -> Int64Array:
         """At most `steps` numbers of regions from n down to :attr:`fewest`, for the stops of a slider.
 
         Each is about the same share of the one before, because the step from 4 regions to 2 shows as much as the one
@@ -77,16 +77,16 @@ class MergeTree:
             raise InputError(f"a slider needs at least 2 steps, not {steps}")
         return np.unique(np.geomspace(self.n, self.fewest, steps).round().astype(np.int64))[::-1]
 
-    def contour(self, edges: ArrayLike) -> Floats:
+    def contour(self, edges: ArrayLike) -> Float64Array:
         """(m,) height at which the two ends of each edge (m, 2) become one: the value of the contour between them.
 
         It is at most t exactly where both ends have one label in ``labels(t)``. Two sites that never become one have
         infinity; that does not occur on the edges that the hierarchy was made from.
         """
         # A merge that never comes is at infinity; a site and itself, number -1, were never apart.
-        return np.concatenate((self.height, [np.inf, -np.inf]))[self.merge_of(edges)]
+        return np.concatenate((self.height, [np.inf, -np.inf]))[self.merge_index(edges)]
 
-    def merge_of(self, edges: ArrayLike) -> Longs:
+    def merge_index(self, edges: ArrayLike) -> Int64Array:
         """(m,) number of the merge by which the two ends of each edge (m, 2) become one.
 
         As many as there are merges if they never do, and -1 for a site and itself.
@@ -100,7 +100,7 @@ class MergeTree:
         return min(max(self.n - int(count), 0), len(self.height))
 
 
-def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> MergeTree:
+def build_merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> MergeTree:
     """Merge neighbouring regions, always the two with the least mean probability on their common boundary.
 
     The mean over a boundary of several edges is weighted by their length. Of equal means, the boundary with the edge
@@ -134,7 +134,7 @@ def merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | N
     return MergeTree(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy(), np.ones(n), 0.0))
 
 
-def strength_tree(
+def build_strength_tree(
     n: int, edges: ArrayLike, odds: ArrayLike, size: ArrayLike, growth: float, length: ArrayLike | None = None
 ) -> MergeTree:
     """Merge neighbouring regions, always the two whose boundary is weakest; a small region is merged early.
@@ -171,7 +171,7 @@ def strength_tree(
     return MergeTree(int(n), left, right, expit(height))
 
 
-def _checked_edges(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[Ints, Floats]:
+def _checked_edges(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[Int32Array, Float64Array]:
     """(m, 2) edges and (m,) their length."""
     if n < 1:
         raise InputError("a hierarchy needs at least one site")
@@ -182,7 +182,7 @@ def _checked_edges(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[
     return pairs, weight
 
 
-def _per_edge(values: ArrayLike, m: int, name: str) -> Floats:
+def _per_edge(values: ArrayLike, m: int, name: str) -> Float64Array:
     """(m,) float64, one number for each edge."""
     row = np.asarray(values, dtype=np.float64)
     if row.shape != (m,):

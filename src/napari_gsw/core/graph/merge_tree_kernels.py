@@ -16,12 +16,14 @@ import heapq
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.jit import arange, as_int64, full, njit, zeros
 
 
 @njit
-def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growth: float) -> float:
+def _value(
+    e: int, end: Int32Array, total: Float64Array, length: Float64Array, size: Float64Array, growth: float
+) -> float:
     """The value of boundary e as its two regions are at this moment: its mean, plus what their growth adds."""
     mean: float = total[e] / length[e]
     if growth != 0:
@@ -31,8 +33,8 @@ def _value(e: int, end: Ints, total: Floats, length: Floats, size: Floats, growt
 
 @njit
 def agglomerate(
-    n: int, edges: Ints, total: Floats, length: Floats, size: Floats, growth: float
-) -> tuple[Longs, Longs, Floats]:
+    n: int, edges: Int32Array, total: Float64Array, length: Float64Array, size: Float64Array, growth: float
+) -> tuple[Int64Array, Int64Array, Float64Array]:
     """Merge the two neighbouring regions with the boundary of least value until none is left.
 
     The value of a boundary is its mean, plus `growth` for each time that the smaller of its two regions has grown by e.
@@ -133,7 +135,7 @@ def agglomerate(
 
 
 @njit
-def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
+def cut(n: int, left: Int64Array, right: Int64Array, merges: int) -> Int32Array:
     """(n,) int32 labels of the sites, numbered in the order of their first site, after the first `merges` merges.
 
     Parameters
@@ -156,7 +158,7 @@ def cut(n: int, left: Longs, right: Longs, merges: int) -> Ints:
 
 
 @njit
-def meeting(n: int, left: Longs, right: Longs, edges: Ints) -> Longs:
+def meeting(n: int, left: Int64Array, right: Int64Array, edges: Int32Array) -> Int64Array:
     """(m,) int64 number of the merge by which the two ends of each edge (m, 2) int32 become one.
 
     As many as there are merges if they never do, -1 for a site and itself.

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Floats32, Ints, Sites
-from napari_gsw.core.evidence.object_maps import CONTACT, INSIDE, LEAST_WIDTH, MIDDLE, OCTAVES, OUTLINE, WIDTH
+from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, Sites
+from napari_gsw.core.features.object_network import CENTRE, CONTACT, INSIDE, MIN_WIDTH, OCTAVES, OUTLINE, WIDTH
 
 # How many cues there are of a fragment, and of two.
 OWN_CUES, PAIR_CUES = 11, 18
@@ -33,11 +33,11 @@ class FragmentSums:
     mean : (n, 5) of the maps. peak : (n,) the largest value of the middle.
     """
 
-    pixels: Floats
-    first: Floats
-    second: Floats
-    mean: Floats
-    peak: Floats
+    pixels: Float64Array
+    first: Float64Array
+    second: Float64Array
+    mean: Float64Array
+    peak: Float64Array
 
     @property
     def usual(self) -> tuple[float, float, float, float]:
@@ -51,25 +51,25 @@ class FragmentSums:
         return float(np.exp(size)), share, peak, float(inside.sum())
 
     @property
-    def width(self) -> Floats:
+    def width(self) -> Float64Array:
         """(n,) pixels across the object that a site lies in, as the network expects it."""
-        return np.asarray(LEAST_WIDTH * 2 ** (OCTAVES * self.mean[:, WIDTH]))
+        return np.asarray(MIN_WIDTH * 2 ** (OCTAVES * self.mean[:, WIDTH]))
 
 
-def fragment_sums(sites: Sites, maps: Floats32) -> FragmentSums:
+def sum_fragments(sites: Sites, maps: Float32Array) -> FragmentSums:
     """The sums of sites (h, w) 1..n over maps (h, w, 5)."""
     n = int(sites.max())
     inside = sites > 0
     site = sites[inside] - 1
     places = np.stack(np.nonzero(inside), axis=1).astype(np.float64)
 
-    def total(values: NDArray[Any]) -> Floats:
+    def total(values: NDArray[Any]) -> Float64Array:
         return np.asarray(np.bincount(site, values, n), dtype=np.float64)
 
     pixels = np.bincount(site, minlength=n).astype(np.float64)
     products = [total(places[:, a] * places[:, b]) for a in range(2) for b in range(2)]
     peak = np.zeros(n)
-    np.maximum.at(peak, site, maps[..., MIDDLE][inside].astype(np.float64))
+    np.maximum.at(peak, site, maps[..., CENTRE][inside].astype(np.float64))
     return FragmentSums(
         pixels=pixels,
         first=np.stack([total(places[:, a]) for a in range(2)], axis=1),
@@ -79,7 +79,7 @@ def fragment_sums(sites: Sites, maps: Floats32) -> FragmentSums:
     )
 
 
-def own_cues(sums: FragmentSums) -> Floats:
+def compute_fragment_cues(sums: FragmentSums) -> Float64Array:
     """(n, 11) cues for whether a fragment is an object, or a part of one."""
     mean, side = sums.mean, np.sqrt(sums.pixels)
     roundness = _ellipse_share(sums.pixels, sums.first, sums.second)
@@ -101,7 +101,7 @@ def own_cues(sums: FragmentSums) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def pair_cues(sites: Sites, maps: Floats32, sums: FragmentSums, pairs: Ints) -> Floats:
+def compute_pair_cues(sites: Sites, maps: Float32Array, sums: FragmentSums, pairs: Int32Array) -> Float64Array:
     """(pairs, 18) cues for whether two fragments are one object.
 
     Parameters
@@ -123,7 +123,7 @@ def pair_cues(sites: Sites, maps: Floats32, sums: FragmentSums, pairs: Ints) -> 
     neighbours = np.bincount(pairs.ravel(), minlength=len(a))
     lower_peak = np.minimum(sums.peak[i], sums.peak[j])
     columns = (
-        *(_log_odds(along[:, c]) for c in (INSIDE, OUTLINE, MIDDLE, CONTACT)),
+        *(_log_odds(along[:, c]) for c in (INSIDE, OUTLINE, CENTRE, CONTACT)),
         _log_odds(least_contact),
         np.log(np.maximum(highest, 0.01) / np.maximum(lower_peak, 0.01)),
         np.log(length / np.sqrt(small)),
@@ -140,7 +140,9 @@ def pair_cues(sites: Sites, maps: Floats32, sums: FragmentSums, pairs: Ints) -> 
     return np.stack(columns, axis=1)
 
 
-def _along(sites: Sites, maps: Floats32, pairs: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+def _along(
+    sites: Sites, maps: Float32Array, pairs: Int32Array
+) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
     """Along the boundary of two sites: (pairs, 5) means of maps, highest middle, least contact, and faces."""
     n = int(sites.max())
     key = pairs[:, 0].astype(np.int64) * n + pairs[:, 1]
@@ -159,12 +161,12 @@ def _along(sites: Sites, maps: Floats32, pairs: Ints) -> tuple[Floats, Floats, F
     length = np.maximum(np.bincount(row, minlength=m), 1).astype(np.float64)
     mean = np.stack([np.bincount(row, value[:, c], m) for c in range(value.shape[1])], axis=1) / length[:, np.newaxis]
     highest, least = np.zeros(m), np.ones(m)
-    np.maximum.at(highest, row, value[:, MIDDLE])
+    np.maximum.at(highest, row, value[:, CENTRE])
     np.minimum.at(least, row, value[:, CONTACT])
     return mean, highest, least, length
 
 
-def _ellipse_share(pixels: Floats, first: Floats, second: Floats) -> Floats:
+def _ellipse_share(pixels: Float64Array, first: Float64Array, second: Float64Array) -> Float64Array:
     """(k,) pixels over those of the ellipse of the same moments: 1 for an ellipse, less for what has a waist."""
     mean = first / pixels[:, np.newaxis]
     spread = second / pixels[:, np.newaxis, np.newaxis] - mean[:, :, np.newaxis] * mean[:, np.newaxis, :]
@@ -172,6 +174,6 @@ def _ellipse_share(pixels: Floats, first: Floats, second: Floats) -> Floats:
     return np.asarray(pixels / (4 * np.pi * np.sqrt(np.maximum(inner, 1e-9))))
 
 
-def _log_odds(share: Floats) -> Floats:
+def _log_odds(share: Float64Array) -> Float64Array:
     kept = np.clip(share, MARGIN, 1 - MARGIN)
     return np.asarray(np.log(kept / (1 - kept)))

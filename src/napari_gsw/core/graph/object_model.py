@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Floats32, Mask, Sites
+from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.decision_forest import DecisionForest
-from napari_gsw.core.graph.object_cues import fragment_sums, own_cues, pair_cues
+from napari_gsw.core.graph.boundary_model import DecisionForest
+from napari_gsw.core.graph.object_cues import compute_fragment_cues, compute_pair_cues, sum_fragments
 from napari_gsw.core.graph.region_graph import RegionGraph
 
 # More than any map of touching regions needs, and enough for the objects that a person may number.
@@ -36,14 +36,14 @@ class ObjectModel:
 
     Attributes
     ----------
-    own, pair : log odds from :func:`napari_gsw.core.graph.object_cues.own_cues` and
-        :func:`napari_gsw.core.graph.object_cues.pair_cues`.
+    own, pair : log odds from :func:`napari_gsw.core.graph.object_cues.compute_fragment_cues` and
+        :func:`napari_gsw.core.graph.object_cues.compute_pair_cues`.
     """
 
     own: DecisionForest
     pair: DecisionForest
 
-    def couplings(self, sites: Sites, maps: Floats32, graph: RegionGraph, fragment: Mask) -> Floats:
+    def couplings(self, sites: Sites, maps: Float32Array, graph: RegionGraph, fragment: BoolArray) -> Float64Array:
         """(m,) beta_ij on every edge.
 
         Two fragments: the log odds that they are one object. A fragment and the background around it: all edges
@@ -55,16 +55,16 @@ class ObjectModel:
         fragment : (n,) which sites are fragments of objects.
         """
         i, j = graph.edges.T
-        sums = fragment_sums(sites, maps)
+        sums = sum_fragments(sites, maps)
         beta = np.full(len(graph.edges), BACKGROUND_BOND)
         neutral = np.log(COLOURS - 1)
         both = fragment[i] & fragment[j]
-        rows = pair_cues(sites, maps, sums, graph.edges[both])
+        rows = compute_pair_cues(sites, maps, sums, graph.edges[both])
         beta[both] = neutral + np.clip(self.pair.scores(rows), -MOST_ODDS, MOST_ODDS)
         edge = fragment[i] != fragment[j]
         inner = np.where(fragment[i], i, j)[edge]
         around = np.bincount(inner, graph.length[edge], graph.n)
-        odds = np.clip(self.own.scores(own_cues(sums)), -MOST_ODDS, MOST_ODDS)
+        odds = np.clip(self.own.scores(compute_fragment_cues(sums)), -MOST_ODDS, MOST_ODDS)
         beta[edge] = (neutral - odds[inner]) * graph.length[edge] / around[inner]
         return beta
 
@@ -85,12 +85,12 @@ class ObjectModel:
 
 
 @lru_cache
-def shipped_objects() -> ObjectModel:
+def load_builtin_object_model() -> ObjectModel:
     """The model that comes with the package, learnt on nuclei."""
     with resources.as_file(resources.files("napari_gsw") / "data" / "objects_network.json") as path:
         return ObjectModel.load(path)
 
 
-def object_model_named(name: str) -> ObjectModel:
+def load_object_model(name: str) -> ObjectModel:
     """The model that the setting ``boundaries`` names: ``shipped``, or the path of a saved one."""
-    return shipped_objects() if name == "shipped" else ObjectModel.load(name)
+    return load_builtin_object_model() if name == "shipped" else ObjectModel.load(name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Ints
+from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.jit import njit
 
 
 @njit
-def walk_step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floats) -> None:
+def walk_step(
+    start: Int32Array, near: Int32Array, weight: Float64Array, values: Float64Array, out: Float64Array
+) -> None:
     """out = W @ values, a row of sums at a time.
 
     Parameters
@@ -27,7 +29,7 @@ def walk_step(start: Ints, near: Ints, weight: Floats, values: Floats, out: Floa
 
 
 @njit
-def write_rounded(values: Floats, scale: float, table: Ints, first: int) -> int:
+def write_rounded(values: Float64Array, scale: float, table: Int32Array, first: int) -> int:
     """Whole numbers nearest to scale * values into columns of a table from `first` on; how many are not zero.
 
     Parameters

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Floats, Ints, Longs, Sites
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.picture import Picture
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array, Sites
+from napari_gsw.core.errors import InputError, to_array
+from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.image.spacing import face_areas
-from napari_gsw.core.inputs import plain_array
-from napari_gsw.core.sites.face_kernels import touching_pairs
-from napari_gsw.core.sites.per_site import means_and_pixels
-from napari_gsw.core.sites.pixel_kernels import grouped
+from napari_gsw.core.sites.adjacency_kernels import group_pairs, touching_pairs
+from napari_gsw.core.sites.site_values import mean_and_count_per_site
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,31 +35,31 @@ class RegionGraph:
 
     n: int
     edges: NDArray[np.int32]
-    length: Floats
-    contrast: Floats
+    length: Float64Array
+    contrast: Float64Array
     order: NDArray[np.int8]
     pixels: NDArray[np.int64]
-    means: Floats
+    means: Float64Array
 
     @property
-    def difference(self) -> Floats:
+    def difference(self) -> Float64Array:
         """(m,) distance between the mean colours of an edge's two sites."""
         i, j = self.edges.T
         return np.asarray(np.linalg.norm(self.means[i] - self.means[j], axis=1))
 
 
-class Adjacency(NamedTuple):
+class CsrGraph(NamedTuple):
     """Neighbours of each site in CSR form, and the edges themselves."""
 
-    start: Longs  # (n + 1,) where a site's neighbours begin
-    neighbour: Ints  # (2 m,)
-    edge: Ints  # (2 m,) the edge that leads to each
-    left: Ints  # (m,) the two ends of each edge
-    right: Ints  # (m,)
-    beta: Floats  # (m,) coupling of each edge, beta_ij of eq. (12)
+    start: Int64Array  # (n + 1,) where a site's neighbours begin
+    neighbour: Int32Array  # (2 m,)
+    edge: Int32Array  # (2 m,) the edge that leads to each
+    left: Int32Array  # (m,) the two ends of each edge
+    right: Int32Array  # (m,)
+    beta: Float64Array  # (m,) coupling of each edge, beta_ij of eq. (12)
 
 
-def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
+def build_region_graph(picture: NormalizedImage, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
     """The graph of the sites of an image, in two or three dimensions.
 
     Parameters
@@ -73,17 +72,17 @@ def region_graph(picture: Picture, sites: Sites, neighbourhood: int = 1) -> Regi
     channels = np.ascontiguousarray(picture.channels).reshape(sites.size, -1)
     deep = numbers.reshape((1,) * (3 - sites.ndim) + sites.shape)
     edges, length, total = touching_pairs(deep, channels, n, face_areas(picture.spacing, sites.ndim))
-    means, pixels = means_and_pixels(channels, numbers.ravel(), n)
+    means, pixels = mean_and_count_per_site(channels, numbers.ravel(), n)
     first = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
-    return first if neighbourhood == 1 else with_second_order(first)
+    return first if neighbourhood == 1 else add_second_order(first)
 
 
-def with_second_order(graph: RegionGraph) -> RegionGraph:
+def add_second_order(graph: RegionGraph) -> RegionGraph:
     """The same graph with an edge between any two sites that have a common neighbour and do not touch."""
     n = graph.n
-    csr = adjacency(n, graph.edges, np.zeros(len(graph.edges)))
+    csr = make_csr_graph(n, graph.edges, np.zeros(len(graph.edges)))
     i = np.repeat(np.arange(n), np.diff(csr.start))
-    way, second = two_steps(csr.start, csr.neighbour)
+    way, second = list_two_step_paths(csr.start, csr.neighbour)
     j = csr.neighbour[second]
     key = i[way].astype(np.int64) * n + j
     touching = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]
@@ -103,7 +102,7 @@ def with_second_order(graph: RegionGraph) -> RegionGraph:
     )  # fmt: skip
 
 
-def two_steps(start: NDArray[np.integer], neighbour: NDArray[np.integer]) -> tuple[Longs, Longs]:
+def list_two_step_paths(start: NDArray[np.integer], neighbour: NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
     """Every way of two steps in a graph: (k,) the place of the first and of the second among the neighbours.
 
     Parameters
@@ -115,8 +114,13 @@ def two_steps(start: NDArray[np.integer], neighbour: NDArray[np.integer]) -> tup
     return first, np.arange(len(first)) + np.repeat(start[neighbour] - np.cumsum(degree) + degree, degree)
 
 
-def merged_graph(
-    n: int, ends: NDArray[np.int64], length: Floats, steps: Floats, mass: NDArray[np.int64], means: Floats
+def merge_contacts(
+    n: int,
+    ends: NDArray[np.int64],
+    length: Float64Array,
+    steps: Float64Array,
+    mass: NDArray[np.int64],
+    means: Float64Array,
 ) -> RegionGraph:
     """The graph of n sites from pairs of sites that touch somewhere, in any order and repeated.
 
@@ -135,7 +139,7 @@ def merged_graph(
     return RegionGraph(n, pairs, faces, contrast, np.ones(len(key), np.int8), mass, means)
 
 
-def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Adjacency:
+def make_csr_graph(n: int, edges: NDArray[np.integer], beta: Float64Array) -> CsrGraph:
     """Edges (m, 2) -> the CSR form that the sampler reads; neighbours of a site in the order of the edges."""
     m = len(edges)
     left, right = edges[:, 0].astype(np.int32), edges[:, 1].astype(np.int32)
@@ -143,7 +147,7 @@ def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Adjacency:
     order = np.argsort(tail, kind="stable")
     start = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(tail, minlength=n), out=start[1:])
-    return Adjacency(
+    return CsrGraph(
         start=start,
         neighbour=np.concatenate((right, left))[order],
         edge=np.tile(np.arange(m, dtype=np.int32), 2)[order],
@@ -155,7 +159,7 @@ def adjacency(n: int, edges: NDArray[np.integer], beta: Floats) -> Adjacency:
 
 def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int32]:
     """Edges (m, 2) between n sites, as a new array; `loops` allows those from a site to itself."""
-    pairs = plain_array("edges", edges)
+    pairs = to_array("edges", edges)
     if pairs.size == 0:
         return np.zeros((0, 2), np.int32)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "ui":
@@ -167,7 +171,103 @@ def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int
     return np.array(pairs, dtype=np.int32, order="C")
 
 
-def connected_pairs(n: int, pairs: NDArray[np.integer]) -> Ints:
+def group_connected(n: int, pairs: NDArray[np.integer]) -> Int32Array:
     """(n,) int32 the group 0, 1, ... of each of n things, of those that hang together through pairs (m, 2)."""
     first, second = np.array(pairs.T, np.int32, order="C")
-    return grouped(n, first, second)
+    return group_pairs(n, first, second)
+
+
+class Links(NamedTuple):
+    """Pairs of sites of consecutive images that overlap."""
+
+    edges: NDArray[np.int32]  # (links, 2) the earlier one first, sorted
+    share: Float64Array  # (links,) of the smaller of the two sites, the part that lies upon the other
+    contrast: Float64Array  # (links,) mean colour difference between pixels at the same place, in units of Lab
+
+
+def concatenate_graphs(graphs: Sequence[RegionGraph]) -> RegionGraph:
+    """One graph of the sites of all images in turn, without an edge between two images."""
+    first = _first(graphs)
+    return _in_order(
+        RegionGraph(
+            n=int(first[-1]),
+            edges=np.concatenate([g.edges + np.int32(f) for g, f in zip(graphs, first, strict=False)]),
+            length=np.concatenate([g.length for g in graphs]),
+            contrast=np.concatenate([g.contrast for g in graphs]),
+            order=np.concatenate([g.order for g in graphs]),
+            pixels=np.concatenate([g.pixels for g in graphs]),
+            means=np.concatenate([g.means for g in graphs]),
+        )
+    )[0]
+
+
+def find_links(pictures: Sequence[NormalizedImage], sites: Sequence[Sites], graphs: Sequence[RegionGraph]) -> Links:
+    """The links of images that lie upon each other, such as slices or frames.
+
+    Parameters
+    ----------
+    sites : of each image (\\*shape,), all of one shape, numbered 1.. in each.
+    """
+    if len({s.shape for s in sites}) > 1:
+        raise InputError(f"linked images must have one shape, not {sites[0].shape} and {_other(sites)}")
+    first = _first(graphs)
+    rows: list[tuple[Int64Array, Float64Array, Float64Array]] = []
+    for k in range(len(sites) - 1):
+        both = (sites[k] > 0) & (sites[k + 1] > 0)
+        here, there = sites[k][both].astype(np.int64) - 1, sites[k + 1][both].astype(np.int64) - 1
+        steps = np.linalg.norm(pictures[k].channels[both] - pictures[k + 1].channels[both], axis=1)
+        key, index = np.unique(here * graphs[k + 1].n + there, return_inverse=True)
+        overlap = np.bincount(index, minlength=len(key)).astype(np.float64)
+        i, j = key // graphs[k + 1].n, key % graphs[k + 1].n
+        smaller = np.minimum(graphs[k].pixels[i], graphs[k + 1].pixels[j])
+        pairs = np.stack((i + first[k], j + first[k + 1]), axis=1)
+        rows.append((pairs, overlap / smaller, np.bincount(index, steps, len(key)) / overlap))
+    if not rows:
+        return Links(np.zeros((0, 2), np.int32), np.zeros(0), np.zeros(0))
+    pairs, share, contrast = (np.concatenate(column) for column in zip(*rows, strict=True))
+    return Links(pairs.astype(np.int32), share, contrast)
+
+
+def add_links(
+    graph: RegionGraph, beta: Float64Array, links: Links, link_beta: Float64Array
+) -> tuple[RegionGraph, Float64Array]:
+    """A joined graph and its couplings (m,) with links and theirs.
+
+    The length of a link is its share of the mean boundary within the images.
+    """
+    more = make_link_graph(graph, links)
+    both = RegionGraph(
+        n=graph.n,
+        edges=np.concatenate((graph.edges, more.edges)),
+        length=np.concatenate((graph.length, more.length)),
+        contrast=np.concatenate((graph.contrast, more.contrast)),
+        order=np.concatenate((graph.order, more.order)),
+        pixels=graph.pixels,
+        means=graph.means,
+    )
+    ordered, order = _in_order(both)
+    return ordered, np.concatenate((beta, link_beta))[order]
+
+
+def make_link_graph(graph: RegionGraph, links: Links) -> RegionGraph:
+    """The sites of a graph with no other edges than the links."""
+    usual = float(graph.length.mean()) if len(graph.length) else 1.0
+    order = np.ones(len(links.edges), np.int8)
+    return RegionGraph(graph.n, links.edges, usual * links.share, links.contrast, order, graph.pixels, graph.means)
+
+
+def _in_order(graph: RegionGraph) -> tuple[RegionGraph, Int64Array]:
+    """The graph with its edges sorted, those of sites that touch first; and where each edge was."""
+    i, j = graph.edges.T
+    order = np.lexsort((j, i, graph.order))
+    parts = (graph.edges[order], graph.length[order], graph.contrast[order], graph.order[order])
+    return RegionGraph(graph.n, *parts, graph.pixels, graph.means), order
+
+
+def _first(graphs: Sequence[RegionGraph]) -> Int64Array:
+    """(images + 1,) sites before each image, and of all."""
+    return np.concatenate(([0], np.cumsum([g.n for g in graphs]))).astype(np.int64)
+
+
+def _other(sites: Sequence[Sites]) -> tuple[int, ...]:
+    return next(s.shape for s in sites if s.shape != sites[0].shape)

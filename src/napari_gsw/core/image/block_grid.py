@@ -85,7 +85,7 @@ class Grid:
         return Grid(tuple(tuple(sorted({-(-c // step) for c in cuts})) for cuts in self.cuts))
 
 
-def grid_of(shape: Sequence[int], chunks: Sequence[int], most: int) -> Grid:
+def make_grid(shape: Sequence[int], chunks: Sequence[int], most: int) -> Grid:
     """Blocks of about `most` pixels: neighbouring chunks together, or parts of a chunk that is larger.
 
     >>> grid_of((1000, 1000), (100, 100), 90_000).counts
@@ -116,7 +116,7 @@ def crop(around: Slices, inside: Slices) -> Slices:
     return tuple(slice(i.start - a.start, i.stop - a.start) for a, i in zip(around, inside, strict=True))
 
 
-def tiles(shape: Sequence[int], count: int, side: int) -> list[Slices]:
+def spread_tiles(shape: Sequence[int], count: int, side: int) -> list[Slices]:
     """About `count` small parts of an image, `side` pixels wide, spread evenly over it."""
     wide = np.maximum(np.array(shape) / side, 1.0)
     along = np.maximum(np.floor(wide * min(1.0, (count / np.prod(wide)) ** (1 / len(wide)))), 1).astype(int)

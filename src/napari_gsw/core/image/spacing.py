@@ -14,10 +14,10 @@ Spacing = tuple[float, ...] | None
 # Beyond this a plane of pixels has nothing to do with the next one, and the image is no volume.
 MOST_RATIO = 1000.0
 # Distances that differ by less than this share are the same: microscopes round them.
-SAME = 1e-3
+SAME_SPACING = 1e-3
 
 
-def spacing_named(text: str, ndim: int) -> Spacing:
+def parse_spacing(text: str, ndim: int) -> Spacing:
     """The spacing that a setting names, of an image with so many axes of space.
 
     >>> spacing_named("auto", 3), spacing_named("2.5, 0.5, 0.5", 3), spacing_named("0.3,0.3", 2)
@@ -31,27 +31,27 @@ def spacing_named(text: str, ndim: int) -> Spacing:
         raise InputError(f"spacing must be auto or a number for each axis, such as 5,1,1, not {text!r}") from None
     if len(steps) != ndim:
         raise InputError(f"spacing must have a number for each of {ndim} axes of space, not {text!r}")
-    return relative(steps)
+    return normalize_spacing(steps)
 
 
-def settings_spacing(settings: Settings, ndim: int) -> Spacing:
+def get_spacing(settings: Settings, ndim: int) -> Spacing:
     """The spacing of an image with so many axes of space; photographs, whose couplings were learnt, have squares."""
-    return None if settings.coupling == "learnt" else spacing_named(settings.spacing, ndim)
+    return None if settings.coupling == "learnt" else parse_spacing(settings.spacing, ndim)
 
 
-def relative(steps: Sequence[float]) -> Spacing:
+def normalize_spacing(steps: Sequence[float]) -> Spacing:
     """Distances in units of the smallest; None if they are the same. An InputError for what is no distance."""
     if not all(math.isfinite(step) and step > 0 for step in steps):
         raise InputError(f"spacing must be numbers > 0, not {', '.join(f'{step:g}' for step in steps)}")
     least = min(steps)
-    if max(steps) <= least * (1 + SAME):
+    if max(steps) <= least * (1 + SAME_SPACING):
         return None
     if max(steps) > MOST_RATIO * least:
         raise InputError(f"spacing must not differ by more than {MOST_RATIO:g} times, not {max(steps) / least:g}")
     return tuple(float(step / least) for step in steps)
 
 
-def spacing_text(steps: Any) -> str:
+def format_spacing(steps: Any) -> str:
     """Distances between pixels as the setting ``spacing`` writes them; text as it is.
 
     >>> spacing_text((5, 1, 1)), spacing_text("auto"), spacing_text(None)

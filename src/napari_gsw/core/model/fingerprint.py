@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.evidence.evidence_tables import RATE, Evidence
-from napari_gsw.core.graph.region_graph import Adjacency
-from napari_gsw.core.model.field import Field
+from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.graph.region_graph import CsrGraph
+from napari_gsw.core.likelihood.tables import RATE, LikelihoodTables
+from napari_gsw.core.model.external_field import ExternalField
 from napari_gsw.core.model.priors import PriorTables
 
 # Bytes of a fingerprint.
-LENGTH = 16
+FINGERPRINT_BYTES = 16
 
 
-def data_digest(evidence: Evidence, graph: Adjacency) -> bytes:
+def hash_data(evidence: LikelihoodTables, graph: CsrGraph) -> bytes:
     """Of the data and the graph, which stay when a field or a prior changes."""
     first = evidence.table_start.astype(np.int64)
     last = first + evidence.table_end.astype(np.int64) - 1
@@ -36,7 +36,7 @@ def data_digest(evidence: Evidence, graph: Adjacency) -> bytes:
     return _digest(*known, evidence.table[second], evidence.table[last], graph.left, graph.right, graph.beta)
 
 
-def _flat_gauss(gauss: Floats) -> Floats:
+def _flat_gauss(gauss: Float64Array) -> Float64Array:
     """The priors of channels (C, GAUSS) in a row: what all have in common is written once, as older versions did."""
     if not len(gauss):
         return np.ones(RATE)
@@ -44,7 +44,7 @@ def _flat_gauss(gauss: Floats) -> Floats:
     return np.concatenate((common[0], gauss[:, RATE])) if (common == common[0]).all() else gauss
 
 
-def problem_digest(data: bytes, prior: PriorTables, field: Field | None) -> NDArray[np.uint8]:
+def hash_problem(data: bytes, prior: PriorTables, field: ExternalField | None) -> NDArray[np.uint8]:
     """(LENGTH,) uint8 of the whole problem, from the digest of its data."""
     digest = _digest(np.frombuffer(data, np.uint8), *prior, *(() if field is None else field))
     return np.frombuffer(digest, np.uint8)
@@ -52,7 +52,7 @@ def problem_digest(data: bytes, prior: PriorTables, field: Field | None) -> NDAr
 
 def _digest(*arrays: Any) -> bytes:
     """Of arrays and their shapes, the same on every machine."""
-    digest = hashlib.blake2b(digest_size=LENGTH)
+    digest = hashlib.blake2b(digest_size=FINGERPRINT_BYTES)
     for values in arrays:
         array = np.asarray(values)
         if array.dtype.kind == "f":

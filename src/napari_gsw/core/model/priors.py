@@ -35,12 +35,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.rising_factorial import LARGE, log_gamma, log_rising
-from napari_gsw.core.inputs import float_array, whole_number
-from napari_gsw.core.model.partition_kernels import log_convolution
-from napari_gsw.core.settings import LEAST, MOST, Settings, declarations
+from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.errors import InputError, check_integer, to_float_array
+from napari_gsw.core.partitions import log_convolution
+from napari_gsw.core.settings import Settings, setting_fields
+from napari_gsw.core.settings.model import MAX_PARAMETER, MIN_PARAMETER
+from napari_gsw.core.special import LARGE, log_gamma, log_rising_factorial
 
 # A limit on the number of clusters that is none; as a floating-point number it is far from infinity.
 MOST_K = 10**100
@@ -51,8 +51,8 @@ MOST_LOG = 1e12
 class PriorTables(NamedTuple):
     """A prior on partitions of n sites, V(k) times the product of W(m_j): eq. (6). Entry 0 of each is not used."""
 
-    log_v: Floats  # (n + 1,) by the number of clusters
-    log_w: Floats  # (n + 1,) by the number of sites in a cluster
+    log_v: Float64Array  # (n + 1,) by the number of clusters
+    log_w: Float64Array  # (n + 1,) by the number of sites in a cluster
 
 
 class PartitionPrior(ABC):
@@ -68,7 +68,7 @@ class PartitionPrior(ABC):
         By a formula where there is one, otherwise from :func:`cluster_distribution`, whose cost grows with the
         square of n times the number of clusters.
         """
-        probability = cluster_distribution(self, whole_number("n", n))
+        probability = cluster_distribution(self, check_integer("n", n))
         return float(np.arange(len(probability)) @ probability)
 
     def truncated(self, min_size: int = 1, max_size: int | None = None) -> Truncated:
@@ -97,7 +97,7 @@ class Potts(PartitionPrior):
         return PriorTables(_log_falling(self.K, n), np.zeros(n + 1))
 
     def expected_clusters(self, n: int) -> float:
-        n = whole_number("n", n)
+        n = check_integer("n", n)
         return float(-self.K * math.expm1(n * math.log1p(-1 / self.K))) if self.K > 1 else float(n > 0)
 
 
@@ -113,10 +113,10 @@ class FiniteDirichlet(PartitionPrior):
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> PriorTables:
-        return PriorTables(_log_falling(self.K, n), log_rising(self.alpha, np.arange(n + 1)))
+        return PriorTables(_log_falling(self.K, n), log_rising_factorial(self.alpha, np.arange(n + 1)))
 
     def expected_clusters(self, n: int) -> float:
-        n = whole_number("n", n)
+        n = check_integer("n", n)
         # A cluster is empty with probability E[(1 - p)^n], p ~ Beta(alpha, (K - 1) alpha).
         if self.K == 1:
             return float(n > 0)
@@ -142,7 +142,7 @@ class DirichletProcess(PartitionPrior):
         return PriorTables(np.arange(n + 1) * np.float64(math.log(self.alpha)), np.asarray(log_w))
 
     def expected_clusters(self, n: int) -> float:
-        return float(np.sum(self.alpha / (self.alpha + np.arange(whole_number("n", n)))))
+        return float(np.sum(self.alpha / (self.alpha + np.arange(check_integer("n", n)))))
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,9 @@ class PitmanYor(PartitionPrior):
     def __post_init__(self) -> None:
         alpha, theta = self.alpha, self.theta
         for name in ("alpha", "theta"):
-            declarations()[name].check(name, getattr(self, name))
-        if -LEAST < theta < 0:
-            raise InputError(f"theta must be 0 or a number <= {-LEAST:g} or > 0, not {theta!r}")
+            setting_fields()[name].check(name, getattr(self, name))
+        if -MIN_PARAMETER < theta < 0:
+            raise InputError(f"theta must be 0 or a number <= {-MIN_PARAMETER:g} or > 0, not {theta!r}")
         if theta >= 0:
             if not alpha > -theta:
                 raise InputError(f"alpha must be a number > -theta = {-theta:g} for this theta, not {alpha:g}")
@@ -191,11 +191,15 @@ class PitmanYor(PartitionPrior):
         m = np.maximum(np.arange(n + 1), 1)
         # m - theta, not (1 - theta) + (m - 1), which has one rounding more; of a large -theta neither would do
         large = 1 - self.theta >= LARGE
-        log_w = log_rising(1 - self.theta, m - 1) if large else log_gamma(m - self.theta) - log_gamma(1 - self.theta)
+        log_w = (
+            log_rising_factorial(1 - self.theta, m - 1)
+            if large
+            else log_gamma(m - self.theta) - log_gamma(1 - self.theta)
+        )
         return PriorTables(log_v, log_w)
 
     def expected_clusters(self, n: int) -> float:
-        alpha, theta, n = self.alpha, self.theta, whole_number("n", n)
+        alpha, theta, n = self.alpha, self.theta, check_integer("n", n)
         if theta == 0:
             return DirichletProcess(alpha).expected_clusters(n)
         if n == 0:
@@ -220,7 +224,7 @@ class TablePrior(PartitionPrior):
 
     def __post_init__(self) -> None:
         for name in ("log_v", "log_w"):
-            table = float_array(name, getattr(self, name)).copy()
+            table = to_float_array(name, getattr(self, name)).copy()
             if table.ndim != 1 or len(table) < 2:
                 raise InputError(f"{name} must be one row of at least 2 numbers, not an array of shape {table.shape}")
             if np.isnan(table[1:]).any() or np.isposinf(table[1:]).any():
@@ -290,7 +294,7 @@ class Exactly(PartitionPrior):
         return PriorTables(log_v, self.prior.tables(n).log_w)
 
 
-def from_settings(settings: Settings) -> PartitionPrior:
+def make_prior(settings: Settings) -> PartitionPrior:
     """The prior that the settings describe."""
     prior: PartitionPrior
     if settings.prior == "potts":
@@ -307,7 +311,7 @@ def from_settings(settings: Settings) -> PartitionPrior:
 
 
 @lru_cache(maxsize=64)
-def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
+def cluster_distribution(prior: PartitionPrior, n: int) -> Float64Array:
     """(n + 1,) float64 probability of k = 0..n clusters among n uncoupled sites, for any prior; not to be written to.
 
     Z(n, k) = sum_m C(n-1, m-1) W(m) Z(n-m, k-1), in logarithms: the cluster that holds site 1 has m sites. Rows are
@@ -331,12 +335,12 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Floats:
             break
     if np.isneginf(log_p).all():
         raise InputError(f"min_size and max_size leave no partition of {n} sites")
-    probability: Floats = np.exp(log_p - np.logaddexp.reduce(log_p))
+    probability: Float64Array = np.exp(log_p - np.logaddexp.reduce(log_p))
     probability.setflags(write=False)
     return probability
 
 
-def _log_falling(K: int, n: int) -> Floats:
+def _log_falling(K: int, n: int) -> Float64Array:
     """(n + 1,) log K! - log (K - k)! for k = 0..n, minus infinity beyond K; as a sum, for K may be huge."""
     with np.errstate(divide="ignore"):
         factors = np.log(np.maximum(float(K) - np.arange(n), 0.0))
@@ -347,8 +351,8 @@ def _check_positive(name: str, value: float) -> None:
     """Refuse what is not a number in the range of parameters."""
     if not (_is_number(value) and value > 0):
         raise InputError(f"{name} must be a number > 0, not {value!r}")
-    if not LEAST < value <= MOST:
-        raise InputError(f"{name} must be a number in ({LEAST:g}, {MOST:g}], not {value!r}")
+    if not MIN_PARAMETER < value <= MAX_PARAMETER:
+        raise InputError(f"{name} must be a number in ({MIN_PARAMETER:g}, {MAX_PARAMETER:g}], not {value!r}")
 
 
 def _checked_whole(name: str, value: int, low: int = 1) -> int:

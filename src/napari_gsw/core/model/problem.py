@@ -7,30 +7,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Floats, Ints, LabelImage, Longs
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.evidence_tables import Evidence, check_same_pixels, pack_evidence
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.graph.region_graph import Adjacency, RegionGraph, adjacency, check_edges
-from napari_gsw.core.image.spacing import Spacing, pixel_volume, settings_spacing
-from napari_gsw.core.inputs import float_array, plain_array, whole_number
-from napari_gsw.core.model.field import Field, field_of, log_field
-from napari_gsw.core.model.fingerprint import data_digest, problem_digest
-from napari_gsw.core.model.map_field import MapField
+from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
+from napari_gsw.core.errors import InputError, check_integer, to_array, to_float_array
+from napari_gsw.core.graph.region_graph import CsrGraph, RegionGraph, check_edges, make_csr_graph
+from napari_gsw.core.image.normalized_image import per_image
+from napari_gsw.core.image.spacing import Spacing, get_spacing, pixel_volume
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.likelihood.tables import LikelihoodTables, build_tables, check_same_pixels
+from napari_gsw.core.model.external_field import ExternalField, ForegroundField, compute_log_field, make_field
+from napari_gsw.core.model.fingerprint import hash_data, hash_problem
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
-from napari_gsw.core.settings import MOST_BETA, SMALLEST_REGION, Settings
-from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, painted
-from napari_gsw.core.sites.per_site import site_labels, site_majority
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings.model import MAX_BETA
+from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, map_site_values
+from napari_gsw.core.sites.site_values import find_site_labels, find_site_majority
 
 # Sites are numbered in 32 bits.
-MOST_SITES = 2**31 - 2
+MAX_SITES = 2**31 - 2
 # Where the image says how small a region may be, it is not too small with one in so many of the pixels.
 MOST_SMALL = 50
 
@@ -53,7 +54,7 @@ class Problem:
     settings : those it was prepared with, or None; they name the sampler that `sample` uses by default.
     signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
     block_context : how the image was read, if it was read in blocks
-        (:class:`napari_gsw.core.model.block.BlockContext`), or None.
+        (:class:`napari_gsw.core.blocks.block.BlockContext`), or None.
     field : what named clusters say about every site, a factor exp(sum of h_i(name)) of the posterior; or None.
     map_field : what a map of the foreground says, for a field to be made of it when sites are clamped; or None.
     maps : what was recognised of the maps beside the image, by name, ready for JSON; and of one that a network has made
@@ -63,26 +64,26 @@ class Problem:
     n: int
     likelihoods: tuple[Likelihood, ...]
     edges: NDArray[np.int32]
-    beta: Floats
+    beta: Float64Array
     prior: PartitionPrior
     sites: SiteImage | None = None
     graph: RegionGraph | None = None
     settings: Settings | None = None
     signal: NDArray[np.float32] | None = None
     block_context: Any = None
-    field: Field | None = None
-    map_field: MapField | None = None
+    field: ExternalField | None = None
+    map_field: ForegroundField | None = None
     maps: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", whole_number("n", self.n, 1, MOST_SITES))
+        object.__setattr__(self, "n", check_integer("n", self.n, 1, MAX_SITES))
         object.__setattr__(self, "likelihoods", _check_blocks(self.likelihoods, self.n))
         object.__setattr__(self, "edges", check_edges(self.edges, self.n))
         object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
         if not isinstance(self.prior, PartitionPrior):
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
         if self.field is not None:
-            object.__setattr__(self, "field", field_of(*self.field, self.n))
+            object.__setattr__(self, "field", make_field(*self.field, self.n))
         self.prior.tables(self.n)  # says what is wrong with the prior now rather than at the first sweep
 
     @classmethod
@@ -113,7 +114,7 @@ class Problem:
             raise InputError(f"phi and evidence must have one entry for each of {len(blocks)} blocks of counts")
         for c in blocks:
             if _ndim(c) != 2:
-                raise InputError(f"counts must have shape (sites, words), not {np.shape(plain_array('counts', c))}")
+                raise InputError(f"counts must have shape (sites, words), not {np.shape(to_array('counts', c))}")
         data = tuple(DirichletMultinomial(c, p, e) for c, p, e in zip(blocks, phis, draws, strict=True))  # type: ignore[arg-type]
         return cls(data[0].n, data, edges, beta, prior or DirichletProcess(3.0))  # type: ignore[arg-type]
 
@@ -123,26 +124,26 @@ class Problem:
         return self.prior.tables(self.n)
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> LikelihoodTables:
         """The data as the sampler reads them."""
-        return pack_evidence(self.likelihoods, self.n)
+        return build_tables(self.likelihoods, self.n)
 
     @cached_property
-    def adjacency(self) -> Adjacency:
+    def adjacency(self) -> CsrGraph:
         """The graph as the sampler reads it."""
-        return adjacency(self.n, self.edges, self.beta)
+        return make_csr_graph(self.n, self.edges, self.beta)
 
     @cached_property
     def _data_digest(self) -> bytes:
         """What its data and its graph are known by."""
-        return data_digest(self.evidence, self.adjacency)
+        return hash_data(self.evidence, self.adjacency)
 
     @cached_property
     def fingerprint(self) -> NDArray[np.uint8]:
         """(16,) what it is known by: another problem, even of the same size, has another one. Computed once."""
-        return problem_digest(self._data_digest, self.tables, self.field)
+        return hash_problem(self._data_digest, self.tables, self.field)
 
-    def with_field(self, field: Field | None, prior: PartitionPrior | None = None) -> Problem:
+    def with_field(self, field: ExternalField | None, prior: PartitionPrior | None = None) -> Problem:
         """The same data and graph under another field, and under another prior if one is given."""
         return self.lend(replace(self, field=field, prior=self.prior if prior is None else prior))
 
@@ -160,7 +161,7 @@ class Problem:
             return None
         ndim = len(self.sites.shape)
         # Slices that were images of their own have the spacing of a plane.
-        return settings_spacing(self.settings, ndim) if self.settings.spacing.count(",") == ndim - 1 else None
+        return get_spacing(self.settings, ndim) if self.settings.spacing.count(",") == ndim - 1 else None
 
     def own_pixels(self, cubes: int) -> int:
         """How many pixels have the size of so many cubes of the smallest distance between pixels; 0 stays 0."""
@@ -173,10 +174,10 @@ class Problem:
         """
         if cubes is not None or self.graph is None:
             return self.own_pixels(cubes or 0)
-        return min(self.own_pixels(SMALLEST_REGION), int(self.graph.pixels.sum()) // MOST_SMALL)
+        return min(self.own_pixels(MIN_REGION_PIXELS), int(self.graph.pixels.sum()) // MOST_SMALL)
 
     @property
-    def coloured(self) -> bool:
+    def has_fragments(self) -> bool:
         """Whether a cluster is a colour of objects that a network has seen: those that touch have different ones."""
         return self.settings is not None and self.settings.objects == "network"
 
@@ -189,23 +190,23 @@ class Problem:
         """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""
         if self.sites is None:
             raise InputError("this problem was not made from an image, so there is nothing to paint")
-        row = plain_array("values", values)
+        row = to_array("values", values)
         if row.shape != (self.n,):
             raise InputError(f"values must be one for each of {self.n} sites, not an array of shape {row.shape}")
         lookup = np.concatenate((np.array([background], dtype=row.dtype), row))
-        if isinstance(self.sites, Mosaic):
-            lazily: NDArray[np.generic] = painted(self.sites, lookup)
+        if isinstance(self.sites, BlockedLabels):
+            lazily: NDArray[np.generic] = map_site_values(self.sites, lookup)
             return lazily
         in_memory: NDArray[np.generic] = lookup[self.sites]
         return in_memory
 
-    def labels_under(self, image: ArrayLike, name: str) -> Ints:
+    def labels_under(self, image: ArrayLike, name: str) -> Int32Array:
         """(n,) the commonest non-zero label of a label image under each site, -1 where there is none; `name` it."""
-        return site_labels(self._sites(), self.n, image, name)
+        return find_site_labels(self._sites(), self.n, image, name)
 
-    def majority_under(self, image: LabelImage) -> Longs:
+    def majority_under(self, image: LabelImage) -> Int64Array:
         """(n,) the commonest number of a label image under each site, 0 for the background."""
-        return site_majority(self._sites(), self.n, image)
+        return find_site_majority(self._sites(), self.n, image)
 
     def _sites(self) -> SiteImage:
         if self.sites is None:
@@ -235,7 +236,7 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
     same = z[problem.edges[:, 0]] == z[problem.edges[:, 1]]
     data = sum(block.log_marginal(z) for block in problem.likelihoods)
     value = float(data + problem.beta[same].sum() + log_v[len(sizes)] + log_w[sizes].sum())
-    return value if problem.field is None else value + log_field(problem.field, z)
+    return value if problem.field is None else value + compute_log_field(problem.field, z)
 
 
 def check_problem(problem: Problem) -> None:
@@ -246,7 +247,7 @@ def check_problem(problem: Problem) -> None:
 
 def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:
     """(n,) int64 labels, one whole number for each site; `name` is what the sentence that refuses others calls them."""
-    z = plain_array(name, labels)
+    z = to_array(name, labels)
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
     if z.dtype == np.uint64 and z.max(initial=0) > np.iinfo(np.int64).max:
@@ -270,16 +271,89 @@ def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...
 
 def _ndim(values: Any) -> int:
     """Axes of an array, dense or sparse, or of what makes one."""
-    return int(values.ndim) if hasattr(values, "ndim") else plain_array("counts", values).ndim
+    return int(values.ndim) if hasattr(values, "ndim") else to_array("counts", values).ndim
 
 
-def _check_beta(beta: ArrayLike, m: int) -> Floats:
+def _check_beta(beta: ArrayLike, m: int) -> Float64Array:
     """(m,) float64 coupling of each edge, from one number or one for each."""
-    values = float_array("beta", beta)
+    values = to_float_array("beta", beta)
     if values.ndim and values.shape != (m,):
         raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")
     if not np.isfinite(values).all():
         raise InputError("beta must be finite, not NaN or infinite")
-    if np.abs(values).max(initial=0.0) > MOST_BETA:
-        raise InputError(f"beta must be a number in [{-MOST_BETA:g}, {MOST_BETA:g}] on every edge")
+    if np.abs(values).max(initial=0.0) > MAX_BETA:
+        raise InputError(f"beta must be a number in [{-MAX_BETA:g}, {MAX_BETA:g}] on every edge")
     return np.array(np.broadcast_to(values, (m,)))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedProblem(Problem):
+    """A problem whose sites are those of several images.
+
+    Attributes
+    ----------
+    site_images : of each image (\\*shape,) its sites, numbered on from image to image; 0 where there is none.
+    signals : of each image (\\*shape,) how far pixels stand out from the background, if that is what was looked at.
+    """
+
+    site_images: tuple[Sites, ...] = ()
+    signals: tuple[NDArray[np.float32], ...] | None = None
+
+    def paint(self, values: ArrayLike, background: float = 0) -> list[NDArray[np.generic]]:  # type: ignore[override]
+        """One value for each site -> an image for each image, with `background` where there is no site."""
+        return [self.view_image(k).paint(values, background) for k in range(len(self.site_images))]
+
+    def labels_under(self, image: Any, name: str) -> Int32Array:
+        """(n,) as of one image, from a list of label images; None where an image has none."""
+        labels = np.full(self.n, -1, np.int32)
+        given = per_image(image, len(self.site_images), name)
+        for sites, one in zip(self.site_images, given, strict=True):
+            if one is not None:
+                labels = np.maximum(labels, find_site_labels(sites, self.n, one, name))
+        return labels
+
+    def sites_in_image(self, number: int) -> BoolArray:
+        """(n,) which sites are those of an image."""
+        before = max((int(sites.max()) for sites in self.site_images[:number]), default=0)
+        numbers = np.arange(1, self.n + 1)
+        return (numbers > before) & (numbers <= int(self.site_images[number].max()))
+
+    def view_image(self, number: int) -> Problem:
+        """The same problem, seen in one of its images: all n sites, of which only its own are painted."""
+        signal = None if self.signals is None else self.signals[number]
+        return self._seen_in(self.site_images[number], signal)
+
+    def stacked(self, places: Sequence[int] | None = None, depth: int | None = None) -> Problem:
+        """The same problem with its images as slices of one array, which is as large as the largest.
+
+        Parameters
+        ----------
+        places : of each image its slice; None for all slices in turn.
+        depth : number of slices; where no image is, there is no site.
+        """
+        where = list(range(len(self.site_images)) if places is None else places)
+        largest = np.max([sites.shape for sites in self.site_images], axis=0)
+        shape = (len(where) if depth is None else depth, *largest.tolist())
+        sites, signal = np.zeros(shape, np.int32), None
+        if self.signals is not None:
+            signal = np.zeros(shape, np.float32)
+        for k, place in enumerate(where):
+            inside = tuple(slice(n) for n in self.site_images[k].shape)
+            sites[place][inside] = self.site_images[k]
+            if signal is not None and self.signals is not None:
+                signal[place][inside] = self.signals[k]
+        return self._seen_in(sites, signal)
+
+    def _seen_in(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:
+        shared = {f.name: getattr(self, f.name) for f in fields(Problem)}
+        return self.lend(Problem(**(shared | {"sites": sites, "signal": signal})))
+
+
+def number_consecutively(sites: Sequence[Sites]) -> tuple[Sites, ...]:
+    """Sites of several images, 1.. in each, numbered on from one image to the next; 0 stays 0.
+
+    >>> [s.tolist() for s in numbered_on([np.array([1, 2, 0]), np.array([0, 1, 1])])]
+    [[1, 2, 0], [0, 3, 3]]
+    """
+    before = np.concatenate(([0], np.cumsum([int(s.max()) for s in sites])))
+    return tuple(np.where(s > 0, s + np.int32(b), 0).astype(np.int32) for s, b in zip(sites, before, strict=False))

@@ -9,51 +9,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Mask, Sites
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.codebook import Codebook
-from napari_gsw.core.evidence.given_maps import given_maps
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.evidence.map_sites import followed_picture, followed_sites
-from napari_gsw.core.evidence.shared_features import SharedFeatures
-from napari_gsw.core.evidence.site_features import ImageFeatures, SiteFeatures
-from napari_gsw.core.graph.boundary_map import map_couplings
-from napari_gsw.core.graph.couplings import couplings
-from napari_gsw.core.graph.joined_graph import (
-    joined_couplings,
-    joined_graph,
-    link_couplings,
-    linked_graph,
-    links_between,
+from napari_gsw.core.array_types import BoolArray, Sites
+from napari_gsw.core.blocks.assembly import assemble
+from napari_gsw.core.errors import InputError, to_array, to_float_array
+from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.features.input_maps import make_sites, open_input_maps, select_site_image
+from napari_gsw.core.features.site_features import ImageFeatures, SharedFeatures, SiteFeatures
+from napari_gsw.core.graph.couplings import compute_couplings, compute_joint_couplings, compute_link_couplings
+from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
+from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
+from napari_gsw.core.graph.region_graph import (
+    RegionGraph,
+    add_links,
+    build_region_graph,
+    concatenate_graphs,
+    find_links,
 )
-from napari_gsw.core.graph.random_walk import smoothed_counts, walk_matrix
-from napari_gsw.core.graph.region_graph import RegionGraph, region_graph
-from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.core.image.lazy_image import LazyImage, open_lazy
-from napari_gsw.core.image.noise import Progress
-from napari_gsw.core.image.object_signal import signal_picture
-from napari_gsw.core.image.picture import Picture, finite_outside, letters_of, picture
-from napari_gsw.core.image.several import are_several, one_each, pictures_of
-from napari_gsw.core.image.spacing import pixel_volume, settings_spacing, spacing_text
-from napari_gsw.core.inputs import float_array, plain_array
+from napari_gsw.core.image.denoise import Progress
+from napari_gsw.core.image.foreground_signal import make_signal_image, normalize_images
+from napari_gsw.core.image.lazy import LazyImage, is_image_list, is_lazy, open_lazy_image
+from napari_gsw.core.image.normalized_image import (
+    NormalizedImage,
+    fill_outside_mask,
+    normalize_image,
+    parse_axes,
+    per_image,
+)
+from napari_gsw.core.image.spacing import format_spacing, get_spacing, pixel_volume
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.model import priors
-from napari_gsw.core.model.block_assembly import assemble
-from napari_gsw.core.model.map_field import foreground_field
-from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.model.shared_problem import SharedProblem, numbered_on
-from napari_gsw.core.model.site_maps import SiteMaps, maps_of_sites
-from napari_gsw.core.model.steering import closes
-from napari_gsw.core.pipeline.prepare_objects import PLANES_SEEN, asks_for_network, network_light, network_problem
+from napari_gsw.core.model.external_field import make_foreground_field
+from napari_gsw.core.model.problem import Problem, SharedProblem, number_consecutively
+from napari_gsw.core.model.scribble_field import closes_labels
+from napari_gsw.core.pipeline.prepare_objects import (
+    NETWORK_SIGNAL,
+    predict_object_signal,
+    prepare_with_network,
+    uses_object_network,
+)
 from napari_gsw.core.pipeline.stage import Report, Stage
-from napari_gsw.core.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Mosaic
-from napari_gsw.core.sites.per_site import label_image
-from napari_gsw.core.sites.stroke_sites import divided_sites
-from napari_gsw.core.sites.superpixels import check_mask, given_sites, superpixels
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
+from napari_gsw.core.sites.blocked_labels import BlockedLabels
+from napari_gsw.core.sites.scribbles import split_sites
+from napari_gsw.core.sites.site_values import check_label_image
+from napari_gsw.core.sites.superpixels import check_mask, make_superpixels, validate_sites
 
 
-def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
+def resolve_settings(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
     """One Settings object from an object or a preset's name, and changes by keyword."""
     if settings is not None:
         if preset_name is not None:
@@ -64,18 +67,18 @@ def resolve(settings: Settings | None, preset_name: str | None, changes: Mapping
     return preset(preset_name or DEFAULT_PRESET, **changes)
 
 
-def settings_or_data(
+def split_arguments(
     beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
 ) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
     """Two arguments that are settings when they are a number or a word, and data otherwise."""
     if beta is not None:
-        values = plain_array("beta", beta)
+        values = to_array("beta", beta)
         if values.ndim == 0:
             beta, changes = None, changes | {"beta": values[()]}
     if isinstance(codebook, str):
         codebook, changes = None, changes | {"codebook": codebook}
     if "spacing" in changes:
-        changes = changes | {"spacing": spacing_text(changes["spacing"])}
+        changes = changes | {"spacing": format_spacing(changes["spacing"])}
     return beta, codebook, changes
 
 
@@ -103,7 +106,7 @@ def prepare(
     image : 2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see ``axes``. A dask or zarr
         array, a list of them from fine to coarse or an OME-Zarr group is read in blocks, of which only a few are in
         memory at a time; what is painted from its sites is lazy. A list or tuple of arrays in memory are several images
-        that share their clusters, in one :class:`~napari_gsw.core.model.shared_problem.SharedProblem`; `sites` and
+        that share their clusters, in one :class:`~napari_gsw.core.model.problem.SharedProblem`; `sites` and
         `mask` are then lists too, with None where an image has none.
     settings, preset, \\*\\*changes : a Settings object or the name of a preset, and single settings by name.
     sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
@@ -117,30 +120,30 @@ def prepare(
     linked : of several images of one shape, such as slices or frames: couple sites of consecutive images that overlap.
     report : called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
     """
-    beta, codebook, changes = settings_or_data(beta, codebook, changes)
-    chosen = resolve(settings, preset, changes)
+    beta, codebook, changes = split_arguments(beta, codebook, changes)
+    chosen = resolve_settings(settings, preset, changes)
     report = report or (lambda stage, snapshot: None)
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
-    if are_several(image):
+    if is_image_list(image):
         _refuse_maps(maps)
         chosen = chosen.replace(objects="classical")
         count = len(image)  # type: ignore[arg-type]
-        each = tuple(one_each(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
+        each = tuple(per_image(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
         return _prepare_several(image, chosen, each, beta, codebook, linked, report)  # type: ignore[arg-type]
     if linked:
         raise InputError("linked is for a list of several images of one shape")
     if is_lazy(image):
         given = {"sites": sites, "mask": mask, "codebook": codebook}
-        return _prepare_lazy(open_lazy(image, chosen.axes), chosen, given, maps, beta, report)
+        return _prepare_lazy(open_lazy_image(image, chosen.axes), chosen, given, maps, beta, report)
     image = _finite(image, chosen.axes, sites, mask)
     seen, axes = image, chosen.axes
-    if asks_for_network(chosen) and all(value is None for value in maps.values()):
-        problem = network_problem(
+    if uses_object_network(chosen) and all(value is None for value in maps.values()):
+        problem = prepare_with_network(
             image, chosen, sites, mask, beta, lambda own, pixels: _divided(own, pixels, chosen, seeds), report
         )
         if problem is not None:
             return problem
-        inside = network_light(image, chosen, report)
+        inside = predict_object_signal(image, chosen, report)
         if inside is not None:
             seen, axes = inside, "ZYX"
     chosen = chosen.replace(objects="classical")  # what is done, for who reads the settings of the problem
@@ -150,27 +153,27 @@ def prepare(
         report(Stage("noise", done, total), None)
 
     pixels = _picture(seen, chosen.replace(axes=axes), objects, calming)
-    beside = given_maps(maps, pixels.shape, chosen)
+    beside = open_input_maps(maps, pixels.shape, chosen)
     report(Stage("superpixels"), None)
     finer = _finer(chosen, [seeds], [pixels.shape])
-    own_sites = followed_sites(pixels, beside, finer, mask) if sites is None else given_sites(sites, pixels.shape, mask)
+    own_sites = make_sites(pixels, beside, finer, mask) if sites is None else validate_sites(sites, pixels.shape, mask)
     own_sites = _divided(own_sites, pixels, chosen, seeds)
     report(Stage("graph"), None)
-    graph = region_graph(followed_picture(pixels, beside, chosen), own_sites, chosen.neighbourhood)
+    graph = build_region_graph(select_site_image(pixels, beside, chosen), own_sites, chosen.neighbourhood)
     report(Stage("features"), None)
     looks = ImageFeatures(pixels, own_sites, chosen, codebook)
     light = pixels.channels[..., 0] if objects else None
-    said = maps_of_sites(beside, own_sites, graph, chosen, pixels.spacing)
+    said = summarize_maps(beside, own_sites, graph, chosen, pixels.spacing)
     problem = _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
-    return problem if seen is image else replace(problem, maps={**problem.maps, **PLANES_SEEN})
+    return problem if seen is image else replace(problem, maps={**problem.maps, **NETWORK_SIGNAL})
 
 
-def _picture(image: NDArray[Any], settings: Settings, objects: bool, progress: Progress) -> Picture:
+def _picture(image: NDArray[Any], settings: Settings, objects: bool, progress: Progress) -> NormalizedImage:
     """The image as the model sees it, with the spacing of its pixels."""
-    spacing = settings_spacing(settings, sum(letter in "ZYX" for letter in letters_of(image, settings.axes)))
+    spacing = get_spacing(settings, sum(letter in "ZYX" for letter in parse_axes(image, settings.axes)))
     if objects:
-        return signal_picture(image, settings.axes, settings.calm, spacing)
-    return replace(picture(image, settings.axes, calm=settings.calm, progress=progress), spacing=spacing)
+        return make_signal_image(image, settings.axes, settings.calm, spacing)
+    return replace(normalize_image(image, settings.axes, calm=settings.calm, progress=progress), spacing=spacing)
 
 
 def _refuse_maps(maps: Mapping[str, Any]) -> None:
@@ -183,30 +186,30 @@ def _refuse_maps(maps: Mapping[str, Any]) -> None:
 def _finite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLike | None) -> NDArray[Any]:
     """The image, of which pixels outside the mask or the given sites may have been NaN or infinite."""
 
-    def seen(shape: tuple[int, ...]) -> Mask | None:
+    def seen(shape: tuple[int, ...]) -> BoolArray | None:
         inside = check_mask(mask, shape)
-        own = None if sites is None else given_sites(sites, shape, mask) > 0
+        own = None if sites is None else validate_sites(sites, shape, mask) > 0
         return inside if own is None else own
 
-    return finite_outside(image, axes, seen)
+    return fill_outside_mask(image, axes, seen)
 
 
 def _finer(settings: Settings, seeds: Sequence[ArrayLike | None], shapes: Sequence[tuple[int, ...]]) -> Settings:
     """The settings that superpixels are made by: finer ones where every label is painted and outlines are all."""
-    painted = [label_image(s, shape, "seeds") for s, shape in zip(seeds, shapes, strict=True) if s is not None]
+    painted = [check_label_image(s, shape, "seeds") for s, shape in zip(seeds, shapes, strict=True) if s is not None]
     numbers = set().union(*(np.unique(np.asarray(image)).tolist() for image in painted)) - {0}
     detail = settings.painted_detail
-    if detail == 1 or settings.steering == 0 or not closes(settings, len(numbers)):
+    if detail == 1 or settings.steering == 0 or not closes_labels(settings, len(numbers)):
         return settings
     count = None if settings.site_count is None else round(settings.site_count * detail)
     return settings.replace(site_size=max(1, round(settings.site_size / detail)), site_count=count)
 
 
-def _divided(sites: Sites, pixels: Picture, settings: Settings, seeds: ArrayLike | None) -> Sites:
+def _divided(sites: Sites, pixels: NormalizedImage, settings: Settings, seeds: ArrayLike | None) -> Sites:
     """The sites, cut where seeds of several labels meet in one, if seeds steer."""
     if seeds is None or settings.steering == 0:
         return sites
-    return divided_sites(sites, np.asarray(label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
+    return split_sites(sites, np.asarray(check_label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
 
 
 def _prepare_several(
@@ -222,48 +225,48 @@ def _prepare_several(
     sites, masks, seeds = each
     images = [_finite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
     objects = settings.signal == "objects"
-    pictures = pictures_of(images, settings.axes, objects, settings.calm)
-    pictures = [replace(p, spacing=settings_spacing(settings, len(p.shape))) for p in pictures]
+    pictures = normalize_images(images, settings.axes, objects, settings.calm)
+    pictures = [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pictures]
     report(Stage("superpixels"), None)
     uncut = _sites_of_all(pictures, _finer(settings, seeds, [p.shape for p in pictures]), sites, masks)
     own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]
     report(Stage("graph"), None)
-    graphs = [region_graph(p, s, settings.neighbourhood) for p, s in zip(pictures, own_sites, strict=True)]
-    graph = joined_graph(graphs)
+    graphs = [build_region_graph(p, s, settings.neighbourhood) for p, s in zip(pictures, own_sites, strict=True)]
+    graph = concatenate_graphs(graphs)
     report(Stage("features"), None)
     features = SharedFeatures(pictures, own_sites, settings, codebook)
-    blocks = likelihoods(features, graph)
-    values = joined_couplings(graphs, graph, settings, features) if beta is None else None
+    blocks = build_likelihoods(features, graph)
+    values = compute_joint_couplings(graphs, graph, settings, features) if beta is None else None
     if linked:
-        links = links_between(pictures, own_sites, graphs)
-        more = link_couplings(links, graph, settings, features)
+        links = find_links(pictures, own_sites, graphs)
+        more = compute_link_couplings(links, graph, settings, features)
         inside = np.zeros(len(graph.edges)) if values is None else values
-        graph, inside = linked_graph(graph, inside, links, more)
+        graph, inside = add_links(graph, inside, links, more)
         values = None if values is None else inside
     return SharedProblem(
         n=graph.n,
         likelihoods=blocks,
         edges=graph.edges,
-        beta=float_array("beta", beta) if values is None else values,
-        prior=priors.from_settings(settings),
+        beta=to_float_array("beta", beta) if values is None else values,
+        prior=priors.make_prior(settings),
         graph=graph,
         settings=settings,
-        site_images=numbered_on(own_sites),
+        site_images=number_consecutively(own_sites),
         signals=tuple(p.channels[..., 0] for p in pictures) if objects else None,
     )
 
 
 def _sites_of_all(
-    pictures: Sequence[Picture], settings: Settings, sites: Sequence[Any], masks: Sequence[Any]
+    pictures: Sequence[NormalizedImage], settings: Settings, sites: Sequence[Any], masks: Sequence[Any]
 ) -> list[Sites]:
     """The sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
     inside = [check_mask(mask, p.shape) for p, mask in zip(pictures, masks, strict=True)]
     pixels = [int(np.prod(p.shape)) if i is None else int(i.sum()) for p, i in zip(pictures, inside, strict=True)]
-    wanted = settings.wanted_sites(sum(pixels), pixel_volume(pictures[0].spacing))
+    wanted = settings.site_count_for(sum(pixels), pixel_volume(pictures[0].spacing))
     own_sites = []
     for p, given, where, count in zip(pictures, sites, inside, pixels, strict=True):
         share = settings.replace(site_count=max(1, round(wanted * count / sum(pixels))))
-        own_sites.append(superpixels(p, share, where) if given is None else given_sites(given, p.shape, where))
+        own_sites.append(make_superpixels(p, share, where) if given is None else validate_sites(given, p.shape, where))
     return own_sites
 
 
@@ -282,13 +285,13 @@ def _prepare_lazy(
     sites, mask, codebook = given["sites"], given["mask"], given["codebook"]
     grid = image.grid(settings.block_pixels)
     if len(grid) == 1:
-        sites, mask = (None if a is None else plain_array("sites and mask", a) for a in (sites, mask))
+        sites, mask = (None if a is None else to_array("sites and mask", a) for a in (sites, mask))
         at_once = settings.replace(axes=image.axes)
         beside = {"sites": sites, "mask": mask, "codebook": codebook, **maps}
         problem = prepare(image.read_all(), at_once, beta=beta, report=report, **beside)
         assert problem.settings is not None
         done = settings.replace(objects=problem.settings.objects)
-        return replace(problem, sites=Mosaic.of(problem.site_image), settings=done)
+        return replace(problem, sites=BlockedLabels.of(problem.site_image), settings=done)
 
     settings = settings.replace(objects="classical")
 
@@ -312,26 +315,26 @@ def _problem(
 ) -> Problem:
     """What is sampled, from the features and the graph of the sites; `origin` says where they came from."""
     if beta is None:
-        values = couplings(graph, settings, features)
+        values = compute_couplings(graph, settings, features)
         if maps.edge_sums is not None:
-            values = values + map_couplings(maps.edge_sums, graph, settings)
+            values = values + compute_map_couplings(maps.edge_sums, graph, settings)
     else:
-        values = float_array("beta", beta)
+        values = to_float_array("beta", beta)
     return Problem(
         n=graph.n,
-        likelihoods=with_features(likelihoods(features, graph), maps.features),
+        likelihoods=add_feature_channels(build_likelihoods(features, graph), maps.features),
         edges=graph.edges,
         beta=values,
-        prior=priors.from_settings(settings),
+        prior=priors.make_prior(settings),
         graph=graph,
         settings=settings,
-        map_field=None if maps.foreground is None else foreground_field(maps.foreground, settings),
+        map_field=None if maps.foreground is None else make_foreground_field(maps.foreground, settings),
         maps=maps.notes,
         **origin,
     )
 
 
-def with_features(blocks: tuple[Likelihood, ...], more: Gaussian | None) -> tuple[Likelihood, ...]:
+def add_feature_channels(blocks: tuple[Likelihood, ...], more: Gaussian | None) -> tuple[Likelihood, ...]:
     """The blocks with one of channels that a user gives; channels of the same weight are one block."""
     if more is None:
         return blocks
@@ -351,12 +354,12 @@ def _joined(one: Gaussian, other: Gaussian) -> Gaussian:
     )
 
 
-def named_codebook(settings: Settings) -> Codebook | None:
+def load_codebook(settings: Settings) -> Codebook | None:
     """The codebook of the file that the settings name, if they name one."""
     return None if settings.codebook in ("auto", "shipped", "image") else Codebook.load(settings.codebook)
 
 
-def likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ...]:
+def build_likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ...]:
     """The blocks of the likelihood that the settings ask for, with one row for each site."""
     settings = words.settings
     histograms, blocks = [], []
@@ -372,6 +375,6 @@ def likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ..
     if settings.texture_words > 0:
         histograms.append((words.texture, settings.texture_phi, settings.texture_evidence))
     if settings.graph_passes > 0:
-        steps = walk_matrix(graph, settings.graph_scale)
-        histograms = [(smoothed_counts(h, steps, settings.graph_passes), phi, s) for h, phi, s in histograms]
+        steps = make_transition_matrix(graph, settings.graph_scale)
+        histograms = [(smooth_counts(h, steps, settings.graph_passes), phi, s) for h, phi, s in histograms]
     return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *blocks)

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage import measure
 
-from napari_gsw.core.arrays import LabelImage, Mask
+from napari_gsw.core.array_types import BoolArray, LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.picture import letters_of
+from napari_gsw.core.image.normalized_image import parse_axes
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.core.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings import SMALLEST_REGION, Settings
+from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
+from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
 
 # Pixels above which an image is prepared for longer than one likes to wait.
-MANY = 6_000_000
+LARGE = 6_000_000
 # Pixels of its copy at most, their superpixels, and sweeps of the chain.
 COPY, SITES, SWEEPS = 200_000, 800, 40
 # A pixel of the copy is the mean of so many along each axis.
@@ -38,24 +39,24 @@ class Preview(NamedTuple):
     step: int
 
 
-def preview_step(shape: tuple[int, ...]) -> int:
+def choose_step(shape: tuple[int, ...]) -> int:
     """How many pixels of an array (\\*shape,) go into one of its copy along each axis; 1 for one that is not large.
 
     >>> preview_step((2000, 2000)), preview_step((8000, 8000)), preview_step((400, 400, 400))
     (1, 20, 8)
     """
     pixels = int(np.prod(shape))
-    if pixels <= MANY:
+    if pixels <= LARGE:
         return 1
     step = int(np.ceil((pixels / COPY) ** (1 / len(shape))))
     return min(SAMPLES * (-(-step // SAMPLES)), min(shape))
 
 
-def preview(
+def make_preview(
     image: NDArray[Any],
     settings: Settings,
     seed: int,
-    mask: Mask | None,
+    mask: BoolArray | None,
     seeds: LabelImage | None,
     report: Callable[[Stage], None],
 ) -> Preview | None:
@@ -66,9 +67,9 @@ def preview(
     image : of any axes that the settings name. mask, seeds : (\\*shape,) as of :func:`napari_gsw.segment`, or None.
     report : called between the steps; what it raises ends the preview.
     """
-    letters = letters_of(image, settings.axes)
+    letters = parse_axes(image, settings.axes)
     spatial = [axis for axis, letter in enumerate(letters) if letter in "ZYX"]
-    step = preview_step(tuple(image.shape[axis] for axis in spatial))
+    step = choose_step(tuple(image.shape[axis] for axis in spatial))
     if step == 1:
         return None
     report(PREVIEW)
@@ -77,7 +78,7 @@ def preview(
     quick = _quick(settings, step ** len(spatial)).replace(axes=letters)
     try:
         result = segment(
-            coarse_copy(image, spatial, step),
+            downsample(image, spatial, step),
             quick,
             seed=seed,
             mask=inside,
@@ -89,7 +90,7 @@ def preview(
     return Preview(np.asarray(result.labels).astype(np.uint16), step)
 
 
-def coarse_copy(array: NDArray[Any], axes: list[int], step: int) -> NDArray[Any]:
+def downsample(array: NDArray[Any], axes: list[int], step: int) -> NDArray[Any]:
     """Means of an array, of its own type, over blocks of `step` elements along some axes, from a few of each block."""
     few = step if step % SAMPLES else SAMPLES  # of a thin stack the blocks are as thin
     stride = step // few
@@ -109,5 +110,5 @@ def _quick(settings: Settings, pixels: int) -> Settings:
     """Settings of a coarse copy, of which one pixel stands for so many; objects are too small to be seen in it."""
     if settings.view == "objects":
         settings = preset(DEFAULT_PRESET, spacing=settings.spacing)
-    smallest = max(1, (SMALLEST_REGION if settings.min_region is None else settings.min_region) // pixels)
+    smallest = max(1, (MIN_REGION_PIXELS if settings.min_region is None else settings.min_region) // pixels)
     return settings.replace(sweeps=SWEEPS, chains=1, site_count=SITES, min_region=smallest)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_gsw.core.graph.couplings import network_record
-from napari_gsw.core.image.lazy import chunk_lengths, is_lazy, levels, read
-from napari_gsw.core.image.several import are_several
+from napari_gsw.core.graph.couplings import describe_network
+from napari_gsw.core.image.lazy import get_chunk_shape, is_image_list, is_lazy, list_levels, read
 from napari_gsw.core.model.problem import log_posterior
-from napari_gsw.core.pipeline.prepare_objects import network_seen
+from napari_gsw.core.pipeline.prepare_objects import describe_object_network
 from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.versions import all_versions
+from napari_gsw.core.versions import collect_versions
 
 # Bytes that are hashed at a time.
 HASHED = 2**25
@@ -27,7 +26,7 @@ STEPS_NEEDED = (
 )
 
 
-def provenance(
+def make_provenance(
     looks: Mapping[str, Any],
     summary: Summary,
     seed: int,
@@ -47,14 +46,14 @@ def provenance(
     """
     several = "images" in looks
     problem, best = summary.problem, summary.snapshot.best
-    network = network_seen(summary.settings, problem)
+    network = describe_object_network(summary.settings, problem)
     if network is None and inputs.get("beta") is None:
-        network = network_record(summary.settings)
+        network = describe_network(summary.settings)
     return {
         "software": "napari-gsw",
-        "versions": all_versions(),
+        "versions": collect_versions(),
         **looks,
-        "given": given_hashes(inputs, several),
+        "given": hash_inputs(inputs, several),
         **({"maps": dict(problem.maps)} if problem.maps else {}),
         "settings": summary.settings.to_dict(),
         **({} if network is None else {"network": network}),
@@ -74,18 +73,18 @@ def provenance(
     }
 
 
-def looks_of(image: Any) -> dict[str, Any]:
+def describe_image(image: Any) -> dict[str, Any]:
     """What an image, in memory or lazy, is known by, ready for JSON; or a list of several that share their clusters."""
-    return {"images": [_look(one) for one in image]} if are_several(image) else {"image": _look(image)}
+    return {"images": [_look(one) for one in image]} if is_image_list(image) else {"image": _look(image)}
 
 
 def _look(image: ArrayLike) -> dict[str, Any]:
     """What an image is known by."""
-    array: Any = levels(image)[0] if is_lazy(image) else np.asarray(image)
-    return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": array_hash(array)}
+    array: Any = list_levels(image)[0] if is_lazy(image) else np.asarray(image)
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": hash_array(array)}
 
 
-def given_hashes(inputs: Mapping[str, Any], several: bool = False) -> dict[str, Any]:
+def hash_inputs(inputs: Mapping[str, Any], several: bool = False) -> dict[str, Any]:
     """What arrays of the user's own are known by, by name; of several images each array is a list."""
     return {name: _given_hash(value, several) for name, value in inputs.items()}
 
@@ -96,16 +95,16 @@ def _given_hash(value: Any, several: bool) -> Any:
         return value
     if several and isinstance(value, (list, tuple)):
         return [_given_hash(one, False) for one in value]
-    return array_hash(value if is_lazy(value) else np.asarray(value))
+    return hash_array(value if is_lazy(value) else np.asarray(value))
 
 
-def array_hash(array: Any) -> str:
+def hash_array(array: Any) -> str:
     """SHA-256 of an array's shape, type and values; the same whether it is in memory or lazy."""
     shape = tuple(int(n) for n in array.shape)
     digest = hashlib.sha256(f"{shape}{array.dtype.str}".encode())
     row = max(1, array.dtype.itemsize * int(np.prod(shape[1:])))
     # Rows of whole chunks, so that a lazy array is not read again and again.
-    thick = chunk_lengths(array)[0] if is_lazy(array) and shape else max(1, HASHED // row)
+    thick = get_chunk_shape(array)[0] if is_lazy(array) and shape else max(1, HASHED // row)
     thick *= max(1, HASHED // (row * thick))
     for start in range(0, shape[0], thick) if shape else ():
         digest.update(np.ascontiguousarray(read(array, (slice(start, start + thick),))).data)

@@ -1,44 +1,225 @@
-"""All of a run at one moment as one record: what is sampled, how far each chain is, what went in.
+"""Records as plain data: a tree that JSON can hold, and arrays by name beside it. Nothing in it is ever executed.
 
-A run that goes on from it goes on bit for bit as if it had never stopped (:func:`napari_gsw.resume`). Its arrays are
-those of the run itself, which nobody writes to, so that taking such a record costs next to nothing.
+    null, true, 3, 0.5, "word"                            themselves
+    {"float": "nan"}                                      a float that JSON does not know
+    {"array": name}                                       an array beside the tree
+    {"values": [...], "dtype": ..., "shape": [...]}       a small array
+    {"bytes": name}                                       bytes, as an array beside the tree
+    {"list": [...]}, {"tuple": [...]}, {"set": [...]}     their entries
+    {"map": {...}}                                        a dictionary whose keys are words
+    {"record": kind, "fields": {...}}                     a record of a kind that the reader knows
+
+A reader names the kinds that it takes; each is made again by its own constructor, which checks what it is given.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Arrays, Floats
+from napari_gsw.core.array_types import Arrays, Float64Array
+from napari_gsw.core.blocks.block import BlockContext
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.codebook import Codebook
-from napari_gsw.core.evidence.given_maps import NO_MAPS, GivenMaps
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.features.input_maps import NO_MAPS, InputMaps
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.block_grid import Grid
+from napari_gsw.core.image.foreground_signal import SignalScale
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.core.image.object_signal import SignalLevels
-from napari_gsw.core.image.picture import Span
+from napari_gsw.core.image.normalized_image import IntensityRange
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.model import priors
-from napari_gsw.core.model.block import BlockContext
-from napari_gsw.core.model.field import Field
-from napari_gsw.core.model.map_field import MapField
-from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.model.shared_problem import SharedProblem
-from napari_gsw.core.record_tree import Kind, plain_kind
-from napari_gsw.core.sampler.records import TRACE
-from napari_gsw.core.settings import Settings, present_names
-from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
+from napari_gsw.core.model.external_field import ExternalField, ForegroundField
+from napari_gsw.core.model.problem import Problem, SharedProblem
+from napari_gsw.core.sampler.state import N_TRACED
+from napari_gsw.core.settings import Settings, upgrade_names
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
 from napari_gsw.core.sparse_rows import SparseRows
 
+# Arrays of at most so many numbers are written into the tree: each one beside it costs an entry of its own.
+MAX_INLINE = 256
+# What arrays may hold: numbers, no objects.
+DTYPES = frozenset(
+    ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+)
+# What the name of an array is made of, between slashes; other letters are replaced.
+NAME_LETTERS = "A-Za-z0-9_ .,=+-"
+# Deeper than any record of ours; what is deeper was not written by us.
+MAX_DEPTH = 60
+
+
+class Kind(NamedTuple):
+    """How records of one kind are taken apart and made again.
+
+    Attributes
+    ----------
+    type : of the records.
+    fields : what has to be known of a record, by name.
+    make : the record from these, by name.
+    """
+
+    type: type
+    fields: Callable[[Any], Mapping[str, Any]]
+    make: Callable[..., Any]
+
+
+def plain_kind(record: type) -> Kind:
+    """The kind of a dataclass or named tuple that is the sum of its fields."""
+    names = (
+        tuple(f.name for f in dataclasses.fields(record) if f.init)
+        if dataclasses.is_dataclass(record)
+        else tuple(record._fields)  # type: ignore[attr-defined]
+    )
+    return Kind(record, lambda value: {name: getattr(value, name) for name in names}, record)
+
+
+def encode_record(
+    value: Any,
+    kinds: Mapping[str, Kind],
+    arrays: dict[str, NDArray[Any]],
+    path: str = "",
+    names: dict[int, str] | None = None,
+) -> Any:
+    """The tree of a value; its larger arrays go into `arrays` under names that say where they were.
+
+    Parameters
+    ----------
+    value : numbers, words, arrays, lists, tuples, sets, dictionaries and records of known kinds, nested as they are.
+    kinds : the known kinds by name.
+    path : name of the value's own place.
+    names : of the arrays that are in `arrays` already, by their identity: what occurs twice is written once.
+    """
+    known = {} if names is None else names
+
+    def inside(name: object, one: Any) -> Any:
+        return encode_record(one, kinds, arrays, f"{path}/{_plain(str(name))}".lstrip("/"), known)
+
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, bytes):
+        name = _free_name(path, arrays)
+        arrays[name] = np.frombuffer(value, np.uint8)
+        return {"bytes": name}
+    if isinstance(value, np.ndarray):
+        return _described_array(value, arrays, path, known)
+    for name, kind in kinds.items():
+        if type(value) is kind.type:
+            return {"record": name, "fields": {key: inside(key, one) for key, one in kind.fields(value).items()}}
+    if isinstance(value, (set, frozenset)):
+        return {"set": [inside(k, one) for k, one in enumerate(sorted(value))]}
+    if isinstance(value, (list, tuple)):
+        word = "list" if isinstance(value, list) else "tuple"
+        return {word: [inside(k, one) for k, one in enumerate(value)]}
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {"map": {key: inside(key, one) for key, one in value.items()}}
+    raise InputError(f"{path or 'this'} cannot be saved: a {type(value).__name__} is not plain data")
+
+
+def _described_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str, names: dict[int, str]) -> Any:
+    if array.dtype.name not in DTYPES:
+        raise InputError(f"{path or 'this'} cannot be saved: an array of {array.dtype} is not of plain numbers")
+    if array.size > MAX_INLINE:
+        if id(array) not in names:
+            name = names[id(array)] = _free_name(path, arrays)
+            arrays[name] = array  # which keeps it alive, and so its identity its own
+        return {"array": names[id(array)]}
+    flat = [encode_record(one, {}, arrays, path) for one in array.ravel().tolist()]
+    return {"values": flat, "dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _plain(word: str) -> str:
+    """A word as a part of a name that every file may have.
+
+    >>> _plain("Zelle ä (1)"), _plain(".."), _plain("")
+    ('Zelle _ _1_', '__', '_')
+    """
+    plain = re.sub(f"[^{NAME_LETTERS}]", "_", word)
+    return plain if plain.strip(".") else "_" * max(1, len(plain))
+
+
+def _free_name(path: str, arrays: Mapping[str, Any]) -> str:
+    """The name that an array has by its place, or one like it if two places have the same."""
+    name = path or "_"
+    while name in arrays:
+        name += "_"
+    return name
+
+
+def decode_record(
+    tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0, texts: dict[str, bytes] | None = None
+) -> Any:
+    """The value of a tree, or an InputError that says what is wrong with it.
+
+    Parameters
+    ----------
+    tree, kinds : see :func:`described`. arrays : those beside the tree, by name.
+    texts : the bytes that were made of some of them, which are the same wherever they are named.
+    """
+    known = {} if texts is None else texts
+    if depth > MAX_DEPTH:
+        raise InputError("it is nested deeper than anything that is saved")
+    if tree is None or isinstance(tree, (bool, int, str)) or (isinstance(tree, float) and math.isfinite(tree)):
+        return tree
+
+    def inside(one: Any) -> Any:
+        return decode_record(one, kinds, arrays, depth + 1, known)
+
+    match tree:
+        case {"float": "nan" | "inf" | "-inf" as word}:
+            return float(word)
+        case {"array": str(name)} if name in arrays:
+            return arrays[name]
+        case {"bytes": str(name)} if name in arrays and arrays[name].dtype == np.uint8:
+            if name not in known:
+                known[name] = arrays[name].tobytes()
+            return known[name]
+        case {"values": list(values), "dtype": str(dtype), "shape": list(shape)} if dtype in DTYPES:
+            return _rebuilt_array([inside(one) for one in values], dtype, shape)
+        case {"list": list(values)}:
+            return [inside(one) for one in values]
+        case {"tuple": list(values)}:
+            return tuple(inside(one) for one in values)
+        case {"set": list(values)}:
+            try:
+                return frozenset(inside(one) for one in values)
+            except TypeError:
+                raise InputError("a set in it holds what no set does") from None
+        case {"map": dict(values)}:
+            return {key: inside(one) for key, one in values.items()}
+        case {"record": str(name), "fields": dict(fields)} if name in kinds:
+            values = {key: inside(one) for key, one in fields.items()}
+            try:
+                return kinds[name].make(**values)
+            except InputError:
+                raise
+            except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as reason:
+                raise InputError(f"its {name} is damaged: {' '.join(str(reason).split())}") from None
+    raise InputError(f"it holds what is never saved: {str(tree)[:60]}")
+
+
+def _rebuilt_array(values: list[Any], dtype: str, shape: list[Any]) -> NDArray[Any]:
+    if len(values) > MAX_INLINE or not all(isinstance(x, (bool, int, float)) for x in values):
+        raise InputError("a small array in it does not hold a few numbers")
+    try:
+        # Writable, as all arrays that go to kernels are: for a read-only one every kernel would be compiled again.
+        return np.array(values, dtype=dtype).reshape([int(length) for length in shape])
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"a small array in it is not {dtype} of shape {tuple(shape)}") from None
+
+
 # More than any image has: for so many of them tables are made before anything else is known.
-MOST_SITES, MOST_WORDS = 2**27, 2**20
+MAX_SITES, MAX_WORDS = 2**27, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +233,17 @@ class SavedRun:
     states : the state of each chain; see :mod:`napari_gsw.core.sampler.snapshot`.
     traces : (sweeps, 3) float64 of each chain.
     target : sweep at which it is to end.
-    steps : what a person did meanwhile, ready for JSON; see :func:`napari_gsw.core.pipeline.provenance.provenance`.
+    steps : what a person did meanwhile, ready for JSON; see :func:`napari_gsw.core.pipeline.provenance.make_provenance`.
     looks : shape, type and hash of the image, ready for JSON.
     given : arrays of the user's own that went in, by name; beside several images a list each.
-    live : what a person saw of it and did to it (:class:`napari_gsw.core.pipeline.live_record.LiveRecord`), or None.
+    live : what a person saw of it and did to it (:class:`napari_gsw.core.interactive.interactive_state.InteractiveState`), or None.
     """
 
     problem: Problem
     settings: Settings
     seed: int
     states: tuple[Arrays, ...]
-    traces: tuple[Floats, ...]
+    traces: tuple[Float64Array, ...]
     target: int
     steps: tuple[Mapping[str, Any], ...] = ()
     looks: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +257,7 @@ class SavedRun:
         if not self.states or len(self.states) != len(self.traces):
             raise InputError("a saved run needs a state and a trace of each of its chains")
         for rows in self.traces:
-            check_array("a trace", rows, "f", (None, TRACE), finite=False)
+            check_array("a trace", rows, "f", (None, N_TRACED), finite=False)
 
     @property
     def sweep(self) -> int:
@@ -126,7 +307,7 @@ def _check_sites(sites: Any, n: int) -> None:
     """Raise an InputError unless these are sites 1..n of an image, 0 where there is none."""
     if sites is None:
         return
-    if isinstance(sites, Mosaic):
+    if isinstance(sites, BlockedLabels):
         _check_mosaic(sites)
         least, most = (f(int(f(own)) for own in sites.numbers) for f in (min, max))
     else:
@@ -136,7 +317,7 @@ def _check_sites(sites: Any, n: int) -> None:
         raise InputError(f"the image of its sites has numbers from {least} to {most}, not 0 to {n}")
 
 
-def _check_mosaic(sites: Mosaic) -> None:
+def _check_mosaic(sites: BlockedLabels) -> None:
     if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
         raise InputError("the image of its sites lacks blocks")
     blocks = (sites.grid.inside(index) for index in sites.grid)
@@ -156,7 +337,7 @@ def _counts_fields(counts: SparseRows) -> dict[str, Any]:
 
 def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> SparseRows:
     rows, words = shape
-    if not 0 < words <= MOST_WORDS:
+    if not 0 < words <= MAX_WORDS:
         raise InputError(f"a block of its evidence has {words} words")
     for name, array, length in (("numbers", data, None), ("words", indices, len(data)), ("rows", indptr, rows + 1)):
         check_array(f"the {name} of a block of its evidence", array, "i", (length,))
@@ -180,7 +361,7 @@ def _problem_kind(record: type[Problem]) -> Kind:
         return values
 
     def make(**values: Any) -> Problem:
-        if not isinstance(values.get("n"), int) or values["n"] > MOST_SITES:
+        if not isinstance(values.get("n"), int) or values["n"] > MAX_SITES:
             raise InputError("the number of its sites is none")
         context = values.get("block_context")
         if context is not None and context.sites is not None:
@@ -198,16 +379,16 @@ KINDS: Mapping[str, Kind] = {
     "counts": Kind(SparseRows, _counts_fields, _counts),
     "channels": plain_kind(Gaussian),
     "graph": plain_kind(RegionGraph),
-    "field": plain_kind(Field),
-    "map field": plain_kind(MapField),
-    "maps": Kind(GivenMaps, lambda maps: {}, GivenMaps),
-    "settings": Kind(Settings, Settings.to_dict, lambda **values: Settings(**present_names(values))),
-    "mosaic": plain_kind(Mosaic),
-    "packed": plain_kind(PackedArray),
+    "field": plain_kind(ExternalField),
+    "map field": plain_kind(ForegroundField),
+    "maps": Kind(InputMaps, lambda maps: {}, InputMaps),
+    "settings": Kind(Settings, Settings.to_dict, lambda **values: Settings(**upgrade_names(values))),
+    "mosaic": plain_kind(BlockedLabels),
+    "packed": plain_kind(CompressedArray),
     "grid": plain_kind(Grid),
     "blocks": plain_kind(BlockContext),
-    "span": plain_kind(Span),
-    "levels": plain_kind(SignalLevels),
+    "span": plain_kind(IntensityRange),
+    "levels": plain_kind(SignalScale),
     "codebook": plain_kind(Codebook),
 } | {
     kind.__name__: plain_kind(kind)
@@ -223,7 +404,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def in_memory(given: Mapping[str, Any]) -> dict[str, Any]:
+def drop_lazy_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     """What a saved run keeps of the arrays that went in: those in memory. Lazy ones are files that stay what they are.
 
     A codebook is kept as it is.
@@ -231,7 +412,7 @@ def in_memory(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if not is_lazy(value)}
 
 
-def with_image(saved: SavedRun, image: Any) -> SavedRun:
+def attach_image(saved: SavedRun, image: Any) -> SavedRun:
     """The run with the image that its blocks are read from, which a file does not hold."""
     context = saved.problem.block_context
     if context is None or context.image is not None:

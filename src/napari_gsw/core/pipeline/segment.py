@@ -6,23 +6,25 @@ from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.codebook import Codebook
-from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.core.image.lazy_image import open_lazy
-from napari_gsw.core.image.several import are_several
-from napari_gsw.core.inputs import random_seed, whole_number
+from napari_gsw.core.errors import InputError, check_integer, check_seed
+from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.image.lazy import is_image_list, is_lazy, open_lazy_image
 from napari_gsw.core.model.problem import Problem, check_problem
-from napari_gsw.core.pipeline.prepare import named_codebook, prepare, resolve, settings_or_data
-from napari_gsw.core.pipeline.sampling import Keep, Sampling, chains, own_words, steered_start
-from napari_gsw.core.pipeline.saved_run import SavedRun, with_image
+from napari_gsw.core.pipeline.prepare import load_codebook, prepare, resolve_settings, split_arguments
+from napari_gsw.core.pipeline.sampling_run import (
+    SamplingRun,
+    SaveHook,
+    condition_on_seeds,
+    list_codebook_arrays,
+    make_ensemble,
+)
+from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
 from napari_gsw.core.pipeline.stage import Report
-from napari_gsw.core.posterior.result import Result, Trace, trace_of
-from napari_gsw.core.posterior.shared_result import SharedResult
-from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
+from napari_gsw.core.posterior.result import Result, SharedResult, Trace, make_trace
 from napari_gsw.core.sampler.ensemble import Ensemble
 from napari_gsw.core.sampler.sample import resume_chain, run
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
 
 
 @overload
@@ -54,15 +56,15 @@ def segment(
     foreground: Any = None,
     linked: bool = False,
     report: Report | None = None,
-    keep: Keep | None = None,
+    keep: SaveHook | None = None,
     **changes: Any,
 ) -> Result | SharedResult:
     """Segment an image: one partition, how sure the model is of it, and what made it.
 
     A list of arrays in memory are several images that share their clusters: a label means the same in all of them, and
     seeds in one teach all. `sites`, `mask`, `seeds` and `init` are then lists with None where an image has none, and so
-    are the labels of the result (:class:`~napari_gsw.core.posterior.shared_result.SharedResult`); a preset is
-    changed by :func:`~napari_gsw.core.presets.shared_changes`, unless settings say otherwise.
+    are the labels of the result (:class:`~napari_gsw.core.posterior.result.SharedResult`); a preset is
+    changed by :func:`~napari_gsw.core.settings.presets.shared_preset`, unless settings say otherwise.
 
     The arguments are those of :func:`prepare`, and
 
@@ -86,21 +88,21 @@ def segment(
     >>> result.labels.shape, result.n_clusters
     ((40, 40), 2)
     """
-    seed = random_seed(seed)
-    beta, codebook, changes = settings_or_data(beta, codebook, changes)
-    if settings is None and are_several(image):
-        changes = shared_changes(preset or DEFAULT_PRESET) | changes
-    chosen = resolve(settings, preset, changes)
-    codebook = named_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
+    seed = check_seed(seed)
+    beta, codebook, changes = split_arguments(beta, codebook, changes)
+    if settings is None and is_image_list(image):
+        changes = shared_preset(preset or DEFAULT_PRESET) | changes
+    chosen = resolve_settings(settings, preset, changes)
+    codebook = load_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
     beside = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked, **maps}
     problem = prepare(image, chosen, codebook=codebook, report=report, **beside)
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
-    problem, clamps = steered_start(problem, chosen, clamps)
+    problem, clamps = condition_on_seeds(problem, chosen, clamps)
     inputs = beside | {"init": init, "linked": linked or None}
-    given = {name: value for name, value in inputs.items() if value is not None} | own_words(codebook)
-    ensemble = chains(problem, chosen, seed, clamps, init)
-    going = Sampling(problem, chosen, seed, ensemble, given, image=image)
+    given = {name: value for name, value in inputs.items() if value is not None} | list_codebook_arrays(codebook)
+    ensemble = make_ensemble(problem, chosen, seed, clamps, init)
+    going = SamplingRun(problem, chosen, seed, ensemble, given, image=image)
     going.run_to(chosen.sweeps, report, keep)
     return going.result()
 
@@ -111,7 +113,7 @@ def resume(
     image: Any = None,
     sweeps: int | None = None,
     report: Report | None = None,
-    keep: Keep | None = None,
+    keep: SaveHook | None = None,
 ) -> Result | SharedResult:
     """Go on with a run that was saved, to its end or further, as if it had never stopped: bit for bit the same labels.
 
@@ -123,17 +125,17 @@ def resume(
     report, keep : as for :func:`segment`.
     """
     if image is not None and is_lazy(image):
-        saved = with_image(saved, open_lazy(image, saved.settings.axes).array)
+        saved = attach_image(saved, open_lazy_image(image, saved.settings.axes).array)
     context = saved.problem.block_context
     if context is not None and context.image is None and saved.settings.view == "objects":
         raise InputError("objects are cut out of the image, which is too large to be in the session: give image=")
     members = [resume_chain(saved.problem, state) for state in saved.states]
     if any(chain.sweep != len(rows) for chain, rows in zip(members, saved.traces, strict=True)):
         raise InputError("the traces of the saved run do not belong to its chains")
-    going = Sampling(saved.problem, saved.settings, saved.seed, Ensemble(members), saved.given, saved.looks)
+    going = SamplingRun(saved.problem, saved.settings, saved.seed, Ensemble(members), saved.given, saved.looks)
     going.rows = [[rows] for rows in saved.traces]
     going.steps = [dict(step) for step in saved.steps]
-    target = saved.target if sweeps is None else saved.sweep + whole_number("sweeps", sweeps)
+    target = saved.target if sweeps is None else saved.sweep + check_integer("sweeps", sweeps)
     if target != saved.target:
         going.steps.append({"sweep": saved.sweep, "what": "run", "sweeps": target - saved.sweep})
     going.target = target
@@ -148,7 +150,7 @@ def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: flo
     With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
     """
     check_problem(problem)
-    sweeps, burn_in = whole_number("sweeps", sweeps), whole_number("burn_in", burn_in)
+    sweeps, burn_in = check_integer("sweeps", sweeps), check_integer("burn_in", burn_in)
     lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
     trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
-    return trace_of(trace, burn_in + sweeps)
+    return make_trace(trace, burn_in + sweeps)

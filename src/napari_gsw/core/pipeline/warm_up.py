@@ -19,10 +19,10 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.core.posterior.consensus import consensus
+from napari_gsw.core.posterior.consensus import find_consensus
 from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.sample import run
-from napari_gsw.core.threads import cores
+from napari_gsw.core.threads import count_cores
 
 # Kernels that a segmentation with the usual settings compiles where nothing is in the cache, about; a test counts them.
 N_KERNELS = 119
@@ -39,7 +39,7 @@ def warm_up() -> None:
         try:
             if process is not None:
                 prepare(_small_image(), site_size=4)
-                consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
+                find_consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
                 process.wait()
         finally:
             if process is not None:
@@ -69,7 +69,7 @@ def start_compiler(function: str) -> subprocess.Popen[bytes] | None:
     Returns None where nothing can be cached, where there is one core, or where the executable is not Python.
     """
     is_python = Path(sys.executable or "").stem.lower().startswith("python")  # a bundle would open its window again
-    if cache_folder().path is None or cores() == 1 or not is_python:
+    if cache_folder().path is None or count_cores() == 1 or not is_python:
         return None
     script = (
         f"from {__name__} import *; PROGRESS.watchers.append(lambda: print(PROGRESS.count, flush=True)); {function}()"

@@ -9,18 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage import measure
 
-from napari_gsw.core.arrays import Ints, Mask
+from napari_gsw.core.array_types import BoolArray, Int32Array
+from napari_gsw.core.blocks.assembly import SIGNAL_HALO
+from napari_gsw.core.blocks.block import Block, BlockContext, describe_borders, find_pieces
+from napari_gsw.core.blocks.stitching import count_pieces_before, stitch_blocks
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Index, crop
-from napari_gsw.core.image.picture import Picture
-from napari_gsw.core.model.block import Block, BlockContext, pieces_of, sides_of
-from napari_gsw.core.model.block_assembly import SIGNAL_HALO
+from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.model.stitching import offsets, stitched
-from napari_gsw.core.posterior.object_borders import Slopes, slopes, standing_out
-from napari_gsw.core.posterior.object_clamps import clamped_numbers, clamped_pixels, free_numbers
-from napari_gsw.core.posterior.objects import ClusterLook, cluster_looks, outlined, parted
-from napari_gsw.core.sites.mosaic import Mosaic, PackedArray
+from napari_gsw.core.posterior.object_contrast import EdgeContrast, find_contrasting_objects, measure_contrast
+from napari_gsw.core.posterior.objects import (
+    ClusterAppearance,
+    assign_pixels,
+    cluster_appearance,
+    find_free_labels,
+    label_clamped_objects,
+    paint_clamps,
+    split_at_necks,
+)
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
 
 # Pixels around a block that are looked at: an object that reaches farther beyond a border may be cut there.
 REACH = 96
@@ -36,40 +43,44 @@ class BlockObjects(NamedTuple):
     """
 
     block: Block
-    clamps: Ints
-    slopes: Slopes | None
+    clamps: Int32Array
+    slopes: EdgeContrast | None
 
 
-def object_mosaic(
+def label_block_objects(
     problem: Problem,
     clusters: NDArray[np.integer],
     smallest: int,
     neck: float,
-    seeds: Ints | None = None,
+    seeds: Int32Array | None = None,
     distinction: float = 0.0,
-) -> Mosaic:
-    """As :func:`napari_gsw.core.posterior.objects.object_labels`, of a problem whose image was read in blocks."""
+) -> BlockedLabels:
+    """As :func:`napari_gsw.core.posterior.objects.label_objects`, of a problem whose image was read in blocks."""
     context: BlockContext = problem.block_context
-    assert isinstance(problem.sites, Mosaic)
+    assert isinstance(problem.sites, BlockedLabels)
     assert problem.graph is not None
     numbers = np.unique(clusters, return_inverse=True)[1]
-    look = cluster_looks(problem, numbers, seeds)
+    look = cluster_appearance(problem, numbers, seeds)
     background = int(np.bincount(numbers, problem.graph.pixels).argmax())
     jobs = [(context, index, problem.sites, look, seeds, background, neck) for index in context.grid]
-    described = lazy.mapped(_objects, jobs, lambda done: None)
+    described = lazy.map_blocks(_find_block_objects, jobs, lambda done: None)
     blocks = [one.block for one in described]
-    object_of = stitched(context, blocks)[0]
+    object_of = stitch_blocks(context, blocks)[0]
     pixels = np.concatenate([block.mass for block in blocks])
     measured = [one.slopes for one in described if one.slopes is not None]
     axes = len(context.grid.shape)
-    flat = flat_objects(object_of, measured, distinction, axes) if distinction > 0 and measured else None
-    number = object_numbers(object_of, pixels, np.concatenate([one.clamps for one in described]), smallest, flat)
-    first = offsets(blocks)
+    flat = find_flat_objects(object_of, measured, distinction, axes) if distinction > 0 and measured else None
+    number = number_stitched_objects(
+        object_of, pixels, np.concatenate([one.clamps for one in described]), smallest, flat
+    )
+    first = count_pieces_before(blocks)
     tables = [np.concatenate(([0], number[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
-    return Mosaic(context.grid, [block.pieces for block in blocks], tables)
+    return BlockedLabels(context.grid, [block.pieces for block in blocks], tables)
 
 
-def flat_objects(object_of: Ints, measured: Sequence[Slopes], distinction: float, axes: int) -> Mask:
+def find_flat_objects(
+    object_of: Int32Array, measured: Sequence[EdgeContrast], distinction: float, axes: int
+) -> BoolArray:
     """(objects,) which objects do not stand out, from the slopes of the pieces of all blocks."""
     k = int(object_of.max(initial=-1)) + 1
     border, light = np.zeros((k + 1, 2)), np.zeros((k + 1, 3))
@@ -77,12 +88,12 @@ def flat_objects(object_of: Ints, measured: Sequence[Slopes], distinction: float
     np.add.at(light, object_of + 1, np.concatenate([one.light[1:] for one in measured]))
     light[0] = np.sum([one.light[0] for one in measured], axis=0)
     rest = (np.sum([getattr(one, name) for one in measured], axis=0) for name in ("elsewhere", "anywhere"))
-    return ~standing_out(Slopes(border, light, *rest), distinction, axes)[1:]
+    return ~find_contrasting_objects(EdgeContrast(border, light, *rest), distinction, axes)[1:]
 
 
-def object_numbers(
-    object_of: Ints, pixels: NDArray[np.integer], clamps: Ints, smallest: int, flat: Mask | None = None
-) -> Ints:
+def number_stitched_objects(
+    object_of: Int32Array, pixels: NDArray[np.integer], clamps: Int32Array, smallest: int, flat: BoolArray | None = None
+) -> Int32Array:
     """(pieces,) number of each piece's object, 0 for those that are too small or too flat.
 
     Pieces that were stitched are one object, with the number of their clamp. Where stitching has joined two clamps each
@@ -104,16 +115,16 @@ def object_numbers(
     if flat is not None:
         kept &= ~flat
     # Numbers without gaps for those that are large enough.
-    own[kept] = free_numbers(int(kept.sum()), clamps[held])
+    own[kept] = find_free_labels(int(kept.sum()), clamps[held])
     return np.where(held, clamps, own[object_of])
 
 
-def _objects(
+def _find_block_objects(
     context: BlockContext,
     index: Index,
-    sites: Mosaic,
-    look: ClusterLook,
-    seeds: Ints | None,
+    sites: BlockedLabels,
+    look: ClusterAppearance,
+    seeds: Int32Array | None,
     background: int,
     neck: float,
 ) -> BlockObjects:
@@ -127,23 +138,23 @@ def _objects(
     if context.settings.signal == "objects":
         light = np.ascontiguousarray(context.picture_of(context.pixels(far)).channels[crop(far, around)][..., 0])
     here = sites[around]
-    image = outlined(here, light, look)
+    image = assign_pixels(here, light, look)
     mask = (image >= 0) & (image != background)
     objects = (
-        parted(mask, light, neck, context.spacing)
+        split_at_necks(mask, light, neck, context.spacing)
         if neck > 0 and mask.any()
         else measure.label(mask, connectivity=1).astype(np.int32)
     )
     clamp_of = np.zeros(int(objects.max()) + 1, np.int32)
-    clamps = clamped_pixels(here, seeds)
+    clamps = paint_clamps(here, seeds)
     if clamps is not None:
-        objects, clamp_of = _by_clamp(objects, clamped_numbers(objects, image, here, clamps))
+        objects, clamp_of = _split_by_clamp(objects, label_clamped_objects(objects, image, here, clamps))
     cut = objects[crop(around, inside)]
-    pieces, uncut = pieces_of(cut)
+    pieces, uncut = find_pieces(cut)
     nothing = np.zeros((len(uncut) - 1, 0))
-    empty = Picture(np.zeros((*cut.shape, 0), np.float32), False)
+    empty = NormalizedImage(np.zeros((*cut.shape, 0), np.float32), False)
     block = Block(
-        pieces=PackedArray.of(pieces),
+        pieces=CompressedArray.of(pieces),
         uncut=uncut,
         mass=np.bincount(pieces.ravel(), minlength=len(uncut))[1:],
         sums=nothing,
@@ -152,16 +163,16 @@ def _objects(
         length=np.zeros(0),
         steps=np.zeros(0),
         words={},
-        sides=sides_of(context, index, objects, pieces, empty, around, inside),
+        sides=describe_borders(context, index, objects, pieces, empty, around, inside),
     )
     core = crop(around, inside)
-    measured = None if light is None else slopes(objects, image >= 0, light, core, pieces)
+    measured = None if light is None else measure_contrast(objects, image >= 0, light, core, pieces)
     return BlockObjects(block, clamp_of[uncut[1:]], measured)
 
 
-def _by_clamp(objects: Ints, own: Ints) -> tuple[Ints, Ints]:
+def _split_by_clamp(objects: Int32Array, own: Int32Array) -> tuple[Int32Array, Int32Array]:
     """(\\*shape,) objects of which each has one clamp at most, and (objects + 1,) its number; 0 for none."""
     key = objects.astype(np.int64) * (int(own.max()) + 1) + own
     names, index = np.unique(np.concatenate(([0], key.ravel())), return_inverse=True)
-    clamp_of: Ints = (names % (int(own.max()) + 1)).astype(np.int32)
+    clamp_of: Int32Array = (names % (int(own.max()) + 1)).astype(np.int32)
     return index[1:].reshape(objects.shape).astype(np.int32), clamp_of

@@ -14,23 +14,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Floats, Ints
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.inputs import real_number
+from napari_gsw.core.array_types import Float64Array, Int32Array
+from napari_gsw.core.errors import InputError, check_number
 from napari_gsw.core.posterior import consensus_kernels as kernels
 
 Loss = Literal["vi", "binder"]
 LOSSES: tuple[Loss, ...] = ("vi", "binder")
 
 # The search starts from the best of so many draws, judged by as many; all are evenly spaced.
-CANDIDATES = 32
-STARTS = 3
+MAX_CANDIDATES = 32
+N_STARTS = 3
 # It looks at so many draws from each start, and then at more from where the best start led.
-ROUGH = 25
-FINE = 100
+N_ROUGH_DRAWS = 25
+N_FINE_DRAWS = 100
 # Entries of its tables, 20 bytes each. Fewer draws are searched if the draws have very many clusters.
-ROOM = 2**22
-FEWEST = 10
+MAX_TABLE_ENTRIES = 2**22
+MIN_DRAWS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class Consensus:
     expected : its mean loss over all draws.
     """
 
-    labels: Ints
+    labels: Int32Array
     loss: Loss
     expected: float
 
@@ -68,14 +67,14 @@ class CredibleBall:
 
     level: float
     radius: float
-    distances: Floats
+    distances: Float64Array
     inside: NDArray[np.bool_]
     farthest: int
     coarsest: int
     finest: int
 
 
-def distance(a: ArrayLike, b: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None) -> float:
+def partition_distance(a: ArrayLike, b: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None) -> float:
     """How far two partitions are apart.
 
     Parameters
@@ -92,10 +91,12 @@ def distance(a: ArrayLike, b: ArrayLike, loss: Loss = "vi", weight: ArrayLike | 
     >>> distance([0, 0, 1], [0, 0, 0], "binder", weight=[1, 1, 2])
     0.6666666666666666
     """
-    return expected_loss(a, np.asarray(b)[np.newaxis], loss, weight)
+    return compute_expected_loss(a, np.asarray(b)[np.newaxis], loss, weight)
 
 
-def expected_loss(labels: ArrayLike, draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None) -> float:
+def compute_expected_loss(
+    labels: ArrayLike, draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None
+) -> float:
     """Mean :func:`distance` between a partition and the draws.
 
     Parameters
@@ -103,12 +104,12 @@ def expected_loss(labels: ArrayLike, draws: ArrayLike, loss: Loss = "vi", weight
     labels : (n,) whole numbers.
     draws : (d, n) whole numbers, one partition a row.
     """
-    rows = _partitions(draws)
-    points = _points(weight, rows.shape[1], loss)
-    return float(_distances(_partition(labels, rows.shape[1]), rows, loss, points).mean())
+    rows = _check_partitions(draws)
+    points = _check_weight(weight, rows.shape[1], loss)
+    return float(_measure_distances(_check_partition(labels, rows.shape[1]), rows, loss, points).mean())
 
 
-def consensus(
+def find_consensus(
     draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None, most_clusters: int | None = None
 ) -> Consensus:
     """The partition whose expected loss is the least that a search finds.
@@ -140,24 +141,24 @@ def consensus(
     >>> consensus([[0, 0, 1, 1], [5, 5, 5, 3], [2, 2, 0, 0]]).labels.tolist()
     [0, 0, 1, 1]
     """
-    rows = _partitions(draws)
-    points = _points(weight, rows.shape[1], loss)
+    rows = _check_partitions(draws)
+    points = _check_weight(weight, rows.shape[1], loss)
     most = rows.shape[1] if most_clusters is None else int(most_clusters)
     if most < 1:
         raise InputError(f"most_clusters must be at least 1, not {most_clusters}")
-    few = rows[_spread(len(rows), CANDIDATES)]
-    judged = np.array([_distances(row, few, loss, points).mean() for row in few])
-    starts = few[np.argsort(judged, kind="stable")[:STARTS]]
+    few = rows[_spread_evenly(len(rows), MAX_CANDIDATES)]
+    judged = np.array([_measure_distances(row, few, loss, points).mean() for row in few])
+    starts = few[np.argsort(judged, kind="stable")[:N_STARTS]]
     candidates = [row for row in starts if row.max() < most]
-    candidates.extend(_searched(starts, rows, loss, points, most))
+    candidates.extend(_search(starts, rows, loss, points, most))
     if not candidates:  # no room for a search, and no start is small enough: the one partition that always is
         candidates.append(np.zeros(rows.shape[1], np.int32))
-    expected = [float(_distances(labels, rows, loss, points).mean()) for labels in candidates]
+    expected = [float(_measure_distances(labels, rows, loss, points).mean()) for labels in candidates]
     best = int(np.argmin(expected))
     return Consensus(candidates[best].copy(), loss, expected[best])
 
 
-def credible_ball(
+def find_credible_ball(
     draws: ArrayLike, centre: ArrayLike, level: float = 0.95, loss: Loss = "vi", weight: ArrayLike | None = None
 ) -> CredibleBall:
     """The smallest ball around a partition that holds a share `level` of the draws.
@@ -175,10 +176,10 @@ def credible_ball(
     >>> ball.inside.tolist(), ball.coarsest
     ([True, True, False], 1)
     """
-    rows = _partitions(draws)
-    points = _points(weight, rows.shape[1], loss)
-    level = real_number("level, a share of the draws such as 0.95,", level, 0, 1, open_low=True)
-    away = _distances(_partition(centre, rows.shape[1]), rows, loss, points)
+    rows = _check_partitions(draws)
+    points = _check_weight(weight, rows.shape[1], loss)
+    level = check_number("level, a share of the draws such as 0.95,", level, 0, 1, exclusive_min=True)
+    away = _measure_distances(_check_partition(centre, rows.shape[1]), rows, loss, points)
     needed = math.ceil(level * len(away) - 1e-9)  # 0.07 * 100 is a little more than 7
     radius = float(np.sort(away)[max(needed, 1) - 1])
     inside = away <= radius
@@ -186,48 +187,50 @@ def credible_ball(
     fewest, most = clusters[inside].min(), clusters[inside].max()
     return CredibleBall(
         level, radius, away, inside,
-        farthest=_farthest(away, inside),
-        coarsest=_farthest(away, inside & (clusters == fewest)),
-        finest=_farthest(away, inside & (clusters == most)),
+        farthest=_find_farthest(away, inside),
+        coarsest=_find_farthest(away, inside & (clusters == fewest)),
+        finest=_find_farthest(away, inside & (clusters == most)),
     )  # fmt: skip
 
 
-def _searched(starts: Ints, rows: Ints, loss: Loss, points: Floats, most: int) -> list[Ints]:
+def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array, most: int) -> list[Int32Array]:
     """What the search ends with: from the best of its rough results, then from each start and from nothing."""
     n = rows.shape[1]
     most_of_draws = int(rows.max()) + 1
     # Room to grow beyond the draws' own clusters: the Binder loss likes to set single sites apart.
     slots = min(n, most_of_draws + 16)
-    fitting = ROOM // (most_of_draws * slots)
-    if fitting < min(FEWEST, len(rows)):
+    fitting = MAX_TABLE_ENTRIES // (most_of_draws * slots)
+    if fitting < min(MIN_DRAWS, len(rows)):
         return []
     nothing = np.full((1, n), -1, np.int32)
-    few = rows[_spread(len(rows), min(ROUGH, fitting))]
-    rough = _descents(np.concatenate((starts, nothing)), few, slots, loss, points, most)
+    few = rows[_spread_evenly(len(rows), min(N_ROUGH_DRAWS, fitting))]
+    rough = _search_from(np.concatenate((starts, nothing)), few, slots, loss, points, most)
     if len(few) == len(rows):
         return list(rough)
-    many = rows[_spread(len(rows), min(FINE, fitting))]
-    best = int(np.argmin([_distances(row, many, loss, points).mean() for row in rough]))
-    return [*_descents(rough[best : best + 1], many, slots, loss, points, most), *rough]
+    many = rows[_spread_evenly(len(rows), min(N_FINE_DRAWS, fitting))]
+    best = int(np.argmin([_measure_distances(row, many, loss, points).mean() for row in rough]))
+    return [*_search_from(rough[best : best + 1], many, slots, loss, points, most), *rough]
 
 
-def _descents(starts: Ints, draws: Ints, slots: int, loss: Loss, points: Floats, most: int) -> Ints:
+def _search_from(
+    starts: Int32Array, draws: Int32Array, slots: int, loss: Loss, points: Float64Array, most: int
+) -> Int32Array:
     """Where the search leads from each start if it looks at these draws, as canonical labels."""
     clusters = draws.max(axis=1).astype(np.int64) + 1
     first = np.cumsum(clusters) - clusters
     columns = np.ascontiguousarray((draws + first[:, np.newaxis]).T, dtype=np.int32)
-    least = 1e-9 * _whole_loss(points, loss) * len(draws)
+    least = 1e-9 * _loss_scale(points, loss) * len(draws)
     rows = int(clusters.sum())
-    ends = [kernels.descent(s, columns, rows, slots, points, most, loss == "binder", least) for s in starts]
-    return kernels.canonical_rows(np.stack(ends))
+    ends = [kernels.local_search(s, columns, rows, slots, points, most, loss == "binder", least) for s in starts]
+    return kernels.canonicalize_rows(np.stack(ends))
 
 
-def _distances(labels: Ints, rows: Ints, loss: Loss, points: Floats) -> Floats:
+def _measure_distances(labels: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array) -> Float64Array:
     """(d,) from a partition (n,) to each of the rows (d, n), all of canonical labels."""
-    return kernels.losses(labels, rows, points, loss == "binder") / _whole_loss(points, loss)
+    return kernels.compute_losses(labels, rows, points, loss == "binder") / _loss_scale(points, loss)
 
 
-def _whole_loss(points: Floats, loss: Loss) -> float:
+def _loss_scale(points: Float64Array, loss: Loss) -> float:
     """What the kernels' losses are divided by; one point alone has no pairs, and no loss either."""
     total = float(points.sum())
     if loss == "vi":
@@ -235,18 +238,18 @@ def _whole_loss(points: Floats, loss: Loss) -> float:
     return total * (total - 1) if points.size > 1 else 1.0
 
 
-def _spread(available: int, wanted: int) -> NDArray[np.intp]:
+def _spread_evenly(available: int, wanted: int) -> NDArray[np.intp]:
     """Indices of at most `wanted` of the draws, evenly spaced."""
     count = min(available, wanted)
     return np.arange(count) * available // count
 
 
-def _farthest(away: Floats, among: NDArray[np.bool_]) -> int:
+def _find_farthest(away: Float64Array, among: NDArray[np.bool_]) -> int:
     """Index of the first of the farthest draws among some, both (d,)."""
     return int(np.argmax(np.where(among, away, -1.0)))
 
 
-def _partitions(draws: ArrayLike) -> Ints:
+def _check_partitions(draws: ArrayLike) -> Int32Array:
     """Draws as canonical labels, (d, n) int32."""
     rows = np.asarray(draws)
     if rows.ndim != 2 or rows.dtype.kind not in "bui":
@@ -257,19 +260,19 @@ def _partitions(draws: ArrayLike) -> Ints:
     if rows.min() < 0 or rows.max() >= max(rows.size, 2**16):
         rows = np.unique(rows, return_inverse=True)[1].reshape(rows.shape)
     # A copy in any case: numba would compile everything again for an array that must not be written to.
-    return kernels.canonical_rows(np.array(rows, dtype=np.int32, order="C"))
+    return kernels.canonicalize_rows(np.array(rows, dtype=np.int32, order="C"))
 
 
-def _partition(labels: ArrayLike, n: int) -> Ints:
+def _check_partition(labels: ArrayLike, n: int) -> Int32Array:
     """One partition as canonical labels, (n,) int32."""
     row = np.asarray(labels)
     if row.shape != (n,):
         raise InputError(f"a partition of {n} sites must have {n} labels, not shape {row.shape}")
-    only: Ints = _partitions(row[np.newaxis])[0]
+    only: Int32Array = _check_partitions(row[np.newaxis])[0]
     return only
 
 
-def _points(weight: ArrayLike | None, n: int, loss: str) -> Floats:
+def _check_weight(weight: ArrayLike | None, n: int, loss: str) -> Float64Array:
     """Weights of the sites, (n,); and the name of the loss is checked too, as every function needs both."""
     if loss not in LOSSES:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")

@@ -1,20 +1,4 @@
-"""Compiled loops over partitions: distances, and the search for the partition nearest to many.
-
-Strategy
---------
-Both losses between partitions a and b of weighted points have one form,
-
-    sum_j f(a_j) + sum_l f(b_l) - 2 sum_jl f(t_jl),
-
-a_j and b_l the weights of the clusters, t_jl the weight that clusters j and l share: f(x) = x log2 x gives the
-variation of information times the total weight, f(x) = x^2 the Binder loss times the number of ordered pairs.
-
-A search moves sites between the clusters of one partition while many draws stand still. Its tables ``shared`` have one
-row for each cluster of each draw (the *columns* of a site name its rows, one a draw) and one column for each cluster of
-the estimate. Most entries are 0, because a cluster of a draw meets few clusters of the estimate, and an entry of 0 adds
-the same to every candidate; so each row keeps a list of the others, and only these are looked at. Logarithms are what
-takes time, so f of every entry is kept beside it.
-"""
+"""One place of a sorted array, without sorting it: numba takes two seconds to compile a sort."""
 
 from __future__ import annotations
 
@@ -23,30 +7,55 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.jit import as_int64, full, njit, njit_inner, njit_merged, zeros
-from napari_gsw.core.posterior.rank_kernels import ranked
+
+
+@njit_inner
+def kth_smallest(values: Float64Array, rank: int) -> float:
+    """The value that `values` (n,) would have at index `rank` if they were sorted; they are put in another order."""
+    first, last = 0, values.size - 1
+    while first < last:
+        pivot = values[(first + last) // 2]
+        low, high = first, last
+        while low <= high:
+            while values[low] < pivot:
+                low += 1
+            while values[high] > pivot:
+                high -= 1
+            if low <= high:
+                values[low], values[high] = values[high], values[low]
+                low += 1
+                high -= 1
+        if rank <= high:
+            last = high
+        elif rank >= low:
+            first = low
+        else:
+            break
+    return float(values[rank])
+
 
 # One site in so many is visited between full rounds.
-EASY = 8
+EASY_SHARE = 8
 # A search that still improves after so many rounds is stopped.
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 
 
 class EstimateTables(NamedTuple):
     """An estimate among the draws: what its clusters weigh, and what they share with those of each draw."""
 
-    labels: Ints  # (n,) slot of each site; -1 for a site that has none yet
-    sites: Longs  # (slots,) number of sites in each; 0 is a free slot
-    size: Floats  # (slots,) their weight
-    shared: Floats  # (rows, slots)
-    worth: Floats  # (rows, slots) f of it
-    met: Ints  # (rows, slots) the slots that a row shares anything with, in no order
-    meets: Longs  # (rows,) how many those are
+    labels: Int32Array  # (n,) slot of each site; -1 for a site that has none yet
+    sites: Int64Array  # (slots,) number of sites in each; 0 is a free slot
+    size: Float64Array  # (slots,) their weight
+    shared: Float64Array  # (rows, slots)
+    worth: Float64Array  # (rows, slots) f of it
+    met: Int32Array  # (rows, slots) the slots that a row shares anything with, in no order
+    meets: Int64Array  # (rows,) how many those are
 
 
 @njit
-def canonical_rows(draws: Ints) -> Ints:
+def canonicalize_rows(draws: Int32Array) -> Int32Array:
     """(d, n) int32 labels >= 0 of each row renumbered 0, 1, ... in the order of their first site."""
     most = 0
     for t in range(draws.shape[0]):
@@ -68,7 +77,7 @@ def canonical_rows(draws: Ints) -> Ints:
 
 
 @njit_inner
-def f(x: float, binder: bool) -> float:
+def loss_term(x: float, binder: bool) -> float:
     """f of the losses above: x^2 or x log2 x."""
     if binder:
         return x * x
@@ -76,7 +85,7 @@ def f(x: float, binder: bool) -> float:
 
 
 @njit
-def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
+def compute_losses(labels: Int32Array, draws: Int32Array, weight: Float64Array, binder: bool) -> Float64Array:
     """(d,) float64 loss between a partition and each draw, not yet divided; all labels canonical.
 
     The sites are visited cluster by cluster of `labels`, so that one row of the contingency table is enough.
@@ -105,7 +114,7 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
         size = 0.0
         for p in range(start[j], start[j + 1]):
             size += weight[order[p]]
-        own += f(size, binder)
+        own += loss_term(size, binder)
 
     result = np.empty(d, np.float64)
     row = zeros(n, np.float64)
@@ -118,7 +127,7 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
             clusters = max(clusters, z[i] + 1)
         theirs = 0.0
         for k in range(clusters):
-            theirs += f(size_of[k], binder)
+            theirs += loss_term(size_of[k], binder)
             size_of[k] = 0.0
         common = 0.0
         for j in range(start.size - 1):
@@ -126,14 +135,23 @@ def losses(labels: Ints, draws: Ints, weight: Floats, binder: bool) -> Floats:
                 row[z[order[p]]] += weight[order[p]]
             for p in range(start[j], start[j + 1]):
                 k = z[order[p]]
-                common += f(row[k], binder)
+                common += loss_term(row[k], binder)
                 row[k] = 0.0
         result[t] = max(own + theirs - 2.0 * common, 0.0)
     return result
 
 
 @njit_inner
-def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int, value: float, binder: bool) -> None:
+def update_overlap(
+    shared: Float64Array,
+    worth: Float64Array,
+    met: Int32Array,
+    meets: Int64Array,
+    r: int,
+    k: int,
+    value: float,
+    binder: bool,
+) -> None:
     """Set what row r shares with slot k, and keep its list; the arrays are those of :class:`EstimateTables`."""
     if value > 0.0 and shared[r, k] == 0.0:
         met[r, meets[r]] = k
@@ -145,11 +163,11 @@ def share(shared: Floats, worth: Floats, met: Ints, meets: Longs, r: int, k: int
         meets[r] -= 1
         met[r, p] = met[r, meets[r]]
     shared[r, k] = value
-    worth[r, k] = f(value, binder)
+    worth[r, k] = loss_term(value, binder)
 
 
 @njit_inner
-def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder: bool) -> None:
+def join_cluster(tables: EstimateTables, columns: Int32Array, i: int, k: int, w: float, binder: bool) -> None:
     """Site i of weight w, which has no cluster, joins slot k; columns (n, draws) int32."""
     labels, sites, size, shared, worth, met, meets = tables
     labels[i] = k
@@ -157,11 +175,11 @@ def put(tables: EstimateTables, columns: Ints, i: int, k: int, w: float, binder:
     size[k] += w
     for t in range(columns.shape[1]):
         r = as_int64(columns[i, t])
-        share(shared, worth, met, meets, r, k, shared[r, k] + w, binder)
+        update_overlap(shared, worth, met, meets, r, k, shared[r, k] + w, binder)
 
 
 @njit_merged
-def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float, binder: bool) -> None:
+def leave_cluster(tables: EstimateTables, columns: Int32Array, i: int, w: float, nothing: float, binder: bool) -> None:
     """Site i of weight w leaves its cluster; what is left below `nothing` is rounding and becomes 0."""
     labels, sites, size, shared, worth, met, meets = tables
     k = as_int64(labels[i])
@@ -171,11 +189,13 @@ def take(tables: EstimateTables, columns: Ints, i: int, w: float, nothing: float
     for t in range(columns.shape[1]):
         r = as_int64(columns[i, t])
         left = shared[r, k] - w
-        share(shared, worth, met, meets, r, k, left if left > nothing else 0.0, binder)
+        update_overlap(shared, worth, met, meets, r, k, left if left > nothing else 0.0, binder)
 
 
 @njit_merged
-def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, binder: bool) -> EstimateTables:
+def make_tables(
+    labels: Int32Array, columns: Int32Array, rows: int, slots: int, weight: Float64Array, binder: bool
+) -> EstimateTables:
     """The tables of an estimate with room for so many slots; arguments as of :func:`descent`."""
     tables = EstimateTables(
         full(labels.size, -1, np.int32),
@@ -188,12 +208,14 @@ def tables_of(labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats
     )
     for i in range(labels.size):
         if labels[i] >= 0:
-            put(tables, columns, as_int64(i), as_int64(labels[i]), weight[i], binder)
+            join_cluster(tables, columns, as_int64(i), as_int64(labels[i]), weight[i], binder)
     return tables
 
 
 @njit_merged
-def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int, binder: bool, cost: Floats) -> None:
+def fill_costs(
+    tables: EstimateTables, columns: Int32Array, i: int, w: float, top: int, binder: bool, cost: Float64Array
+) -> None:
     """What site i costs in each of the slots below `top`, compared with a cluster of its own.
 
     Joining changes f(size) by f(size + w) - f(size), and every shared weight likewise; f(w) of a cluster of its own is
@@ -207,29 +229,29 @@ def fill_costs(tables: EstimateTables, columns: Ints, i: int, w: float, top: int
     labels, _, size, shared, worth, met, meets = tables
     old = labels[i]
     draws = columns.shape[1]
-    alone = f(w, binder)
+    alone = loss_term(w, binder)
     for k in range(top):
         others = size[k] - w if k == old else size[k]
-        cost[k] = draws * (f(others + w, binder) - f(others, binder) - alone)
+        cost[k] = draws * (loss_term(others + w, binder) - loss_term(others, binder) - alone)
     for t in range(draws):
         r = columns[i, t]
         for p in range(meets[r]):
             k = met[r, p]
             if k != old:
-                cost[k] -= 2.0 * (f(shared[r, k] + w, binder) - worth[r, k] - alone)
+                cost[k] -= 2.0 * (loss_term(shared[r, k] + w, binder) - worth[r, k] - alone)
             else:
-                cost[k] -= 2.0 * (worth[r, k] - f(shared[r, k] - w, binder) - alone)
+                cost[k] -= 2.0 * (worth[r, k] - loss_term(shared[r, k] - w, binder) - alone)
 
 
 @njit_merged
-def moves(
+def move_sites(
     tables: EstimateTables,
-    columns: Ints,
-    weight: Floats,
+    columns: Int32Array,
+    weight: Float64Array,
     most: int,
     binder: bool,
     least: float,
-    margin: Floats,
+    margin: Float64Array,
     bound: float,
 ) -> int:
     """Each site in turn goes to its best cluster, or to one of its own; returns how many moved.
@@ -277,19 +299,19 @@ def moves(
             if lowest > cost[old] - least:
                 margin[i] = lowest - cost[old]
                 continue
-            take(tables, columns, i, weight[i], nothing, binder)
+            leave_cluster(tables, columns, i, weight[i], nothing, binder)
             if alone:
                 count -= 1
         if sites[best] == 0:
             count += 1
             top = max(top, best + 1)
-        put(tables, columns, as_int64(i), as_int64(best), weight[i], binder)
+        join_cluster(tables, columns, as_int64(i), as_int64(best), weight[i], binder)
         moved += 1
     return moved
 
 
 @njit_inner
-def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cost: Floats) -> None:
+def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cost: Float64Array) -> None:
     """What the loss would grow by if two slots became one, into `cost` (slots, slots), first slot < second slot.
 
     With `only` >= 0, just the pairs that this slot is part of.
@@ -301,7 +323,9 @@ def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cos
             if only < 0 or a == only or b == only:
                 cost[a, b] = math.inf
                 if sites[a] > 0 and sites[b] > 0:
-                    cost[a, b] = draws * (f(size[a] + size[b], binder) - f(size[a], binder) - f(size[b], binder))
+                    cost[a, b] = draws * (
+                        loss_term(size[a] + size[b], binder) - loss_term(size[a], binder) - loss_term(size[b], binder)
+                    )
     for r in range(shared.shape[0]):
         if only >= 0 and shared[r, only] == 0.0:
             continue
@@ -310,12 +334,12 @@ def merge_costs(tables: EstimateTables, draws: int, only: int, binder: bool, cos
                 a = min(met[r, p], met[r, q])
                 b = max(met[r, p], met[r, q])
                 if only < 0 or a == only or b == only:
-                    both = f(shared[r, a] + shared[r, b], binder)
+                    both = loss_term(shared[r, a] + shared[r, b], binder)
                     cost[a, b] -= 2.0 * (both - worth[r, a] - worth[r, b])
 
 
 @njit_merged
-def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: float) -> int:
+def merge_clusters(tables: EstimateTables, draws: int, most: int, binder: bool, least: float) -> int:
     """Join the best pair of clusters while the loss falls by more than `least`, or there are more than `most`.
 
     Of several best pairs it takes the one with the first slots; returns how many it joined.
@@ -345,8 +369,8 @@ def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: f
         size[b] = 0.0
         for r in range(shared.shape[0]):
             if shared[r, b] > 0.0:
-                share(shared, worth, met, meets, as_int64(r), as_int64(a), shared[r, a] + shared[r, b], binder)
-                share(shared, worth, met, meets, as_int64(r), as_int64(b), 0.0, binder)
+                update_overlap(shared, worth, met, meets, as_int64(r), as_int64(a), shared[r, a] + shared[r, b], binder)
+                update_overlap(shared, worth, met, meets, as_int64(r), as_int64(b), 0.0, binder)
         for i in range(labels.size):
             if labels[i] == b:
                 labels[i] = a
@@ -358,9 +382,16 @@ def merges(tables: EstimateTables, draws: int, most: int, binder: bool, least: f
 
 
 @njit
-def descent(
-    labels: Ints, columns: Ints, rows: int, slots: int, weight: Floats, most: int, binder: bool, least: float
-) -> Ints:
+def local_search(
+    labels: Int32Array,
+    columns: Int32Array,
+    rows: int,
+    slots: int,
+    weight: Float64Array,
+    most: int,
+    binder: bool,
+    least: float,
+) -> Int32Array:
     """From a partition (or from no clusters at all, labels -1) to one that no single move or merge improves.
 
     Parameters
@@ -373,15 +404,15 @@ def descent(
     most : most clusters of the result.
     least : a change must lower the summed loss by more than this; it keeps rounding from going round in circles.
     """
-    tables = tables_of(labels, columns, rows, slots, weight, binder)
+    tables = make_tables(labels, columns, rows, slots, weight, binder)
     margin = zeros(labels.size, np.float64)
     # After a full round, the sites that were easiest to move are visited alone until they rest: most others would stay.
     bound = math.inf
-    for _ in range(MOST_ROUNDS):
-        changes = merges(tables, columns.shape[1], most, binder, least) if bound == math.inf else 0
-        changes += moves(tables, columns, weight, most, binder, least, margin, bound)
+    for _ in range(MAX_ROUNDS):
+        changes = merge_clusters(tables, columns.shape[1], most, binder, least) if bound == math.inf else 0
+        changes += move_sites(tables, columns, weight, most, binder, least, margin, bound)
         if changes > 0:
-            bound = ranked(margin.copy(), labels.size // EASY)
+            bound = kth_smallest(margin.copy(), labels.size // EASY_SHARE)
         elif bound < math.inf:
             bound = math.inf
         else:

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_gsw.core.arrays import Floats
+from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
 
 # The columns of a trace.
 QUANTITIES = ("log posterior", "number of clusters", "entropy of sizes")
 # With fewer sweeps (of a trace, or behind an edge's probability) nothing is said.
-FEWEST_SWEEPS = 20
+MIN_SWEEPS = 20
 # An edge is settled if all chains give it a probability within this of 0, or all within this of 1.
-SETTLED = 0.05
+CERTAIN_MARGIN = 0.05
 # Decimal digits that count.
 DIGITS = 6
 # What is said where the number of clusters never changed and the prior limits their sizes.
-FROZEN = "the number of clusters never changed, which size limits can prevent"
+NEVER_CHANGED = "the number of clusters never changed, which size limits can prevent"
 # Chains agree on the edges if the probabilities of the others differ by no more than this, on average.
-EDGES_MAY_DIFFER = 0.05
+MAX_EDGE_DEVIATION = 0.05
 
 
 class Mixing(NamedTuple):
@@ -66,7 +66,7 @@ class Diagnosis:
     mixing: dict[str, Mixing]
     edge_deviation: float
     agree: bool
-    sentence: str
+    summary: str
 
 
 def diagnose(
@@ -112,36 +112,36 @@ def diagnose(
     >>> diagnose([*here[:3], here[3] + 5]).sentence.split(" (")[0]
     'not settled yet: run longer'
     """
-    rows = _checked_traces(traces)
-    shares = _comparable_shares(together, counted, len(rows))
-    deviation = _edge_deviation(shares)
+    rows = _check_traces(traces)
+    shares = _select_comparable(together, counted, len(rows))
+    deviation = _measure_edge_deviation(shares)
     sweeps = min(len(row) for row in rows)
-    if sweeps < FEWEST_SWEEPS:
-        sentence = f"too few sweeps to tell: {sweeps} counted since the burn-in, {FEWEST_SWEEPS} needed; run longer"
-        return Diagnosis(len(rows), sweeps, {}, deviation, False, sentence)
+    if sweeps < MIN_SWEEPS:
+        summary = f"too few sweeps to tell: {sweeps} counted since the burn-in, {MIN_SWEEPS} needed; run longer"
+        return Diagnosis(len(rows), sweeps, {}, deviation, False, summary)
     # The log posterior is kept by adding up changes: chains in one state differ by rounding errors, in ranks a lot.
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
-    mixing = {name: _mixing(values[:, :, c]) for c, name in enumerate(QUANTITIES)}
-    doubts = [text for name, quality in mixing.items() if (text := _doubt(name, quality, r_hat, ess))]
+    mixing = {name: _measure_mixing(values[:, :, c]) for c, name in enumerate(QUANTITIES)}
+    doubts = [text for name, quality in mixing.items() if (text := _describe_doubt(name, quality, r_hat, ess))]
     clusters = values[:, :, QUANTITIES.index("number of clusters")]
     frozen = limited and bool((clusters == clusters[:, :1]).all())
     if frozen and len(rows) == 1:
-        doubts.append(FROZEN)
-    if deviation > EDGES_MAY_DIFFER:
+        doubts.append(NEVER_CHANGED)
+    if deviation > MAX_EDGE_DEVIATION:
         doubts.append(f"edges differ by {deviation:.2f}")
-    sentence = _sentence(len(rows), mixing, deviation, _differing(shares), doubts)
+    summary = _write_summary(len(rows), mixing, deviation, _differing_boundaries(shares), doubts)
     if frozen and not doubts:
-        sentence += f"; {FROZEN}"
-    return Diagnosis(len(rows), sweeps, mixing, deviation, not doubts, sentence)
+        summary += f"; {NEVER_CHANGED}"
+    return Diagnosis(len(rows), sweeps, mixing, deviation, not doubts, summary)
 
 
-def _mixing(values: Floats) -> Mixing:
+def _measure_mixing(values: Float64Array) -> Mixing:
     """R-hat and effective sample size of one quantity, (chains, sweeps)."""
     if (values == values[0, 0]).all():
         return Mixing(1.0, float(values.size))
     if len(values) == 1:
-        values = _halves(values)
-    parts = _halves(values)
+        values = _split_halves(values)
+    parts = _split_halves(values)
     if (parts == parts[:, :1]).all():  # no variance within: R-hat would be what rounding makes of a division by 0
         return Mixing(math.inf, float(len(values)))
     # Here and not above, because it takes a tenth of a second to import and few who import this package need it.
@@ -153,13 +153,13 @@ def _mixing(values: Floats) -> Mixing:
         return Mixing(float(stats.rhat(values, method="rank")), float(stats.ess(values, method="bulk")))
 
 
-def _halves(values: Floats) -> Floats:
+def _split_halves(values: Float64Array) -> Float64Array:
     """(chains, sweeps) -> (2 chains, sweeps // 2); the middle sweep of an odd number is left out."""
     half = values.shape[1] // 2
     return np.concatenate((values[:, :half], values[:, values.shape[1] - half :]))
 
 
-def _comparable_shares(together: ArrayLike | None, counted: ArrayLike | None, chains: int) -> Floats:
+def _select_comparable(together: ArrayLike | None, counted: ArrayLike | None, chains: int) -> Float64Array:
     """(rows, m) those rows of `together` that can be compared, which may be none."""
     if together is None:
         return np.empty((0, 0))
@@ -171,21 +171,21 @@ def _comparable_shares(together: ArrayLike | None, counted: ArrayLike | None, ch
         behind = np.asarray(counted)
         if behind.shape != (chains,):
             raise InputError(f"counted must be one number for each of {chains} chains, not shape {behind.shape}")
-        usable &= behind >= FEWEST_SWEEPS
+        usable &= behind >= MIN_SWEEPS
     return np.asarray(share[usable])
 
 
-def _edge_deviation(share: Floats) -> float:
+def _measure_edge_deviation(share: Float64Array) -> float:
     """:attr:`Diagnosis.edge_deviation`, of rows (rows, m) that can be compared."""
     if len(share) < 2:
         return math.nan
-    settled = (share <= SETTLED).all(axis=0) | (share >= 1 - SETTLED).all(axis=0)
+    settled = (share <= CERTAIN_MARGIN).all(axis=0) | (share >= 1 - CERTAIN_MARGIN).all(axis=0)
     if settled.all():
         return 0.0
     return float(share[:, ~settled].std(axis=0, ddof=1).mean())
 
 
-def _differing(share: Floats) -> float:
+def _differing_boundaries(share: Float64Array) -> float:
     """Of the edges that are a boundary to any chain, the share that is none to another; 0 if nothing is known."""
     if len(share) < 2:
         return 0.0
@@ -193,7 +193,7 @@ def _differing(share: Floats) -> float:
     return float(np.mean(chains[chains > 0] < len(share))) if chains.any() else 0.0
 
 
-def _doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
+def _describe_doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
     """What speaks against convergence of one quantity, or nothing."""
     if math.isinf(quality.r_hat):
         return f"{name}: stuck at different values"
@@ -204,7 +204,9 @@ def _doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
     return ""
 
 
-def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, differing: float, doubts: list[str]) -> str:
+def _write_summary(
+    chains: int, mixing: dict[str, Mixing], deviation: float, differing: float, doubts: list[str]
+) -> str:
     """:attr:`Diagnosis.sentence`."""
     if doubts:
         one = "one chain, " if chains == 1 else ""
@@ -219,7 +221,7 @@ def _sentence(chains: int, mixing: dict[str, Mixing], deviation: float, differin
     return f"{chains} chains agree ({figures}{edges})"
 
 
-def _checked_traces(traces: Sequence[ArrayLike]) -> list[Floats]:
+def _check_traces(traces: Sequence[ArrayLike]) -> list[Float64Array]:
     """Traces (sweeps, 3) as float64, all finite."""
     rows = [np.asarray(trace, dtype=np.float64) for trace in traces]
     if not rows:

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.image.lazy import read
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sites.mosaic import SiteImage, site_value_counts
+from napari_gsw.core.sites.blocked_labels import SiteImage, count_site_values
 
 # A label is one object in a draw if one cluster holds this share of its pixels.
-ONE = 0.9
+OBJECT_SHARE = 0.9
 
 
 class Overlap(NamedTuple):
@@ -24,18 +24,18 @@ class Overlap(NamedTuple):
     of_site : (n,) row of the label that has most of a site; -1 if that is none.
     """
 
-    site: Longs
-    row: Longs
-    pixels: Longs
-    of_site: Longs
+    site: Int64Array
+    row: Int64Array
+    pixels: Int64Array
+    of_site: Int64Array
 
 
-def overlap(problem: Problem, sites: SiteImage, labels: Any, index: Longs) -> Overlap:
+def count_overlap(problem: Problem, sites: SiteImage, labels: Any, index: Int64Array) -> Overlap:
     """Overlap of the sites with a label image (\\*shape,), in memory or lazy, whose labels are `index` (k,).
 
     `sites` are those of the label image: all of the problem's, or those of one of its planes.
     """
-    site, label, count = site_value_counts(sites, problem.n, lambda where: read(labels, where))
+    site, label, count = count_site_values(sites, problem.n, lambda where: read(labels, where))
     row = np.searchsorted(index, label)
     inside = np.bincount(site, count, problem.n)
     outside = np.full(problem.n, 0.0) if problem.graph is None else problem.graph.pixels - inside
@@ -48,7 +48,9 @@ def overlap(problem: Problem, sites: SiteImage, labels: Any, index: Longs) -> Ov
     return Overlap(site, row, count, of_site)
 
 
-def stability(problem: Problem, together: Floats, clusters: Longs, common: Overlap, k: int) -> Floats:
+def measure_stability(
+    problem: Problem, together: Float64Array, clusters: Int64Array, common: Overlap, k: int
+) -> Float64Array:
     """(k,) probability that a boundary in or around a label is as shown, averaged by length; NaN if it is not known.
 
     Inside, the two sites of an edge should be together; at the border, apart. Two labels of one cluster were parted by
@@ -69,11 +71,11 @@ def stability(problem: Problem, together: Floats, clusters: Longs, common: Overl
         counted = (inside | apart) & (end >= 0)
         weight += np.bincount(end[counted], length[counted], k)
         total += np.bincount(end[counted], (length * as_shown)[counted], k)
-    shares: Floats = np.divide(total, weight, out=np.full(k, np.nan), where=weight > 0)
+    shares: Float64Array = np.divide(total, weight, out=np.full(k, np.nan), where=weight > 0)
     return shares
 
 
-def one_object(draws: Ints, common: Overlap, k: int) -> Floats:
+def object_probability(draws: Int32Array, common: Overlap, k: int) -> Float64Array:
     """(k,) share of the draws (d, n) in which one cluster holds nearly all pixels of a label; NaN without draws."""
     size = np.bincount(common.row, common.pixels, k)
     times = np.zeros(k)
@@ -82,12 +84,14 @@ def one_object(draws: Ints, common: Overlap, k: int) -> Floats:
         key, index = np.unique(common.row * width + draw[common.site], return_inverse=True)
         largest = np.zeros(k)
         np.maximum.at(largest, key // width, np.bincount(index, common.pixels, len(key)))
-        times += largest >= ONE * size
+        times += largest >= OBJECT_SHARE * size
     known = (size > 0) & (len(draws) > 0)
     return np.where(known, times / max(len(draws), 1), np.nan)
 
 
-def joined(problem: Problem, together: Floats, common: Overlap, k: int) -> tuple[Longs, Floats]:
+def find_likeliest_partner(
+    problem: Problem, together: Float64Array, common: Overlap, k: int
+) -> tuple[Int64Array, Float64Array]:
     """With which other label each is most probably one object, where touching sites of one colour are one.
 
     Parameters
@@ -107,7 +111,7 @@ def joined(problem: Problem, together: Floats, common: Overlap, k: int) -> tuple
     return other, most
 
 
-def commonest(values: Longs, common: Overlap, k: int) -> Longs:
+def find_commonest(values: Int64Array, common: Overlap, k: int) -> Int64Array:
     """(k,) of one whole number >= 0 for each site (n,), the one that most pixels of a label have; 0 if none has any."""
     width = int(values.max(initial=0)) + 1
     key, index = np.unique(common.row * width + values[common.site], return_inverse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, LabelImage
+from napari_gsw.core.array_types import Float64Array, LabelImage
 from napari_gsw.core.graph.merge_tree import MergeTree
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, SharedProblem
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss
 from napari_gsw.core.posterior.diagnostics import Diagnosis
-from napari_gsw.core.posterior.label_table import measured
-from napari_gsw.core.posterior.region_table import Columns
+from napari_gsw.core.posterior.label_table import Columns, measure_labels
 from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.posterior.uncertainty import boundary_probability, site_entropy
+from napari_gsw.core.posterior.uncertainty import compute_site_entropy, make_boundary_image
 from napari_gsw.core.sampler.snapshot import Snapshot
 
 
@@ -26,13 +25,13 @@ class Trace(NamedTuple):
     """One row a sweep: its number, and after it log posterior, number of clusters and entropy of their sizes."""
 
     sweep: NDArray[np.int64]
-    log_posterior: Floats
+    log_posterior: Float64Array
     n_clusters: NDArray[np.int64]
-    entropy: Floats
+    entropy: Float64Array
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class ResultBase:
     """What a run says about the sites, and what made it; the part of a result that needs no image.
 
     Attributes
@@ -71,7 +70,7 @@ class Findings:
     @property
     def n_sites(self) -> int:
         """Sites of the image, or of all images."""
-        return self.problem.n if self.summary.within is None else int(self.summary.within.sum())
+        return self.problem.n if self.summary.image_sites is None else int(self.summary.image_sites.sum())
 
     @property
     def n_clusters(self) -> int:
@@ -85,8 +84,8 @@ class Findings:
 
     def _here(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers (n,) of the sites that are looked at: all, or those of one of several images."""
-        within = self.summary.within
-        return numbers if within is None else numbers[within]
+        image_sites = self.summary.image_sites
+        return numbers if image_sites is None else numbers[image_sites]
 
     @property
     def objects(self) -> bool:
@@ -114,7 +113,7 @@ class Findings:
         return self.summary.diagnosis
 
     def consensus(self, loss: Loss = "vi") -> Consensus:
-        """The partition of least expected loss, see :func:`napari_gsw.core.posterior.consensus.consensus`."""
+        """The partition of least expected loss, see :func:`napari_gsw.core.posterior.consensus.find_consensus`."""
         return self.summary.consensus(loss)
 
     def credible_ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
@@ -131,7 +130,7 @@ class Findings:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(Findings):
+class Result(ResultBase):
     """A segmentation and what made it; see also :class:`Findings`.
 
     Attributes
@@ -156,7 +155,7 @@ class Result(Findings):
     def contour(self) -> NDArray[np.float32]:
         """Image of the ultrametric contour map: cut at any height, what is above it are closed boundaries."""
         height = np.minimum(self.hierarchy.contour(self.problem.edges), 1.0)
-        return boundary_probability(self.problem, 1 - height)
+        return make_boundary_image(self.problem, 1 - height)
 
     def table(
         self,
@@ -167,41 +166,41 @@ class Result(Findings):
         unit: str = "",
         names: Sequence[str] = (),
     ) -> Columns:
-        """One row for each label of ``labels``: see :func:`napari_gsw.core.posterior.label_table.measured`.
+        """One row for each label of ``labels``: see :func:`napari_gsw.core.posterior.label_table.measure_labels`.
 
         ``pandas.DataFrame(result.table(image))`` is a table that is easy to read.
         """
-        return measured(self.labels, image, axes, self.summary, scale=scale, unit=unit, names=names)
+        return measure_labels(self.labels, image, axes, self.summary, scale=scale, unit=unit, names=names)
 
     def __repr__(self) -> str:
         return self._described(str(self.labels.shape))
 
 
-def result(summary: Summary, provenance: Mapping[str, Any], run: Any = None) -> Result:
+def make_result(summary: Summary, provenance: Mapping[str, Any], run: Any = None) -> Result:
     """Paint what a summary says of the sites; `run` is all of the run, if it is known."""
     problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
     dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
     by_pixel = summary.settings.view == "objects" or summary.edits is not None
-    unsure = problem.paint(site_entropy(problem, snapshot.together).astype(np.float32))
+    unsure = problem.paint(compute_site_entropy(problem, snapshot.together).astype(np.float32))
     return Result(
         labels=shown.astype(dtype),
         clusters=summary.clusters,
         regions=problem.majority_under(shown) if by_pixel else summary.regions,
-        traces=tuple(trace_of(rows, snapshot.sweep) for rows in summary.traces),
+        traces=tuple(make_trace(rows, snapshot.sweep) for rows in summary.traces),
         uncertainty=unsure,  # type: ignore[arg-type]
-        boundary=boundary_probability(problem, snapshot.together),
+        boundary=make_boundary_image(problem, snapshot.together),
         provenance=provenance,
         summary=summary,
         run=run,
     )
 
 
-def trace_of(rows: Floats, last: int) -> Trace:
+def make_trace(rows: Float64Array, last: int) -> Trace:
     """Rows (sweeps, 3) of a chain's trace up to sweep `last`, as columns."""
     return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
 
 
-class Outcome(NamedTuple):
+class MethodResult(NamedTuple):
     """The segmentation of any method.
 
     Attributes
@@ -214,3 +213,64 @@ class Outcome(NamedTuple):
     labels: LabelImage
     provenance: Mapping[str, Any]
     result: Result | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedResult(ResultBase):
+    """A segmentation of several images: a number means the same cluster in all of them.
+
+    With the view ``regions`` each part of a cluster has a number of its own, in one image (or across linked ones), and
+    objects are numbered from 1 in each image. ``result[k]`` is the result of an image, and what
+    :class:`~napari_gsw.core.posterior.result.ResultBase` offers is here that of all images together.
+
+    Attributes
+    ----------
+    images : the result of each image.
+    """
+
+    images: tuple[Result, ...]
+
+    @property
+    def labels(self) -> list[LabelImage]:
+        """Label image of each image, see :class:`~napari_gsw.core.posterior.result.Result`."""
+        return [one.labels for one in self.images]
+
+    @property
+    def uncertainty(self) -> list[NDArray[np.float32]]:
+        """Of each image, how unsure the model is of each site, in bits."""
+        return [one.uncertainty for one in self.images]
+
+    @property
+    def boundary(self) -> list[NDArray[np.float32]]:
+        """Of each image, the probability that a boundary runs through a pixel."""
+        return [one.boundary for one in self.images]
+
+    @property
+    def n_regions(self) -> int:
+        """Regions in all images, or objects if that is the view."""
+        return sum(one.n_regions for one in self.images) if self.objects else super().n_regions
+
+    def __getitem__(self, number: int) -> Result:
+        return self.images[number]
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.images)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        return self._described(f"{len(self)} images")
+
+
+def make_shared_result(
+    problem: SharedProblem, summary: Summary, provenance: Mapping[str, Any], run: Any = None
+) -> SharedResult:
+    """Paint what a summary of a shared problem says of the sites, image by image; `run` is all of the run."""
+    images = tuple(
+        make_result(summary.view_image(problem.view_image(k), problem.sites_in_image(k)), {**provenance, "shown": k})
+        for k in range(len(problem.site_images))
+    )
+    first = images[0]
+    regions = np.max([one.regions for one in images], axis=0) if first.objects else first.regions
+    return SharedResult(first.clusters, regions, first.traces, provenance, summary, images, run=run)

@@ -14,24 +14,27 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats, Ints, Longs, Mask
+from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.graph.merge_tree import MergeTree
-from napari_gsw.core.model.partition_kernels import canonical
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.posterior.block_objects import object_mosaic
-from napari_gsw.core.posterior.colouring import likely_objects, same_colour
-from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, consensus, credible_ball
-from napari_gsw.core.posterior.diagnostics import FEWEST_SWEEPS, Diagnosis, diagnose
-from napari_gsw.core.posterior.held_pixels import HeldPixels, edited_labels
-from napari_gsw.core.posterior.hierarchy import boundary_tree, joined_regions
-from napari_gsw.core.posterior.objects import largest_cluster, objects_of
-from napari_gsw.core.posterior.regions import regions_of
-from napari_gsw.core.posterior.uncertainty import site_pixels
-from napari_gsw.core.sampler.greedy import polished
+from napari_gsw.core.partitions import canonical_labels
+from napari_gsw.core.posterior.block_objects import label_block_objects
+from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, find_consensus, find_credible_ball
+from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS, Diagnosis, diagnose
+from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
+from napari_gsw.core.posterior.objects import (
+    decode_objects,
+    find_largest_cluster,
+    find_objects,
+    same_object_probability,
+)
+from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
+from napari_gsw.core.posterior.uncertainty import count_site_pixels
+from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.mosaic import Mosaic, SiteImage, lazy_copy, lazy_sites
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, to_lazy, to_lazy_sites
 
 
 class Summary:
@@ -47,40 +50,40 @@ class Summary:
     edits : objects or regions that a person has fixed; None if there are none, or if every cluster has a name.
     """
 
-    within: Mask | None = None
+    image_sites: BoolArray | None = None
 
     def __init__(
         self,
         problem: Problem,
         settings: Settings,
         snapshot: Snapshot,
-        traces: Sequence[Floats],
-        shares: Sequence[Floats] = (),
-        edits: HeldPixels | None = None,
+        traces: Sequence[Float64Array],
+        shares: Sequence[Float64Array] = (),
+        edits: FixedPixels | None = None,
     ) -> None:
         self.edits = None if problem.closed else edits
         self.problem, self.settings, self.snapshot, self.traces = problem, settings, snapshot, tuple(traces)
         self.shares = np.stack(shares) if len(shares) else snapshot.together[np.newaxis]
         self._consensus: dict[str, Consensus] = {}
 
-    def seen_in(self, problem: Problem, within: Mask) -> Summary:
+    def view_image(self, problem: Problem, image_sites: BoolArray) -> Summary:
         """The same summary with one of several images to look at: what is known of all sites is computed once."""
         for name in ("partition", "clusters", "regions"):
             getattr(self, name)
         other = copy(self)
-        other.problem, other.within = problem, within
+        other.problem, other.image_sites = problem, image_sites
         for name in ("_objects", "labels", "n_objects"):
             other.__dict__.pop(name, None)
         return other
 
     @property
-    def seeds(self) -> Ints:
+    def seeds(self) -> Int32Array:
         """(n,) clamped sites, -1 for free ones."""
-        seeds: Ints = self.snapshot.state["seeds"]
+        seeds: Int32Array = self.snapshot.state["seeds"]
         return seeds
 
     @property
-    def named_seeds(self) -> Ints:
+    def named_seeds(self) -> Int32Array:
         """(n,) clamped sites whose number is also that of their region or object; -1 for the others.
 
         A site that is clamped because its object is fixed has the number of a cluster only.
@@ -88,10 +91,10 @@ class Summary:
         return self.seeds if self.edits is None else np.where(self.edits.sites != 0, -1, self.seeds).astype(np.int32)
 
     @property
-    def known(self) -> bool:
+    def is_estimated(self) -> bool:
         """Whether the burn-in is over and so many sweeps have been counted that their shares mean something."""
-        known = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
-        return known and self.counted >= FEWEST_SWEEPS
+        is_estimated = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        return is_estimated and self.counted >= MIN_SWEEPS
 
     @property
     def counted(self) -> int:
@@ -104,7 +107,7 @@ class Summary:
         return self.problem.smallest_region(self.settings.min_region)
 
     @cached_property
-    def draws(self) -> Ints:
+    def draws(self) -> Int32Array:
         """(d, n) partitions seen after the burn-in, of all chains."""
         rows = self.snapshot.draws
         return np.concatenate(rows) if rows else np.empty((0, self.problem.n), np.int32)
@@ -112,16 +115,16 @@ class Summary:
     def consensus(self, loss: Loss = "vi") -> Consensus:
         """The partition of least expected loss over the draws."""
         if loss not in self._consensus:
-            self._consensus[loss] = consensus(self.draws, loss, site_pixels(self.problem))
+            self._consensus[loss] = find_consensus(self.draws, loss, count_site_pixels(self.problem))
         return self._consensus[loss]
 
     @cached_property
-    def same_colour(self) -> Floats:
+    def same_colour(self) -> Float64Array:
         """(m,) probability that the ends of an edge are one object, where a network has seen fragments of objects."""
-        return same_colour(self.problem, self.draws)
+        return same_object_probability(self.problem, self.draws)
 
     @cached_property
-    def partition(self) -> Ints:
+    def partition(self) -> Int32Array:
         """(n,) the partition that is the result: the best state, or the consensus if the settings ask for it.
 
         If every cluster has a name, it is the likeliest name of each site: the least expected number of wrong pixels.
@@ -130,12 +133,12 @@ class Summary:
         the best state after all.
         """
         if self.problem.closed and len(self.draws):
-            return likeliest_names(self.draws, self.seeds)
-        if self.problem.coloured and len(self.draws):
-            likely = likely_objects(self.problem, self.same_colour, self.seeds)
+            return vote_names(self.draws, self.seeds)
+        if self.problem.has_fragments and len(self.draws):
+            likely = decode_objects(self.problem, self.same_colour, self.seeds)
             return self.snapshot.best.labels if likely is None else likely
         if self.settings.consensus == "none" and self.settings.polish == "yes":
-            return polished(self.problem, self.snapshot.best.labels, self.seeds).labels
+            return climb_to_maximum(self.problem, self.snapshot.best.labels, self.seeds).labels
         if self.settings.consensus == "none" or not len(self.draws):
             return self.snapshot.best.labels
         estimate = self.consensus(cast(Loss, self.settings.consensus)).labels
@@ -145,10 +148,10 @@ class Summary:
 
     def ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
         """The draws nearest to the partition that is the result."""
-        return credible_ball(self.draws, self.partition, level, loss, site_pixels(self.problem))
+        return find_credible_ball(self.draws, self.partition, level, loss, count_site_pixels(self.problem))
 
     @cached_property
-    def extremes(self) -> dict[str, Ints]:
+    def credible_bounds(self) -> dict[str, Int32Array]:
         """The coarsest, the finest and the farthest partition of the 95 % ball."""
         ball = self.ball()
         return {name: self.draws[getattr(ball, name)] for name in ("coarsest", "finest", "farthest")}
@@ -156,7 +159,7 @@ class Summary:
     @cached_property
     def hierarchy(self) -> MergeTree:
         """Segmentations of every fineness, by how strong boundaries are."""
-        return boundary_tree(self.problem, self.snapshot.together)
+        return make_boundary_tree(self.problem, self.snapshot.together)
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -166,35 +169,35 @@ class Summary:
         return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
     @property
-    def settled(self) -> bool:
+    def has_converged(self) -> bool:
         """Whether several chains agree on what is known; one alone cannot say whether others would come to the same."""
-        return self.known and self.diagnosis.chains > 1 and self.diagnosis.agree
+        return self.is_estimated and self.diagnosis.chains > 1 and self.diagnosis.agree
 
     @cached_property
-    def clusters(self) -> Longs:
+    def clusters(self) -> Int64Array:
         """(n,) number of each site's cluster."""
-        return numbered(self.partition, self.seeds)
+        return number_clusters(self.partition, self.seeds)
 
     @cached_property
-    def _parts(self) -> Ints:
+    def _parts(self) -> Int32Array:
         """(n,) region of each site of the partition that is the result."""
         return self.regions_in(self.partition, self.seeds >= 0)
 
-    def regions_in(self, clusters: NDArray[np.integer], held: Mask) -> Ints:
+    def regions_in(self, clusters: NDArray[np.integer], held: BoolArray) -> Int32Array:
         """(n,) region of each site of a partition (n,), without those that are too small or hardly parted.
 
         Regions of sites that are `held` (n,) stay as they are.
         """
         together = self.snapshot.together
         tie = together if self.settings.merge == "posterior" else None
-        regions = regions_of(self.problem, clusters, self.smallest, tie, held)
+        regions = find_regions(self.problem, clusters, self.smallest, tie, held)
         weakest = 0.0 if self.problem.closed else self.settings.join  # two names stay two
-        return joined_regions(self.problem, together, regions, weakest, held)
+        return merge_weak_boundaries(self.problem, together, regions, weakest, held)
 
     @cached_property
-    def regions(self) -> Longs:
+    def regions(self) -> Int64Array:
         """(n,) number of each site's region, without those that are too small or hardly parted."""
-        return numbered(self._parts, self.named_seeds)
+        return number_clusters(self._parts, self.named_seeds)
 
     @cached_property
     def _objects(self) -> SiteImage | None:
@@ -204,40 +207,40 @@ class Summary:
         looks = self.smallest, self.settings.neck, self.named_seeds
         distinction = self.settings.distinction
         if self.problem.block_context is not None:
-            return object_mosaic(self.problem, self.partition, *looks, distinction=distinction)
-        common = None if self.within is None else largest_cluster(self.problem, self.partition)
-        return objects_of(self.problem, self.partition, *looks, background=common, distinction=distinction)
+            return label_block_objects(self.problem, self.partition, *looks, distinction=distinction)
+        common = None if self.image_sites is None else find_largest_cluster(self.problem, self.partition)
+        return find_objects(self.problem, self.partition, *looks, background=common, distinction=distinction)
 
     @cached_property
-    def _edited(self) -> Ints | None:
+    def _edited(self) -> Int32Array | None:
         """Label image of the objects, or else of the regions, with what a person has fixed; None if that is nothing."""
         if self.edits is None:
             return None
         objects = self.settings.view == "objects"
         base = self._objects if objects else self.problem.paint(self.regions)
-        return edited_labels(np.asarray(base), self.edits, self.smallest, objects)
+        return apply_edits(np.asarray(base), self.edits, self.smallest, objects)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
         """Label image of the view that the settings ask for; of regions or objects once a person has edited them."""
         if self._edited is not None:
             return self._edited
-        if isinstance(self._objects, Mosaic):
-            return cast(NDArray[np.integer], lazy_sites(self._objects).astype(np.uint32))
+        if isinstance(self._objects, BlockedLabels):
+            return cast(NDArray[np.integer], to_lazy_sites(self._objects).astype(np.uint32))
         if self._objects is not None:
-            lazily = isinstance(self.problem.sites, Mosaic)
-            return lazy_copy(self._objects, self._objects.shape) if lazily else self._objects
+            lazily = isinstance(self.problem.sites, BlockedLabels)
+            return to_lazy(self._objects, self._objects.shape) if lazily else self._objects
         return cast(NDArray[np.integer], self.problem.paint(self.numbers))
 
     @cached_property
-    def numbers(self) -> Longs:
+    def numbers(self) -> Int64Array:
         """(n,) number of each site in the label image, if that is not of objects.
 
         If every cluster has a name these are the names whatever the view; a region that is too small takes the name of
         the one that it joins.
         """
         if self.problem.closed and self.settings.view != "clusters":
-            return commonest_numbers(self._parts, self.clusters, site_pixels(self.problem))
+            return find_commonest_labels(self._parts, self.clusters, count_site_pixels(self.problem))
         return self.regions if self.settings.view == "regions" else self.clusters
 
     @property
@@ -245,7 +248,7 @@ class Summary:
         """The largest number in the label image."""
         if self._edited is not None:
             return int(self._edited.max())
-        if isinstance(self._objects, Mosaic):
+        if isinstance(self._objects, BlockedLabels):
             return int(max(table.max() for table in self._objects.numbers))
         if self._objects is not None:
             return int(self._objects.max())
@@ -258,34 +261,34 @@ class Summary:
             return 0
         if self._edited is not None:
             return len(np.setdiff1d(self._edited, [0]))
-        tables = self._objects.numbers if isinstance(self._objects, Mosaic) else [self._objects]
+        tables = self._objects.numbers if isinstance(self._objects, BlockedLabels) else [self._objects]
         return len(np.setdiff1d(np.concatenate([np.unique(table) for table in tables]), [0]))
 
-    def detailed(self, share: float) -> Longs:
+    def labels_at_detail(self, share: float) -> Int64Array:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
         count = round(float(self.problem.n) ** share)
         return self.hierarchy.labels_with(max(count, 1)).astype(np.int64) + 1
 
 
-def likeliest_names(draws: Ints, seeds: Ints) -> Ints:
+def vote_names(draws: Int32Array, seeds: Int32Array) -> Int32Array:
     """(n,) of draws (d, n) in which every cluster holds one seed, the seed that a site is with most often.
 
     Clusters 0, 1, ... in the order of their first site, as in any partition.
     """
     anchors = np.unique(seeds, return_index=True)[1][1 if (seeds < 0).any() else 0 :]
     votes = np.stack([(draws == draws[:, [site]]).sum(axis=0) for site in anchors])
-    return canonical(votes.argmax(axis=0).astype(np.int32))
+    return canonical_labels(votes.argmax(axis=0).astype(np.int32))
 
 
-def commonest_numbers(parts: NDArray[np.integer], numbers: Longs, weight: Floats) -> Longs:
+def find_commonest_labels(parts: NDArray[np.integer], numbers: Int64Array, weight: Float64Array) -> Int64Array:
     """(n,) the number that most of the weight (n,) of each part (n,) has."""
-    known, index = np.unique(numbers, return_inverse=True)
-    table = np.zeros((int(parts.max()) + 1, len(known)))
+    is_estimated, index = np.unique(numbers, return_inverse=True)
+    table = np.zeros((int(parts.max()) + 1, len(is_estimated)))
     np.add.at(table, (parts, index), weight)
-    return np.asarray(known[table.argmax(axis=1)][parts])
+    return np.asarray(is_estimated[table.argmax(axis=1)][parts])
 
 
-def numbered(labels: NDArray[np.integer], seeds: Ints) -> Longs:
+def number_clusters(labels: NDArray[np.integer], seeds: Int32Array) -> Int64Array:
     """(n,) numbers 1, 2, ... of clusters; one with a seed has the seed's number, the others take those left.
 
     Parameters
@@ -298,5 +301,5 @@ def numbered(labels: NDArray[np.integer], seeds: Ints) -> Longs:
     free = np.flatnonzero(own == 0)
     left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
     own[free] = left[: len(free)]
-    numbers: Longs = own[labels]
+    numbers: Int64Array = own[labels]
     return numbers

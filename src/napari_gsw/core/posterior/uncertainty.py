@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.arrays import Floats
+from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sites.mosaic import Mosaic, map_with_border
-from napari_gsw.core.sites.pixel_kernels import raise_faces
+from napari_gsw.core.sites.adjacency_kernels import raise_face_values
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, map_blocks_with_border
 
 
-def site_entropy(problem: Problem, together: Floats) -> Floats:
+def compute_site_entropy(problem: Problem, together: Float64Array) -> Float64Array:
     """How unsure the model is of each site, in bits: 0 sure, 1 a coin toss.
 
     The entropy of "do these two share a cluster?", averaged over the site's neighbours (weighted by the length of the
@@ -40,12 +40,12 @@ def site_entropy(problem: Problem, together: Floats) -> Floats:
     return np.divide(total, share, out=np.zeros(problem.n), where=share > 0)
 
 
-def site_pixels(problem: Problem) -> Floats:
+def count_site_pixels(problem: Problem) -> Float64Array:
     """(n,) pixels of each site; without an image each counts as one."""
     return np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
 
 
-class Faces(NamedTuple):
+class BoundaryFaces(NamedTuple):
     """Every pair of neighbouring pixels that belong to different sites.
 
     Attributes
@@ -59,12 +59,12 @@ class Faces(NamedTuple):
     edge: NDArray[np.int32]
 
 
-def site_faces(problem: Problem) -> Faces:
+def find_boundary_faces(problem: Problem) -> BoundaryFaces:
     """The faces between the sites of a problem's image; collected once, they make boundary images quickly."""
-    return _faces(problem, problem.site_image)
+    return _find_faces(problem, problem.site_image)
 
 
-def _faces(problem: Problem, sites: NDArray[np.int32]) -> Faces:
+def _find_faces(problem: Problem, sites: NDArray[np.int32]) -> BoundaryFaces:
     """The faces in the sites of an image or of a part of it."""
     if problem.graph is None:
         raise InputError("this problem was not made from an image, so there is no boundary image")
@@ -83,10 +83,12 @@ def _faces(problem: Problem, sites: NDArray[np.int32]) -> Faces:
         joined = np.append(key, -1)[place] == wanted  # sites of two images of a stack may have no edge between them
         edge = touching[place[joined]]
         faces.append((p[:-1][border][joined], p[1:][border][joined], edge.astype(np.int32)))
-    return Faces(*(np.concatenate(column) for column in zip(*faces, strict=True)))
+    return BoundaryFaces(*(np.concatenate(column) for column in zip(*faces, strict=True)))
 
 
-def boundary_probability(problem: Problem, together: Floats, faces: Faces | None = None) -> NDArray[np.float32]:
+def make_boundary_image(
+    problem: Problem, together: Float64Array, faces: BoundaryFaces | None = None
+) -> NDArray[np.float32]:
     """Image of the probability that a boundary runs through a pixel; a lazy one of a mosaic.
 
     A pixel beside another site has the probability that the two sites are in different clusters (the largest, if there
@@ -94,13 +96,13 @@ def boundary_probability(problem: Problem, together: Floats, faces: Faces | None
     """
     apart = (1 - together).astype(np.float32)
 
-    def image_of(sites: NDArray[np.int32], known: Faces | None = None) -> NDArray[np.float32]:
-        first, second, edge = _faces(problem, sites) if known is None else known
+    def image_of(sites: NDArray[np.int32], known: BoundaryFaces | None = None) -> NDArray[np.float32]:
+        first, second, edge = _find_faces(problem, sites) if known is None else known
         image = np.zeros(sites.shape, np.float32)
-        raise_faces(first, second, edge, apart, image.reshape(-1))
+        raise_face_values(first, second, edge, apart, image.reshape(-1))
         return image
 
-    if isinstance(problem.sites, Mosaic):
-        lazily: NDArray[np.float32] = map_with_border(problem.sites, image_of, np.float32)
+    if isinstance(problem.sites, BlockedLabels):
+        lazily: NDArray[np.float32] = map_blocks_with_border(problem.sites, image_of, np.float32)
         return lazily
     return image_of(problem.site_image, faces)

@@ -7,52 +7,51 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.evidence.likelihoods import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.inputs import float_array, real_number
+from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.errors import InputError, check_number, to_float_array
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler.records import Bonds
+from napari_gsw.core.sampler.state import Bonds
 from napari_gsw.core.settings import Settings
 
 # An edge of this strength is bonded whenever it can be; more would only drown the last digits of what is weighed.
-MOST_STRENGTH = 1e6
+MAX_STRENGTH = 1e6
 
 
-def fixed(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:
+def constant_bonds(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:
     """delta_ij = lam: 0 is single-site Gibbs, 1 the classical Swendsen-Wang; or one delta for each edge.
 
     Edges with a negative coupling are never bonded. `cap` limits beta_ij * delta_ij.
     """
-    delta = float_array("lam", lam)
+    delta = to_float_array("lam", lam)
     m = len(problem.edges)
     if delta.ndim and delta.shape != (m,):
         raise InputError(f"lam must be one number or one for each of {m} edges, not shape {delta.shape}")
     if not np.isfinite(delta).all() or (delta < 0).any():
         raise InputError("lam must be a number >= 0 on every edge")
     with np.errstate(over="ignore"):
-        strength = np.minimum(np.maximum(problem.beta, 0) * delta, MOST_STRENGTH)
+        strength = np.minimum(np.maximum(problem.beta, 0) * delta, MAX_STRENGTH)
     return Bonds(np.ascontiguousarray(strength if cap is None else np.minimum(strength, cap)), 0.0, 0.0)
 
 
-def checked(problem: Problem, bonds: Bonds) -> Bonds:
+def check_bonds(problem: Problem, bonds: Bonds) -> Bonds:
     """Bonds that somebody else has made, as the kernels want them; an InputError if they do not fit the problem."""
     if not isinstance(bonds, Bonds):
         raise InputError(f"bonds must be a record of napari_gsw.core.sampler.bonds, not {type(bonds).__name__}")
-    strength, m = float_array("bonds", bonds.strength), len(problem.edges)
+    strength, m = to_float_array("bonds", bonds.strength), len(problem.edges)
     if strength.shape != (m,) or not np.isfinite(strength).all() or (strength < 0).any():
         raise InputError(f"bonds must have a strength >= 0 for each of {m} edges, not shape {strength.shape}")
-    high = real_number("the upper end of bonds", bonds.high, 0, math.nextafter(1, 0))
-    low = real_number("the lower end of bonds", bonds.low, 0, high)
-    return Bonds(np.minimum(np.ascontiguousarray(strength), MOST_STRENGTH), low, high)
+    high = check_number("the upper end of bonds", bonds.high, 0, math.nextafter(1, 0))
+    low = check_number("the lower end of bonds", bonds.low, 0, high)
+    return Bonds(np.minimum(np.ascontiguousarray(strength), MAX_STRENGTH), low, high)
 
 
-def data_driven(problem: Problem, lam: float, tau: float, distance: str, cap: float | None = None) -> Bonds:
+def data_driven_bonds(problem: Problem, lam: float, tau: float, distance: str, cap: float | None = None) -> Bonds:
     """delta_ij = lam * exp(-tau d(y_i, y_j)), with d the named distance of the two sites' features."""
-    return fixed(problem, lam * np.exp(-tau * site_distance(problem, distance)), cap)
+    return constant_bonds(problem, lam * np.exp(-tau * edge_distance(problem, distance)), cap)
 
 
-def drawn(problem: Problem, low: float, high: float) -> Bonds:
+def random_bonds(problem: Problem, low: float, high: float) -> Bonds:
     """One delta for all edges, such that an edge of mean coupling is bonded with a probability drawn for each sweep.
 
     The probability p comes from [low, high] (low = high: always the same), and delta = -log(1 - p) / mean beta. With
@@ -66,19 +65,19 @@ def drawn(problem: Problem, low: float, high: float) -> Bonds:
     return Bonds(positive / mean if high > 0 else 0 * positive, float(low), float(high))
 
 
-def from_settings(problem: Problem, settings: Settings) -> Bonds:
+def bonds_from_settings(problem: Problem, settings: Settings) -> Bonds:
     """The bonds that ``settings.sampler`` names."""
     cap = settings.bond_cap
     if settings.sampler == "data-driven":
-        return data_driven(problem, settings.lam, settings.tau, settings.distance, cap)
+        return data_driven_bonds(problem, settings.lam, settings.tau, settings.distance, cap)
     if settings.sampler in ("bond", "bond-drawn"):
         low = settings.bond if settings.sampler == "bond" else settings.bond_low
-        return drawn(problem, low, settings.bond)
+        return random_bonds(problem, low, settings.bond)
     lam = {"gsw": settings.lam, "swendsen-wang": 1.0, "gibbs": 0.0}[settings.sampler]
-    return fixed(problem, lam, cap)
+    return constant_bonds(problem, lam, cap)
 
 
-def site_distance(problem: Problem, name: str) -> Floats:
+def edge_distance(problem: Problem, name: str) -> Float64Array:
     """Distance of the two ends of every edge, averaged over the blocks of features it applies to.
 
     With p and q the two sites' histograms, normalised: ``hellinger`` sqrt(1 - sum sqrt(p q)), ``chi2``
@@ -92,7 +91,7 @@ def site_distance(problem: Problem, name: str) -> Floats:
     return np.asarray(np.mean(distances, axis=0), dtype=np.float64)
 
 
-def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> Floats | None:
+def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> Float64Array | None:
     i, j = edges.T
     if name == "euclidean":
         if not isinstance(block, Gaussian):

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Ints, Longs
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.jit import as_index, as_int64, full, njit, njit_inner, njit_merged
-from napari_gsw.core.model.partition_kernels import renumber
-from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, with_slots
+from napari_gsw.core.partitions import renumber_in_place
+from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grow_state
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
-from napari_gsw.core.sampler.moves.sweep_kernels import bond, visit
-from napari_gsw.core.sampler.records import (
+from napari_gsw.core.sampler.moves.sweep_kernels import draw_bonds, update_bonded_groups
+from napari_gsw.core.sampler.state import (
     BEST,
     BEST_SWEEP,
     CLUSTERS,
@@ -26,18 +26,20 @@ from napari_gsw.core.sampler.records import (
     SWEEPS,
     USED,
     WRITTEN,
+    Annealing,
     Bonds,
+    ChainState,
     Clusters,
-    KeptDraws,
+    DrawBuffer,
+    Moves,
     RunningSums,
+    Schedule,
     Target,
-    Walker,
 )
-from napari_gsw.core.sampler.schedule import Cooling, Moves, Schedule
 
 
 @njit_inner
-def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
+def compact_slots(labels: Int32Array, clusters: Clusters, used: Int64Array) -> Int32Array:
     """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
     moved = full(used[USED], -1, np.int32)
     count = as_int64(0)
@@ -56,7 +58,7 @@ def compact(labels: Ints, clusters: Clusters, used: Longs) -> Ints:
 
 
 @njit_inner
-def size_entropy(size: Longs, slots: int, n: int) -> float:
+def size_entropy(size: Int64Array, slots: int, n: int) -> float:
     """Entropy in bits of the cluster of a site drawn at random: 0 for one cluster, log2 n for singletons."""
     bits = 0.0
     for k in range(slots):
@@ -67,15 +69,15 @@ def size_entropy(size: Longs, slots: int, n: int) -> float:
 
 
 @njit
-def coldness_at(cooling: Cooling, done: int) -> float:
+def inverse_temperature_at(annealing: Annealing, done: int) -> float:
     """Inverse temperature of the sweep that follows `done` others."""
-    if done >= cooling.sweeps:
-        return cooling.coldness
-    return float(cooling.coldness * cooling.hot ** (done / cooling.sweeps - 1.0))
+    if done >= annealing.sweeps:
+        return annealing.coldness
+    return float(annealing.coldness * annealing.hot ** (done / annealing.sweeps - 1.0))
 
 
 @njit
-def is_full(share: float, done: int) -> bool:
+def is_full_sweep(share: float, done: int) -> bool:
     """Whether the sweep that follows `done` others weighs every cluster: the first does, and then a `share` of them.
 
     By the number of the sweep alone: what looked at the state would bias the chain.
@@ -85,7 +87,14 @@ def is_full(share: float, done: int) -> bool:
 
 @njit_inner
 def record_sweep(
-    sums: RunningSums, left: Ints, right: Ints, labels: Ints, size: Longs, used: Longs, burn_in: int, row: Floats
+    sums: RunningSums,
+    left: Int32Array,
+    right: Int32Array,
+    labels: Int32Array,
+    size: Int64Array,
+    used: Int64Array,
+    burn_in: int,
+    row: Float64Array,
 ) -> None:
     """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums.
 
@@ -111,33 +120,33 @@ def record_sweep(
 
 
 @njit
-def keep_draw(draws: KeptDraws, labels: Ints, since: int) -> None:
+def record_draw(draws: DrawBuffer, labels: Int32Array, since: int) -> None:
     """Keep the partition if the number of sweeps since the burn-in is one at which a draw is due."""
     rows, taken = draws.rows, draws.taken
     if since > 0 and since % taken[GAP] == 0:
-        renumber(labels, rows[taken[WRITTEN]])
+        renumber_in_place(labels, rows[taken[WRITTEN]])
         taken[WRITTEN] += 1
 
 
 @njit_merged
 def sweep(
-    target: Target, bonds: Bonds, walker: Walker, schedule: Schedule, coldness: float, rng: np.random.Generator
-) -> Walker:
+    target: Target, bonds: Bonds, walker: ChainState, schedule: Schedule, coldness: float, rng: np.random.Generator
+) -> ChainState:
     """One sweep in place and the whole-cluster moves after it; returns the walker, with new arrays if slots ran out."""
     labels, used, value = walker.labels, walker.work.slots, walker.sums.value
     if used[USED] > 2 * used[CLUSTERS] + 4:
-        compact(labels, walker.clusters, used)
-    full = is_full(schedule.full, walker.sums.counted[SWEEPS])
-    x = bond(target, bonds, walker, rng)
+        compact_slots(labels, walker.clusters, used)
+    full = is_full_sweep(schedule.full, walker.sums.counted[SWEEPS])
+    x = draw_bonds(target, bonds, walker, rng)
     root = as_int64(0)
     while root < labels.size:
-        root = visit(target, bonds, walker, rng, x, coldness, full, root)
+        root = update_bonded_groups(target, bonds, walker, rng, x, coldness, full, root)
         if root < labels.size:
-            walker = with_slots(walker, 2 * walker.clusters.size.size)
+            walker = grow_state(walker, 2 * walker.clusters.size.size)
     for _ in range(schedule.regroups):
         room = used[USED] + walker.work.blocks.size.size
         if room > walker.clusters.size.size:
-            walker = with_slots(walker, 2 * room)
+            walker = grow_state(walker, 2 * room)
         value[NOW] += regroup(target, walker, schedule.near, coldness, rng)
     return walker
 
@@ -146,13 +155,13 @@ def sweep(
 def advance(
     target: Target,
     bonds: Bonds,
-    walker: Walker,
-    draws: KeptDraws,
+    walker: ChainState,
+    draws: DrawBuffer,
     schedule: Schedule,
     splits: Moves | None,
     rng: np.random.Generator,
-    trace: Floats,
-) -> Walker:
+    trace: Float64Array,
+) -> ChainState:
     """Run ``len(trace)`` sweeps in place, or as many as are done when someone says stop.
 
     Parameters
@@ -169,17 +178,17 @@ def advance(
     used, value, counted = walker.work.slots, walker.sums.value, walker.sums.counted
     left, right = target.graph.left, target.graph.right
     for t in range(trace.shape[0]):
-        coldness = coldness_at(schedule.cooling, counted[SWEEPS])
+        coldness = inverse_temperature_at(schedule.annealing, counted[SWEEPS])
         walker = sweep(target, bonds, walker, schedule, coldness, rng)
         if splits is not None:
             for _ in range(splits.splits):
                 if used[USED] == walker.clusters.size.size:
-                    walker = with_slots(walker, 2 * walker.clusters.size.size)
+                    walker = grow_state(walker, 2 * walker.clusters.size.size)
                 value[NOW] += split_or_merge(target, walker, splits, coldness, rng)
         record_sweep(
             walker.sums, left, right, walker.labels, walker.clusters.size, used, schedule.burn_in, trace[t]
         )  # fmt: skip
-        keep_draw(draws, walker.labels, counted[SWEEPS] - schedule.burn_in)
+        record_draw(draws, walker.labels, counted[SWEEPS] - schedule.burn_in)
         if schedule.stop[0]:
             break
     return walker

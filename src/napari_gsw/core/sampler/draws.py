@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_gsw.core.arrays import Ints
-from napari_gsw.core.sampler.records import GAP, WRITTEN, KeptDraws
+from napari_gsw.core.array_types import Int32Array
+from napari_gsw.core.sampler.state import GAP, WRITTEN, DrawBuffer
 
 # A consensus hardly changes with more draws than this, and they must fit into the memory beside the problem.
-MOST_DRAWS = 200
-LEAST_DRAWS = 8
-MOST_BYTES = 64_000_000
+MAX_DRAWS = 200
+MIN_DRAWS = 8
+MAX_BYTES = 64_000_000
 
 
-def most_draws(n: int) -> int:
+def max_draws(n: int) -> int:
     """Draws of n sites that are kept at most.
 
     An even number: the draw that finds no room is then the one that thinning would drop.
     """
-    return max(LEAST_DRAWS, min(MOST_DRAWS, MOST_BYTES // (4 * n) // 2 * 2))
+    return max(MIN_DRAWS, min(MAX_DRAWS, MAX_BYTES // (4 * n) // 2 * 2))
 
 
 class Draws:
@@ -34,13 +34,13 @@ class Draws:
     gap : sweeps from one draw to the next.
     """
 
-    def __init__(self, n: int, kept: Ints | None = None, gap: int = 1) -> None:
-        self._room = most_draws(n)
+    def __init__(self, n: int, kept: Int32Array | None = None, gap: int = 1) -> None:
+        self._room = max_draws(n)
         count = 0 if kept is None else len(kept)
-        rows = np.empty((min(self._room, max(LEAST_DRAWS, count)), n), np.int32)
+        rows = np.empty((min(self._room, max(MIN_DRAWS, count)), n), np.int32)
         if kept is not None:
             rows[:count] = kept
-        self.table = KeptDraws(rows, np.array([count, gap], np.int64))
+        self.table = DrawBuffer(rows, np.array([count, gap], np.int64))
 
     @property
     def gap(self) -> int:
@@ -48,7 +48,7 @@ class Draws:
         return int(self.table.taken[GAP])
 
     @property
-    def kept(self) -> Ints:
+    def kept(self) -> Int32Array:
         """(d, n) the draws, read-only."""
         view = self.table.rows[: self.table.taken[WRITTEN]]
         view.setflags(write=False)
@@ -58,7 +58,7 @@ class Draws:
         """Make room; returns how many of the next `sweeps` sweeps can be made before there is none again, at least 1.
 
         `sweep` of them are done. The rows are written where the sweeps are made, in
-        :func:`napari_gsw.core.sampler.chain_kernels.keep_draw`.
+        :func:`napari_gsw.core.sampler.chain_kernels.record_draw`.
         """
         if self._due(sweep - burn_in) > sweeps:
             return sweeps
@@ -75,7 +75,7 @@ class Draws:
         """Sweeps until the next draw, at least 1, so many sweeps after the burn-in."""
         return self.gap - (since % self.gap if since >= 0 else since)
 
-    def _move(self, kept: Ints, room: int, gap: int) -> None:
+    def _move(self, kept: Int32Array, room: int, gap: int) -> None:
         rows = np.empty((room, kept.shape[1]), np.int32)
         rows[: len(kept)] = kept
-        self.table = KeptDraws(rows, np.array([len(kept), gap], np.int64))
+        self.table = DrawBuffer(rows, np.array([len(kept), gap], np.int64))

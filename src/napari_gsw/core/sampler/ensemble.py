@@ -10,16 +10,16 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
-from napari_gsw.core.sampler.chain import Chain, next_size, step
-from napari_gsw.core.sampler.records import TRACE
-from napari_gsw.core.sampler.snapshot import Snapshot, snapshot
-from napari_gsw.core.threads import off_main_thread
+from napari_gsw.core.sampler.chain import Chain, adapt_n_sweeps, step
+from napari_gsw.core.sampler.snapshot import Snapshot, make_snapshot
+from napari_gsw.core.sampler.state import N_TRACED
+from napari_gsw.core.threads import run_in_thread
 
 # How long a watcher waits for the next snapshot, in seconds.
 INTERVAL = 0.05
 
 
-def chain_seeds(seed: int, count: int) -> list[int]:
+def spawn_seeds(seed: int, count: int) -> list[int]:
     """A seed for each chain; the first is the seed itself, so that one chain is the first of several.
 
     >>> chain_seeds(7, 1)
@@ -53,13 +53,13 @@ class Ensemble:
         size = min(self._size, most)
         began = time.perf_counter()
         if self.executor is None and len(self.chains) == 1:
-            snapshots = [off_main_thread(self.chains[0].stop, _advanced, self.chains[0], size)]
+            snapshots = [run_in_thread(self.chains[0].stop, _advance, self.chains[0], size)]
         else:
             snapshots = self._side_by_side(self.executor or self._threads(), size)
         if any(chain.stop[0] for chain in self.chains):
             snapshots = self._evened(snapshots)
         else:
-            self._size = next_size(size, time.perf_counter() - began, self.interval)
+            self._size = adapt_n_sweeps(size, time.perf_counter() - began, self.interval)
         self.snapshots = tuple(snapshots)
         return self.snapshots
 
@@ -79,8 +79,8 @@ class Ensemble:
         evened = []
         for chain, one in zip(self.chains, snapshots, strict=True):
             if one.sweep < farthest:
-                rows = off_main_thread(chain.stop, step, chain, farthest - one.sweep)
-                one = snapshot(chain, np.concatenate((one.trace, rows)))
+                rows = run_in_thread(chain.stop, step, chain, farthest - one.sweep)
+                one = make_snapshot(chain, np.concatenate((one.trace, rows)))
             evened.append(one)
         return evened
 
@@ -98,12 +98,12 @@ class Ensemble:
 
     def refresh(self) -> None:
         """Look at the chains again, after one of them has been changed from outside."""
-        self.snapshots = tuple(snapshot(chain, np.empty((0, TRACE))) for chain in self.chains)
+        self.snapshots = tuple(make_snapshot(chain, np.empty((0, N_TRACED))) for chain in self.chains)
 
     def _side_by_side(self, threads: Executor, size: int) -> list[Snapshot]:
         futures: list[Future[Snapshot]] = []
         try:
-            futures.extend(threads.submit(_advanced, chain, size) for chain in self.chains)
+            futures.extend(threads.submit(_advance, chain, size) for chain in self.chains)
             return [future.result() for future in futures]
         except BaseException:
             # No chain is left running when another fails or the user loses patience: two threads must never meet.
@@ -123,12 +123,12 @@ class Ensemble:
         return self._pool[1]
 
 
-def _advanced(chain: Chain, sweeps: int) -> Snapshot:
+def _advance(chain: Chain, sweeps: int) -> Snapshot:
     """The snapshot is taken where the sweeps are made, so that no chain waits for that of another."""
-    return snapshot(chain, step(chain, sweeps))
+    return make_snapshot(chain, step(chain, sweeps))
 
 
-def pooled(snapshots: Sequence[Snapshot]) -> Snapshot:
+def pool_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
     """The first chain's snapshot with the best state and the running sums of all chains."""
     first = snapshots[0]
     if len(snapshots) == 1:

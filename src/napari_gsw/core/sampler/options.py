@@ -1,4 +1,4 @@
-"""The one way from settings to how a chain moves."""
+"""How a chain moves from sweep to sweep: temperatures, and the moves that are made beside the sweeps."""
 
 from __future__ import annotations
 
@@ -7,22 +7,63 @@ from typing import Any
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.inputs import MOST_MOVES, whole_number
+from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.errors import MAX_MOVES, check_integer, check_number
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler.records import Bonds
-from napari_gsw.core.sampler.schedule import (
-    NO_MOVES,
-    TEMPERATE,
-    Cooling,
-    Moves,
-    Schedule,
-    annealed,
-    geometric_ladder,
-    split_moves,
-)
+from napari_gsw.core.sampler.state import Annealing, Bonds, Moves, Schedule
 from napari_gsw.core.settings import Settings
+
+# The temperature of the posterior itself, and no moves of whole clusters.
+NO_ANNEALING = Annealing(1.0, 1.0, 0)
+NO_MOVES = Moves(0, 0, 0.0, 0.0)
+# Of moves that split and merge: how often a split is gone over, the share of near anchors, and that of informed moves.
+SCANS, NEAR, INFORMED = 3, 0.5, 0.5
+MAX_SCANS = 1000
+# Temperatures are at most this, and at least one over it: what a score times one of them is stays far from infinity.
+MAX_TEMPERATURE = 1e12
+
+
+def make_annealing(temperature: float, sweeps: int) -> Annealing:
+    """From a temperature down to 1 over some sweeps, by the same factor each.
+
+    >>> annealed(4.0, 100)
+    Cooling(coldness=1.0, hot=4.0, sweeps=100)
+    """
+    first = check_number("the temperature of annealing", temperature, 1 / MAX_TEMPERATURE, MAX_TEMPERATURE)
+    return Annealing(1.0, first, check_integer("the sweeps of annealing", sweeps))
+
+
+def make_split_moves(splits: int | Moves, full_scans: float | None = None) -> Moves:
+    """So many split-merge moves after each sweep, half of them informed; or the record itself, checked.
+
+    `full_scans` is the share of sweeps that weigh every cluster; None leaves it as it is, 1 in a new record.
+    """
+    if isinstance(splits, Moves):
+        moves = splits
+    else:
+        count = check_integer("splits", splits, most=MAX_MOVES)
+        moves = Moves(count, SCANS, NEAR, INFORMED) if count else NO_MOVES
+    full = moves.full if full_scans is None else full_scans
+    return Moves(
+        check_integer("splits", moves.splits, most=MAX_MOVES),
+        check_integer("scans", moves.scans, most=MAX_SCANS),
+        check_number("near", moves.near, 0, 1),
+        check_number("informed", moves.informed, 0, 1),
+        check_number("full_scans", full, 0, 1, exclusive_min=True),
+    )
+
+
+def make_ladder(replicas: int, hottest: float) -> Float64Array:
+    """Inverse temperatures from 1 down to 1 / hottest, by the same factor each.
+
+    >>> geometric_ladder(3, 4.0).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    count = check_integer("the replicas of a ladder", replicas, 1)
+    top = check_number("the hottest temperature of a ladder", hottest, 1, MAX_TEMPERATURE)
+    return np.asarray(top ** -np.linspace(0.0, 1.0, count) if count > 1 else np.ones(1))
+
 
 # The paper's choice of lambda, for a problem that comes without settings.
 PAPER_LAMBDA = 10.0
@@ -46,34 +87,34 @@ class SamplerOptions:
     bonds: Bonds
     regroups: int = 0
     burn_in: int = 0
-    cooling: Cooling = TEMPERATE
+    annealing: Annealing = NO_ANNEALING
     moves: Moves = NO_MOVES
-    ladder: Floats | None = None
+    ladder: Float64Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "regroups", whole_number("regroups", self.regroups, most=MOST_MOVES))
-        object.__setattr__(self, "burn_in", whole_number("burn_in", self.burn_in))
-        object.__setattr__(self, "burn_in", max(self.burn_in, self.cooling.sweeps))
+        object.__setattr__(self, "regroups", check_integer("regroups", self.regroups, most=MAX_MOVES))
+        object.__setattr__(self, "burn_in", check_integer("burn_in", self.burn_in))
+        object.__setattr__(self, "burn_in", max(self.burn_in, self.annealing.sweeps))
 
     @classmethod
     def from_settings(cls, problem: Problem, settings: Settings, sweeps: int) -> SamplerOptions:
         """What the settings say of a chain of so many sweeps: bonds, moves, burn-in, annealing, tempering."""
         burn_in = int(settings.burn_in * sweeps)
         return cls(
-            bonds=bonding.from_settings(problem, settings),
+            bonds=bonding.bonds_from_settings(problem, settings),
             regroups=int(needs_regroups(problem)) if settings.regroups is None else settings.regroups,
             burn_in=burn_in,
-            cooling=annealed(settings.hot, burn_in) if settings.hot > 1 else TEMPERATE,
-            moves=split_moves(settings.splits, settings.full_scans),
-            ladder=geometric_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None,
+            annealing=make_annealing(settings.hot, burn_in) if settings.hot > 1 else NO_ANNEALING,
+            moves=make_split_moves(settings.splits, settings.full_scans),
+            ladder=make_ladder(settings.replicas, settings.hottest) if settings.replicas > 1 else None,
         )
 
     @classmethod
-    def of_problem(cls, problem: Problem, sweeps: int) -> SamplerOptions:
+    def from_problem(cls, problem: Problem, sweeps: int) -> SamplerOptions:
         """By the settings with which a problem was prepared; as in the paper if it was not made from an image."""
         if problem.settings is not None:
             return cls.from_settings(problem, problem.settings, sweeps)
-        return cls(bonding.fixed(problem, PAPER_LAMBDA), regroups=int(needs_regroups(problem)))
+        return cls(bonding.constant_bonds(problem, PAPER_LAMBDA), regroups=int(needs_regroups(problem)))
 
     def replace(self, **changes: Any) -> SamplerOptions:
         """A copy with some of them changed; a change of None is no change."""
@@ -83,7 +124,7 @@ class SamplerOptions:
     def schedule(self) -> Schedule:
         """What the loop over sweeps reads; nobody stops it."""
         never = np.zeros(1, bool)
-        return Schedule(self.cooling, self.moves.full, self.moves.near, self.regroups, self.burn_in, never)
+        return Schedule(self.annealing, self.moves.full, self.moves.near, self.regroups, self.burn_in, never)
 
 
 def needs_regroups(problem: Problem) -> bool:

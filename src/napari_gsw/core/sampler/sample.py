@@ -15,23 +15,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_gsw.core.arrays import Arrays
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.inputs import float_array, random_seed, real_number, whole_number
+from napari_gsw.core.array_types import Arrays
+from napari_gsw.core.errors import InputError, check_integer, check_number, check_seed, to_float_array
 from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.sampler import bonds as bonding
-from napari_gsw.core.sampler.chain import Chain, next_size, step
-from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.records import TRACE, Bonds
-from napari_gsw.core.sampler.schedule import Moves, annealed, split_moves
-from napari_gsw.core.sampler.snapshot import Snapshot, check_consistent, frozen, restored, snapshot
-from napari_gsw.core.sampler.start import start_chain, start_labels
-from napari_gsw.core.sampler.state_format import checked_state
-from napari_gsw.core.sampler.tempering import reunited, tempered
-from napari_gsw.core.threads import off_main_thread
+from napari_gsw.core.sampler.chain import Chain, adapt_n_sweeps, make_start_labels, start_chain, step
+from napari_gsw.core.sampler.options import SamplerOptions, make_annealing, make_split_moves
+from napari_gsw.core.sampler.snapshot import (
+    Snapshot,
+    check_consistent,
+    check_state,
+    make_readonly,
+    make_snapshot,
+    restore_chain,
+)
+from napari_gsw.core.sampler.state import N_TRACED, Bonds, Moves
+from napari_gsw.core.sampler.tempering import add_replicas, restore_replicas
+from napari_gsw.core.threads import run_in_thread
 
 # More than anybody has time for; the trace of a run has a row for each.
-MOST_SWEEPS = 10**12
+MAX_SWEEPS = 10**12
 
 
 def sample(
@@ -86,27 +89,27 @@ def sample(
     interval : yield about every so many seconds instead, for someone who watches or may want to stop.
     """
     check_problem(problem)
-    sweeps, seed = whole_number("sweeps", sweeps, most=MOST_SWEEPS), random_seed(seed)
-    every = min(whole_number("every", every, 1), max(sweeps, 1))
+    sweeps, seed = check_integer("sweeps", sweeps, most=MAX_SWEEPS), check_seed(seed)
+    every = min(check_integer("every", every, 1), max(sweeps, 1))
     if interval is not None:
-        real_number("interval", interval, 0, math.inf)
+        check_number("interval", interval, 0, math.inf)
     if bonds is not None:
-        bonds = bonding.checked(problem, bonds)
+        bonds = bonding.check_bonds(problem, bonds)
     elif lam is not None:
-        bonds = bonding.fixed(problem, lam)
+        bonds = bonding.constant_bonds(problem, lam)
     changes = {"bonds": bonds, "regroups": regroups, "burn_in": burn_in}
     if state is not None:
         chain = resume_chain(problem, state, **changes)
-        chain.options = chain.options.replace(moves=changed_moves(chain.options.moves, splits, full_scans))
+        chain.options = chain.options.replace(moves=change_moves(chain.options.moves, splits, full_scans))
         return _drain(chain, sweeps, every, interval)
-    options = SamplerOptions.of_problem(problem, sweeps).replace(
-        cooling=None if annealing is None else annealed(*two_of(annealing)),
-        ladder=None if ladder is None else float_array("ladder", ladder),
+    options = SamplerOptions.from_problem(problem, sweeps).replace(
+        annealing=None if annealing is None else make_annealing(*two_of(annealing)),
+        ladder=None if ladder is None else to_float_array("ladder", ladder),
         **changes,
     )
-    options = options.replace(moves=changed_moves(options.moves, splits, full_scans))
+    options = options.replace(moves=change_moves(options.moves, splits, full_scans))
     if init is None and problem.settings is not None:
-        init = start_labels(problem, problem.settings, seed, seeds)
+        init = make_start_labels(problem, problem.settings, seed, seeds)
     return _drain(begin_chain(problem, options, seed, init, seeds), sweeps, every, interval)
 
 
@@ -117,9 +120,9 @@ def two_of(annealing: Any) -> tuple[Any, Any]:
     return annealing[0], annealing[1]
 
 
-def changed_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
+def change_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
     """The moves with another number of splits, or another share of full scans; None leaves what there is."""
-    return split_moves(moves if splits is None else splits, moves.full if full_scans is None else full_scans)
+    return make_split_moves(moves if splits is None else splits, moves.full if full_scans is None else full_scans)
 
 
 def begin_chain(
@@ -132,37 +135,37 @@ def begin_chain(
     init : (n,) labels, or None for as few clusters as there can be. seeds : (n,) clamps, -1 for a free site, or None.
     """
     chain = start_chain(problem, options, seed, init, seeds)
-    return chain if options.ladder is None else tempered(chain, options.ladder, seed)
+    return chain if options.ladder is None else add_replicas(chain, options.ladder, seed)
 
 
 def resume_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
     """The chain whose state this is, tempered if it was; `changes` are options that are to be others."""
-    arrays = checked_state(problem, state)
-    chain = restored(problem, arrays, **changes)
+    arrays = check_state(problem, state)
+    chain = restore_chain(problem, arrays, **changes)
     check_consistent(chain)
-    return reunited(chain, arrays) if "ladder" in arrays else chain
+    return restore_replicas(chain, arrays) if "ladder" in arrays else chain
 
 
 def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
     if sweeps == 0:
-        yield snapshot(chain, np.empty((0, TRACE)))
+        yield make_snapshot(chain, np.empty((0, N_TRACED)))
     size = every if interval is None else 1
     while sweeps > 0:
         size = min(size, sweeps)
         began = time.perf_counter()
-        trace = off_main_thread(chain.stop, step, chain, size)
+        trace = run_in_thread(chain.stop, step, chain, size)
         took = time.perf_counter() - began
         sweeps -= size
-        yield snapshot(chain, trace)
+        yield make_snapshot(chain, trace)
         if interval is not None:
-            size = next_size(size, took, interval)
+            size = adapt_n_sweeps(size, took, interval)
 
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
     """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
     traces, last = [], None
-    sweeps = whole_number("sweeps", sweeps, most=MOST_SWEEPS)
+    sweeps = check_integer("sweeps", sweeps, most=MAX_SWEEPS)
     for last in sample(problem, sweeps, **{"every": max(sweeps, 1)} | more):
         traces.append(last.trace)
     assert last is not None
-    return dataclasses.replace(last, trace=frozen(np.concatenate(traces)))
+    return dataclasses.replace(last, trace=make_readonly(np.concatenate(traces)))

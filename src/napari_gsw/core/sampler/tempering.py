@@ -19,23 +19,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.arrays import Arrays, Floats, Longs
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.inputs import float_array
+from napari_gsw.core.array_types import Arrays, Float64Array, Int64Array
+from napari_gsw.core.errors import InputError, to_float_array
 from napari_gsw.core.sampler.chain import Chain
-from napari_gsw.core.sampler.records import BEST, BEST_SWEEP, NOW, TRACE, USED, Walker
-from napari_gsw.core.sampler.schedule import HOTTEST
-from napari_gsw.core.sampler.snapshot import check_consistent, exported, generator_words, restored
-from napari_gsw.core.sampler.state_format import GENERATOR
+from napari_gsw.core.sampler.options import MAX_TEMPERATURE
+from napari_gsw.core.sampler.snapshot import (
+    N_GENERATOR_WORDS,
+    check_consistent,
+    export_state,
+    generator_state,
+    restore_chain,
+)
+from napari_gsw.core.sampler.state import BEST, BEST_SWEEP, N_TRACED, NOW, USED, ChainState
 
 # A burn-in that never ends: nobody asks for the sums of the hotter replicas.
-NEVER = 2**62
+ENDLESS = 2**62
 # Columns of `exchanges`.
 PROPOSED, ACCEPTED = 0, 1
 
 
 @dataclass
-class Tempered(Chain):
+class TemperedChain(Chain):
     """The first replica, and the hotter ones.
 
     Attributes
@@ -46,7 +50,7 @@ class Tempered(Chain):
     """
 
     hotter: list[Chain] = field(default_factory=list)
-    exchanges: Longs = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    exchanges: Int64Array = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     threads: int = 1
 
     @property
@@ -54,22 +58,22 @@ class Tempered(Chain):
         return [self, *self.hotter]
 
     @property
-    def swap_rate(self) -> Floats:
+    def swap_rate(self) -> Float64Array:
         """(replicas - 1,) share of the proposed exchanges that were made; NaN where none was proposed."""
         proposed = np.where(self.exchanges[:, PROPOSED] > 0, self.exchanges[:, PROPOSED], np.nan)
         return np.asarray(self.exchanges[:, ACCEPTED] / proposed)
 
-    def advance(self, trace: Floats) -> None:
+    def advance(self, trace: Float64Array) -> None:
         for hot in self.hotter:  # they move as the first one does, each at its own temperature
-            hot.options = replace(self.options, cooling=hot.options.cooling, burn_in=NEVER)
+            hot.options = replace(self.options, annealing=hot.options.annealing, burn_in=ENDLESS)
         if self.threads == 1 or not self.hotter:
             self._advance(trace, lambda *each: list(map(*each)))
         else:
             with ThreadPoolExecutor(min(self.threads, len(self.replicas))) as pool:
                 self._advance(trace, lambda *each: list(pool.map(*each)))
 
-    def _advance(self, trace: Floats, each: Any) -> None:
-        rows = [np.empty((1, TRACE)) for _ in self.hotter]
+    def _advance(self, trace: Float64Array, each: Any) -> None:
+        rows = [np.empty((1, N_TRACED)) for _ in self.hotter]
         for t in range(len(trace)):
             self._exchange()
             each(Chain.advance, self.replicas, [trace[t : t + 1], *rows])
@@ -88,8 +92,8 @@ class Tempered(Chain):
                 here[NOW], there[NOW] = there[NOW], here[NOW]
                 # The states change places; what each replica has seen stays with it.
                 a, b = cold.walker, hot.walker
-                cold.walker = Walker(b.labels, b.clusters, b.work, a.sums)
-                hot.walker = Walker(a.labels, a.clusters, a.work, b.sums)
+                cold.walker = ChainState(b.labels, b.clusters, b.work, a.sums)
+                hot.walker = ChainState(a.labels, a.clusters, a.work, b.sums)
 
     def _share_best(self) -> None:
         """Let every replica know the best value of all, so that each notes only what is better still."""
@@ -106,10 +110,12 @@ class Tempered(Chain):
         each = [(hot.walker.clusters, used) for hot, used in zip(self.hotter, slots, strict=True)]
         own = self.walker.clusters
         return {
-            "ladder": np.array([r.options.cooling.coldness for r in self.replicas]) / self.options.cooling.coldness,
+            "ladder": np.array([r.options.annealing.coldness for r in self.replicas]) / self.options.annealing.coldness,
             "exchanges": self.exchanges,
             "hot_labels": np.array([hot.labels for hot in self.hotter], np.int32).reshape(-1, self.problem.n),
-            "hot_generator": np.array([generator_words(h.rng) for h in self.hotter], np.uint64).reshape(-1, GENERATOR),
+            "hot_generator": np.array([generator_state(h.rng) for h in self.hotter], np.uint64).reshape(
+                -1, N_GENERATOR_WORDS
+            ),
             "hot_log_posterior": np.array([hot.sums.value[NOW] for hot in self.hotter], np.float64),
             "hot_slots": np.array(slots, dtype=np.int64),
             "hot_moments": np.concatenate([own.moments[:, :0], *(c.moments[:, :used] for c, used in each)], axis=1),
@@ -118,13 +124,13 @@ class Tempered(Chain):
 
     def renewed(self, chain: Chain) -> Chain:
         """All replicas in the state of `chain`; their generators go on."""
-        ladder = [hot.options.cooling.coldness / self.options.cooling.coldness for hot in self.hotter]
-        words = [generator_words(hot.rng) for hot in self.hotter]
-        hotter = [_replica(chain, b, {"generator": w}) for b, w in zip(ladder, words, strict=True)]
-        return _joined(chain, hotter, self.exchanges.copy(), self.threads)
+        ladder = [hot.options.annealing.coldness / self.options.annealing.coldness for hot in self.hotter]
+        words = [generator_state(hot.rng) for hot in self.hotter]
+        hotter = [_make_replica(chain, b, {"generator": w}) for b, w in zip(ladder, words, strict=True)]
+        return _join_replicas(chain, hotter, self.exchanges.copy(), self.threads)
 
 
-def tempered(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> Tempered:
+def add_replicas(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> TemperedChain:
     """A chain with hotter replicas of it, which all begin where it is.
 
     Parameters
@@ -132,21 +138,21 @@ def tempered(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> Te
     ladder : inverse temperatures of the replicas, from 1 downwards; :func:`geometric_ladder` makes one.
     seed : of the replicas' own generators.
     """
-    coldness = float_array("ladder", ladder)
+    coldness = to_float_array("ladder", ladder)
     decreasing = coldness.ndim == 1 and coldness.size > 0 and coldness[0] == 1 and (np.diff(coldness) < 0).all()
-    if not decreasing or coldness[-1] < 1 / HOTTEST:
+    if not decreasing or coldness[-1] < 1 / MAX_TEMPERATURE:
         raise InputError(
             "a ladder is a list of inverse temperatures that falls from 1 and stays > 0 (and not below "
-            f"{1 / HOTTEST:g}), not {ladder!r}"
+            f"{1 / MAX_TEMPERATURE:g}), not {ladder!r}"
         )
     hotter = []
     for r in range(1, coldness.size):
         own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
-        hotter.append(_replica(chain, float(coldness[r]), {"generator": generator_words(own)}))
-    return _joined(chain, hotter, np.zeros((len(hotter), 2), np.int64), threads)
+        hotter.append(_make_replica(chain, float(coldness[r]), {"generator": generator_state(own)}))
+    return _join_replicas(chain, hotter, np.zeros((len(hotter), 2), np.int64), threads)
 
 
-def reunited(chain: Chain, state: Arrays) -> Tempered:
+def restore_replicas(chain: Chain, state: Arrays) -> TemperedChain:
     """The tempered chain whose checked state this is, `chain` being its first replica."""
     hotter, end = [], 0
     for r, coldness in enumerate(state["ladder"][1:].tolist()):
@@ -158,18 +164,20 @@ def reunited(chain: Chain, state: Arrays) -> Tempered:
             "moments": state["hot_moments"][:, begin:end],
             "gauss": state["hot_gauss"][begin:end],
         }
-        hotter.append(_replica(chain, coldness, own))
+        hotter.append(_make_replica(chain, coldness, own))
         check_consistent(hotter[-1])
-    return _joined(chain, hotter, state["exchanges"], 1)
+    return _join_replicas(chain, hotter, state["exchanges"], 1)
 
 
-def _replica(chain: Chain, coldness: float, own: Mapping[str, NDArray[Any]]) -> Chain:
+def _make_replica(chain: Chain, coldness: float, own: Mapping[str, NDArray[Any]]) -> Chain:
     """A copy of a chain at another temperature, with some arrays of its own; it keeps no draws."""
-    state = dict(exported(chain)) | {"draws": chain.draws.kept[:0]} | dict(own)
-    cooling = chain.options.cooling
-    return restored(chain.problem, state, burn_in=NEVER, cooling=cooling._replace(coldness=cooling.coldness * coldness))
+    state = dict(export_state(chain)) | {"draws": chain.draws.kept[:0]} | dict(own)
+    annealing = chain.options.annealing
+    return restore_chain(
+        chain.problem, state, burn_in=ENDLESS, annealing=annealing._replace(coldness=annealing.coldness * coldness)
+    )
 
 
-def _joined(chain: Chain, hotter: list[Chain], exchanges: Longs, threads: int) -> Tempered:
+def _join_replicas(chain: Chain, hotter: list[Chain], exchanges: Int64Array, threads: int) -> TemperedChain:
     own = {f.name: getattr(chain, f.name) for f in fields(Chain)}
-    return Tempered(**own, hotter=hotter, exchanges=exchanges, threads=threads)
+    return TemperedChain(**own, hotter=hotter, exchanges=exchanges, threads=threads)

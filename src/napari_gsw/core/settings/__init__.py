@@ -12,26 +12,35 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.setting import Setting
-from napari_gsw.core.settings.chain_settings import SMALLEST_REGION, ResultSettings, SamplerSettings
-from napari_gsw.core.settings.evidence_settings import EvidenceSettings
-from napari_gsw.core.settings.image_settings import ImageSettings, SuperpixelSettings
-from napari_gsw.core.settings.model_settings import (
-    LEAST,
-    MOST,
-    MOST_BETA,
+from napari_gsw.core.settings.features import InputMapSettings
+from napari_gsw.core.settings.image import ImageSettings, SuperpixelSettings
+from napari_gsw.core.settings.model import (
+    MAX_BETA,
+    MAX_PARAMETER,
+    MIN_PARAMETER,
     CouplingSettings,
     FeatureSettings,
     PriorSettings,
 )
-from napari_gsw.core.settings.stroke_settings import StrokeSettings
+from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS, ResultSettings, SamplerSettings
+from napari_gsw.core.settings.scribbles import ScribbleSettings
+from napari_gsw.core.settings.setting import Setting
 
-__all__ = ["LEAST", "MOST", "MOST_BETA", "SECTIONS", "SMALLEST_REGION", "Settings", "declarations", "present_names"]
+__all__ = [
+    "MAX_BETA",
+    "MAX_PARAMETER",
+    "MIN_PARAMETER",
+    "MIN_REGION_PIXELS",
+    "SECTIONS",
+    "Settings",
+    "declarations",
+    "upgrade_names",
+]
 
 # The parts of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "evidence", "strokes", "sampler", "result")
 # Pixels of a site at least, however far they are apart, unless fewer are asked for.
-LEAST_PIXELS = 6
+MIN_PIXELS = 6
 # Settings that had another name in files that older versions have written.
 RENAMED = {"boundaries": "boundary_model"}
 
@@ -41,8 +50,8 @@ RENAMED = {"boundaries": "boundary_model"}
 class Settings(
     ResultSettings,
     SamplerSettings,
-    StrokeSettings,
-    EvidenceSettings,
+    ScribbleSettings,
+    InputMapSettings,
     CouplingSettings,
     PriorSettings,
     FeatureSettings,
@@ -64,13 +73,13 @@ class Settings(
             changes = {"site_count": None} | changes
         return super().replace(**changes)
 
-    def matters(self, name: str) -> bool:
+    def is_active(self, name: str) -> bool:
         """Whether a setting has any effect beside the others; objects by a network go by two of the couplings'."""
-        if name in ("boundary_model", "network") and self.objects == "network" and self.matters("objects"):
+        if name in ("boundary_model", "network") and self.objects == "network" and self.is_active("objects"):
             return True
-        return super().matters(name)
+        return super().is_active(name)
 
-    def wanted_sites(self, pixels: int, volume: float = 1.0) -> int:
+    def site_count_for(self, pixels: int, volume: float = 1.0) -> int:
         """How many sites so many pixels are to become.
 
         Parameters
@@ -78,12 +87,12 @@ class Settings(
         volume : of a pixel in units of the smallest distance between pixels. A site has the size of `site_size` cubes
             of that distance, as it would have in an image without a spacing, but `LEAST_PIXELS` pixels.
         """
-        size = max(self.site_size / volume, min(self.site_size, LEAST_PIXELS)) if volume > 1 else self.site_size
+        size = max(self.site_size / volume, min(self.site_size, MIN_PIXELS)) if volume > 1 else self.site_size
         by_size = max(1, round(pixels / size))
         return min(self.site_count or min(by_size, self.most_sites or by_size), pixels)
 
 
-def present_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def upgrade_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of settings by the names of today, from a file that any version may have written.
 
     >>> present_names({"beta": 2.0, "boundaries": "shipped"})
@@ -92,6 +101,6 @@ def present_names(values: Mapping[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
-def declarations() -> Mapping[str, Setting]:
+def setting_fields() -> Mapping[str, Setting]:
     """All settings by name, in the order of the declaration."""
-    return Settings.declarations()
+    return Settings.setting_fields()

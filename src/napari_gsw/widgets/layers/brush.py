@@ -14,7 +14,7 @@ import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import QTimer
 
-from napari_gsw.core.arrays import Points
+from napari_gsw.core.array_types import PointArray
 
 # The cursor while a person makes the brush larger or smaller, which paints nothing.
 RESIZING = "circle_frozen"
@@ -36,11 +36,11 @@ class Brush:
     def __init__(
         self,
         layer: Labels,
-        painted: Callable[[Points], None],
+        painted: Callable[[PointArray], None],
         replaced: Callable[[], None],
         undo: Callable[[], None],
         redo: Callable[[], None],
-        confirmed: Callable[[Points], None] = lambda path: None,
+        confirmed: Callable[[PointArray], None] = lambda path: None,
     ) -> None:
         self.layer = layer
         self._painted, self._replaced, self._confirmed = painted, replaced, confirmed
@@ -54,7 +54,7 @@ class Brush:
         layer.undo, layer.redo = undo, redo
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a stroke is under way or has not been looked at yet: nothing may overwrite it."""
         return self._pending or bool(getattr(self.layer, "_block_history", False))
 
@@ -76,7 +76,7 @@ class Brush:
         self._pending = self._changed = True
         QTimer.singleShot(0, self._deliver)
 
-    def _confirm(self, path: Points) -> None:
+    def _confirm(self, path: PointArray) -> None:
         """napari has announced the paint of a stroke by now, if there was any."""
         if self._attached and not self._changed:
             self._confirmed(path)

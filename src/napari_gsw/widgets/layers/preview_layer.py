@@ -10,10 +10,10 @@ from napari.layers import Labels
 from napari.utils.transforms import Affine
 
 from napari_gsw.core.pipeline.preview import Preview
-from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.layers.kinds import mark
-from napari_gsw.widgets.layers.large_labels import add_labels
-from napari_gsw.widgets.layers.source import Position, Source
+from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.layers.image_source import ImageSource, Position
+from napari_gsw.widgets.layers.layer_metadata import make_metadata
+from napari_gsw.widgets.layers.lazy_labels import add_labels
 
 
 class PreviewLayer:
@@ -29,7 +29,7 @@ class PreviewLayer:
         self.preview: Preview | None = None
         self._layer: Labels | None = None
 
-    def show(self, source: Source, position: Position, preview: Preview) -> None:
+    def show(self, source: ImageSource, position: Position, preview: Preview) -> None:
         """Show labels of a coarse copy of an array of a source, instead of any others."""
         self.remove()
         index = source.index(position)
@@ -43,9 +43,9 @@ class PreviewLayer:
             self.viewer,
             data,
             name=f"{source.layer.name} [preview]",
-            metadata=mark("preview"),
-            opacity=float(preference("opacity")),
-            **coarse_geometry(source, _sliced(index), preview.step),
+            metadata=make_metadata("preview"),
+            opacity=float(get_preference("opacity")),
+            **make_coarse_geometry(source, _sliced(index), preview.step),
         )
         self._layer.editable = False
         if active is not None and active in self.viewer.layers:
@@ -59,7 +59,7 @@ class PreviewLayer:
             self.viewer.layers.remove(layer)
 
 
-def coarse_geometry(source: Source, axes: list[int], step: int) -> dict[str, Any]:
+def make_coarse_geometry(source: ImageSource, axes: list[int], step: int) -> dict[str, Any]:
     """Keywords that put a layer whose pixels are `step` of a source along some axes where the source is."""
     place = source.geometry()
     offset, scale = np.zeros(len(place["scale"])), np.array(place["scale"], dtype=float)

@@ -13,20 +13,19 @@ from napari.layers import Image, Labels, Layer
 from napari.layers._source import layer_source
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.saved_session import SavedImage
+from napari_gsw.core.interactive.saved_session import SavedImage
 from napari_gsw.files.images import read_layer_data
-from napari_gsw.files.session_file import image_places, is_in_folder
-from napari_gsw.widgets.layers.kinds import is_image
-from napari_gsw.widgets.layers.several_images import SeveralImages
-from napari_gsw.widgets.layers.source import Source
+from napari_gsw.files.session_file import find_image_files, is_in_folder
+from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource
+from napari_gsw.widgets.layers.layer_metadata import is_image
 
 # An image that is nowhere on the disk is saved with the session by itself, if it has no more bytes than this.
-MOST_EMBEDDED = 2**28
+MAX_EMBEDDED_BYTES = 2**28
 # What of a layer is kept beside its pixels, as far as JSON holds it.
 GEOMETRY = ("scale", "translate", "axis_labels")
 
 
-def saved_image(layer: Image, embed: bool = False) -> SavedImage:
+def make_saved_image(layer: Image, embed: bool = False) -> SavedImage:
     """What a session keeps of an image layer; its pixels if they are wanted, or if they are in no file.
 
     What is lazy is never embedded, and what is large only if it is wanted.
@@ -34,7 +33,7 @@ def saved_image(layer: Image, embed: bool = False) -> SavedImage:
     path = layer.source.path
     pixels = layer.data if isinstance(layer.data, np.ndarray) else None
     if pixels is not None and not embed:  # kept for as long as the run goes on: a copy, which stays as it is
-        pixels = np.array(pixels) if path is None and pixels.nbytes <= MOST_EMBEDDED else None
+        pixels = np.array(pixels) if path is None and pixels.nbytes <= MAX_EMBEDDED_BYTES else None
     words = {name: np.asarray(getattr(layer, name)).tolist() for name in GEOMETRY}
     words |= {"rgb": bool(layer.rgb), "units": [str(unit) for unit in layer.units]}
     return SavedImage(
@@ -45,7 +44,7 @@ def saved_image(layer: Image, embed: bool = False) -> SavedImage:
     )
 
 
-def image_layers(
+def find_image_layers(
     viewer: napari.Viewer, images: Sequence[SavedImage], session_path: Path, may_open: Callable[[Path], bool]
 ) -> list[Image]:
     """Find, open or make the layers of the images of a session, each another one.
@@ -83,7 +82,7 @@ def _image_layer(
     if image.pixels is not None:
         same = [layer for layer in viewer.layers if is_image(layer) and _is_same(layer, image)]
         return layer if (layer := _likeliest(image, same, taken)) is not None else _added(viewer, image, image.pixels)
-    for place in image_places(image, session_path):
+    for place in find_image_files(image, session_path):
         if is_in_folder(place, Path(session_path).parent) or may_open(place):
             with layer_source(path=str(place)):
                 return _added(viewer, image, read_layer_data(place))
@@ -110,7 +109,7 @@ def _added(viewer: napari.Viewer, image: SavedImage, data: Any) -> Image:
         raise InputError(f"the image in the session cannot be shown: {reason}") from None
 
 
-def source_words(source: Source) -> dict[str, Any]:
+def describe_source(source: ImageSource) -> dict[str, Any]:
     """What of an image is segmented, ready for JSON; the mask is kept with the runs."""
     return {
         "channel_axis": source.channel_axis,
@@ -119,19 +118,19 @@ def source_words(source: Source) -> dict[str, Any]:
         "where": source.where,
         "step": list(source.step),
         "corners": [list(row) for row in source.corners],
-        "several": source.several,
+        "several": source.is_image_list,
     }
 
 
-def saved_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> Source:
+def restore_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> ImageSource:
     """The source that :func:`source_words` described, of these layers."""
     try:
         if words.get("several"):
-            members = tuple(Source(layer, channel_axis=words["channel_axis"]) for layer in layers)
-            together = SeveralImages(layers[0], slices="shared", members=members, channel_axis=words["channel_axis"])
+            members = tuple(ImageSource(layer, channel_axis=words["channel_axis"]) for layer in layers)
+            together = ImageListSource(layers[0], slices="shared", members=members, channel_axis=words["channel_axis"])
             together.check()
             return together
-        source = Source(
+        source = ImageSource(
             layers[0],
             channels=tuple(layers[1:]),
             channel_axis=words["channel_axis"],
@@ -150,19 +149,21 @@ def saved_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | No
     return source
 
 
-def map_layer(viewer: napari.Viewer, source: Source, name: str, parts: Mapping[tuple[int, ...], Any]) -> Image | None:
+def add_map_layer(
+    viewer: napari.Viewer, source: ImageSource, name: str, parts: Mapping[tuple[int, ...], Any]
+) -> Image | None:
     """An image layer of a map that was given beside the image; None if there was none, or only a part of one."""
     if set(parts) != {()} or source.where == "view":
         return None
     return viewer.add_image(np.asarray(parts[()]), name=f"{source.layer.name} {name}", visible=False, rgb=False)
 
 
-def given_layer(
-    viewer: napari.Viewer, source: Source, name: str, parts: Mapping[tuple[int, ...], Any]
+def add_input_layer(
+    viewer: napari.Viewer, source: ImageSource, name: str, parts: Mapping[tuple[int, ...], Any]
 ) -> Labels | None:
     """A Labels layer of what was given (mask, sites or seeds) at each position; None if nothing was, or if it was
     given to several images."""
-    if not parts or source.several:
+    if not parts or source.is_image_list:
         return None
     data = np.zeros(source.label_shape, np.int32)
     for position, array in parts.items():

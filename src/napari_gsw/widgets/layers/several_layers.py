@@ -11,15 +11,14 @@ import numpy as np
 from napari.layers import Labels, Layer
 from numpy.typing import NDArray
 
-from napari_gsw.core.posterior.region_table import Columns
-from napari_gsw.widgets.layers.kinds import Kind
-from napari_gsw.widgets.layers.large_labels import Outlined
+from napari_gsw.core.posterior.label_table import Columns
+from napari_gsw.widgets.layers.image_source import ImageListSource, Position
+from napari_gsw.widgets.layers.layer_metadata import Kind
+from napari_gsw.widgets.layers.lazy_labels import OutlinedLabels
 from napari_gsw.widgets.layers.result_layers import LayerPicture, ResultLayers
-from napari_gsw.widgets.layers.several_images import SeveralImages
-from napari_gsw.widgets.layers.source import Position
 
 
-class SeveralLayers:
+class ImageListLayers:
     """To whoever draws the same as :class:`ResultLayers`: a stack is written, and each image gets its slice of it.
 
     Attributes
@@ -27,7 +26,7 @@ class SeveralLayers:
     members : the layers of each image.
     """
 
-    def __init__(self, viewer: napari.Viewer, source: SeveralImages) -> None:
+    def __init__(self, viewer: napari.Viewer, source: ImageListSource) -> None:
         self.viewer, self.source = viewer, source
         self.members = [ResultLayers(viewer, one, beside=True) for one in source.members]
 
@@ -60,8 +59,8 @@ class SeveralLayers:
     def pictures(self, name: str) -> list[Layer]:
         return [layer for one in self.members for layer in one.pictures(name)]
 
-    def name_of(self, layer: Layer) -> str | None:
-        return next((name for one in self.members if (name := one.name_of(layer)) is not None), None)
+    def find_name(self, layer: Layer) -> str | None:
+        return next((name for one in self.members if (name := one.find_name(layer)) is not None), None)
 
     def labels_at(self, position: Position) -> NDArray[np.uint16]:
         stack = np.zeros(self.source.space, np.uint16)
@@ -78,10 +77,10 @@ class SeveralLayers:
     def fits(self, layer: Layer) -> bool:
         return any(one.fits(layer) for one in self.members if layer is one.labels)
 
-    def look_at(self, position: Position, image: NDArray[Any], value: int) -> None:
+    def centre_view(self, position: Position, image: NDArray[Any], value: int) -> None:
         number = int(np.argwhere(image == value)[0, 0])
         one = self.members[number]
-        one.look_at((), self.source.plane(image, number), value)
+        one.centre_view((), self.source.plane(image, number), value)
         if one.labels is not None:
             self.viewer.layers.selection.active = one.labels
 
@@ -113,11 +112,11 @@ class SeveralLayers:
         for one, plane in self._planes(image):
             one.show_uncertainty(name, (), plane)
 
-    def note_settled(self, settled: bool, verdict: str) -> None:
+    def set_convergence(self, has_converged: bool, verdict: str) -> None:
         for one in self.members:
-            one.note_settled(settled, verdict)
+            one.set_convergence(has_converged, verdict)
 
-    def show_locks(self, position: Position, locked: LayerPicture, outlines: Outlined | None = None) -> None:
+    def show_locks(self, position: Position, locked: LayerPicture, outlines: OutlinedLabels | None = None) -> None:
         for one, plane in self._planes(locked):
             one.show_locks((), plane)
 
@@ -125,7 +124,7 @@ class SeveralLayers:
         for one, plane in self._planes(sites):
             one.show_sites((), plane)
 
-    def show_regions(self, position: Position, regions: LayerPicture, outlines: Outlined | None = None) -> None:
+    def show_regions(self, position: Position, regions: LayerPicture, outlines: OutlinedLabels | None = None) -> None:
         """Outlines; several images are not edited this way."""
         for one, plane in self._planes(regions):
             one.show_regions((), plane)
@@ -148,17 +147,17 @@ class SeveralLayers:
         for one in self.members:
             one.show_table(tables)
 
-    def show_measures(self, tables: list[tuple[Position, list[Columns]]]) -> None:
+    def show_region_table(self, tables: list[tuple[Position, list[Columns]]]) -> None:
         for number, one in enumerate(self.members):
-            one.show_measures([(position, [several[number]]) for position, several in tables])
+            one.show_region_table([(position, [several[number]]) for position, several in tables])
 
-    def set_ink(self, ink: str) -> None:
+    def set_outline_colour(self, ink: str) -> None:
         for one in self.members:
-            one.set_ink(ink)
+            one.set_outline_colour(ink)
 
-    def take_over(self, given: Sequence[Layer] = ()) -> None:
+    def reuse_layers(self, given: Sequence[Layer] = ()) -> None:
         for one in self.members:
-            one.take_over(given)
+            one.reuse_layers(given)
 
     def place(self) -> None:
         for one in self.members:
@@ -169,6 +168,6 @@ class SeveralLayers:
             one.clear()
 
 
-def layers_of(viewer: napari.Viewer, source: Any) -> ResultLayers | SeveralLayers:
+def make_result_layers(viewer: napari.Viewer, source: Any) -> ResultLayers | ImageListLayers:
     """Where the results of a source are shown."""
-    return SeveralLayers(viewer, source) if isinstance(source, SeveralImages) else ResultLayers(viewer, source)
+    return ImageListLayers(viewer, source) if isinstance(source, ImageListSource) else ResultLayers(viewer, source)

@@ -11,7 +11,7 @@ from skimage.draw import polygon
 ELLIPSE_CORNERS = 128
 
 
-def shapes_mask(shapes: Shapes, image: Image, shape: tuple[int, int]) -> NDArray[np.bool_]:
+def make_shapes_mask(shapes: Shapes, image: Image, shape: tuple[int, int]) -> NDArray[np.bool_]:
     """True inside any shape, in the last two axes of an image; a shape drawn on one slice holds for all of them.
 
     Parameters

@@ -16,19 +16,19 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gsw.core.pipeline.watched_chain import Show
-from napari_gsw.widgets.kit.preferences import preference
-from napari_gsw.widgets.kit.row_heading import RowHeading
-from napari_gsw.widgets.session.frame import Frame
+from napari_gsw.core.interactive.interactive_run import DisplayedState
+from napari_gsw.widgets.common.collapsible import RowHeading
+from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 
 # The first row of what can be shown, and the second: how far a plausible segmentation may be from the consensus.
-STATES: dict[Show, str] = {
+STATES: dict[DisplayedState, str] = {
     "current": "The state that the chain is in now",
     "best": "The state of highest log posterior so far",
     "consensus": "The segmentation that is nearest, on average, to all that were seen since the burn-in",
 }
-BALL: dict[Show, str] = {
+BALL: dict[DisplayedState, str] = {
     "coarsest": "The segmentation with the fewest clusters among the 95 % nearest to the consensus",
     "finest": "The segmentation with the most clusters among the 95 % nearest to the consensus",
     "farthest": "The segmentation that differs most from the consensus among the 95 % nearest to it",
@@ -60,11 +60,11 @@ class Display(QWidget):  # type: ignore[misc]
         column.addLayout(self._detail_row())
         column.addLayout(self._layers_row())
         session.canvas.layer_gone.connect(self._layer_gone)
-        session.ties.eyes_changed.connect(self._eyes_changed)
+        session.layer_events.eyes_changed.connect(self._eyes_changed)
         self._boxes_toggled()
         self._ink_chosen()
 
-    def _show_row(self, title: str, states: dict[Show, str]) -> QHBoxLayout:
+    def _show_row(self, title: str, states: dict[DisplayedState, str]) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(4)
         row.addWidget(RowHeading(title))
@@ -115,7 +115,7 @@ class Display(QWidget):  # type: ignore[misc]
         grid = QGridLayout()
         grid.setVerticalSpacing(2)
         for name, box in self.layer_boxes.items():
-            box.setChecked(name != "regions" and bool(preference(name)))
+            box.setChecked(name != "regions" and bool(get_preference(name)))
             box.toggled.connect(self._boxes_toggled)
         self.show_sites.toggled.connect(self._sites_toggled)
         for place, box in enumerate(
@@ -135,7 +135,7 @@ class Display(QWidget):  # type: ignore[misc]
         self.ink = QComboBox()
         for name, title in INKS.items():
             self.ink.addItem(title, name)
-        self.ink.setCurrentIndex(max(0, self.ink.findData(preference("outlines"))))
+        self.ink.setCurrentIndex(max(0, self.ink.findData(get_preference("outlines"))))
         self.ink.setToolTip("The colour of the outlines of regions and superpixels")
         self.ink.currentIndexChanged.connect(self._ink_chosen)
         label = QLabel("Outlines")
@@ -154,26 +154,26 @@ class Display(QWidget):  # type: ignore[misc]
     def refresh(self) -> None:
         """Follow the session."""
         session, frame = self.session, self._frame
-        known = frame is not None and frame.known
-        view = session.orders.view
+        is_estimated = frame is not None and frame.is_estimated
+        view = session.commands.view
         # Until the others are known the best state stands for them.
-        show = view.show if known or view.show == "current" else "current" if frame is None else "best"
+        show = view.show if is_estimated or view.show == "current" else "current" if frame is None else "best"
         for button in self.shows.buttons():
             button.setChecked(button.property("show") == show)
-            button.setEnabled(known or button.property("show") in ("current", "best"))
-        self._refresh_detail(frame, known)
+            button.setEnabled(is_estimated or button.property("show") in ("current", "best"))
+        self._refresh_detail(frame, is_estimated)
         for name, box in self.layer_boxes.items():
-            _set_quietly(box, name in session.orders.view.wanted)
-        _set_quietly(self.background, session.orders.view.background)
+            _set_quietly(box, name in session.commands.view.wanted)
+        _set_quietly(self.background, session.commands.view.background)
         kind = "region" if frame is None else frame.kind
         self.layer_boxes["regions"].setText(f"{kind.capitalize()}s")
         self._say_settled(frame)
 
-    def _refresh_detail(self, frame: Frame | None, known: bool) -> None:
+    def _refresh_detail(self, frame: Frame | None, is_estimated: bool) -> None:
         """Follow the fineness that is shown, and tell how many regions it has."""
-        automatic = self.session.orders.view.detail is None
-        self.detail.setEnabled(known)
-        self.auto_detail.setEnabled(known)
+        automatic = self.session.commands.view.detail is None
+        self.detail.setEnabled(is_estimated)
+        self.auto_detail.setEnabled(is_estimated)
         _set_quietly(self.auto_detail, automatic)
         if automatic:  # so that any place that it is moved to is another
             self.detail.blockSignals(True)
@@ -185,7 +185,7 @@ class Display(QWidget):  # type: ignore[misc]
     def _say_settled(self, frame: Frame | None) -> None:
         """Say beside the pictures of uncertainty when more sweeps, or more chains, may still change them."""
         for name, tip in UNCERTAINTY_TIPS.items():
-            open_question = frame is not None and not frame.settled
+            open_question = frame is not None and not frame.has_converged
             self.layer_boxes[name].setText(f"{name.capitalize()}{' (unsettled)' if open_question else ''}")
             why = f"\nNot settled: {frame.verdict}" if frame is not None and open_question and frame.verdict else ""
             self.layer_boxes[name].setToolTip(tip + why)
@@ -199,7 +199,7 @@ class Display(QWidget):  # type: ignore[misc]
     def _detail_moved(self) -> None:
         """Who moves the slider wants to see what it does."""
         _set_quietly(self.auto_detail, False)
-        wanted = self.session.orders.view.wanted | {"regions"}
+        wanted = self.session.commands.view.wanted | {"regions"}
         self.session.canvas.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
         self.refresh()
 

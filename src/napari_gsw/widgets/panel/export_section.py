@@ -14,25 +14,21 @@ from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QComboBox, QFileDialog, QFormLayout, QHBoxLayout, QMainWindow, QPushButton
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.posterior.region_table import Columns
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.files import plots
-from napari_gsw.files.folders import output_folder
-from napari_gsw.files.geometry import Geometry, geometry, spatial
-from napari_gsw.files.label_formats import companion
-from napari_gsw.files.labels import put_labels
-from napari_gsw.files.ownership import PROVENANCE
-from napari_gsw.files.results import TABLE, write_trace
-from napari_gsw.files.tables import put_columns
-from napari_gsw.widgets.kit.section import Section
-from napari_gsw.widgets.layers.several_images import SeveralImages
-from napari_gsw.widgets.layers.source import Position, Source
-from napari_gsw.widgets.layers.stacked_tables import stacked_tables
-from napari_gsw.widgets.session.array_run import ArrayRun
-from napari_gsw.widgets.session.measuring import Measuring
-from napari_gsw.widgets.session.plan import Segmentation
+from napari_gsw.files.geometry import Geometry, make_geometry, select_last_axes
+from napari_gsw.files.label_formats import sibling_name
+from napari_gsw.files.labels import write_label_file
+from napari_gsw.files.output_folder import PROVENANCE, output_folder
+from napari_gsw.files.results import REGION_TABLE, write_columns, write_trace
+from napari_gsw.widgets.common.collapsible import Section
+from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource, Position
+from napari_gsw.widgets.layers.result_layers import stack_tables
+from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions
+from napari_gsw.widgets.session.measurements import TableUpdater
+from napari_gsw.widgets.session.run_plan import Segmentation
 from napari_gsw.widgets.session.session import Session
-from napari_gsw.widgets.session.view import View
 
 FORMATS = {
     "TIFF (ImageJ)": ".tif",
@@ -82,11 +78,11 @@ class ExportSection(Section):
         self.written_line = self.add_line("")
         self.written_line.setVisible(False)
         self.written.connect(self._announce)
-        self.measuring = Measuring(session.orders, session.canvas, session.link, self)
+        self.measuring = TableUpdater(session.commands, session.canvas, session.connections, self)
         session.framed.connect(self.measuring.look)
         session.state_changed.connect(self.measuring.look)
         session.canvas.changed.connect(self.measuring.move)
-        session.ties.moved.connect(self.measuring.measure_again)
+        session.layer_events.moved.connect(self.measuring.measure_again)
         self.refresh()
 
     def refresh(self) -> None:
@@ -122,9 +118,9 @@ class ExportSection(Section):
         if seg is None or position is None:
             return
         ending = str(self.format.currentData())
-        view, sampling = self.session.orders.view, self.session.orders.sampling
+        view, sampling = self.session.commands.view, self.session.commands.sampling
 
-        def order(_: LiveChain) -> None:
+        def order(_: InteractiveRun) -> None:
             try:
                 write_all(seg, view, sampling, folder, f"labels{ending}")
             except InputError:
@@ -133,7 +129,7 @@ class ExportSection(Section):
                 raise InputError(f"nothing was exported: {reason}") from reason
             self.written.emit(str(folder))
 
-        self.session.orders.submit(position, order)
+        self.session.commands.submit(position, order)
 
     # ---- the trace alone
 
@@ -162,23 +158,23 @@ class ExportSection(Section):
         self.written.emit(str(path))
 
 
-def geometry_of(source: Source) -> Geometry | None:
+def geometry_of(source: ImageSource) -> Geometry | None:
     """Where the labels of a source lie; several images have a place each."""
-    if source.several:
+    if source.is_image_list:
         return None
     place = source.geometry()
     scale, translate = place["scale"].tolist(), place["translate"].tolist()
-    return geometry(len(source.label_shape), source.label_axes, scale, place["units"], translate)
+    return make_geometry(len(source.label_shape), source.label_axes, scale, place["units"], translate)
 
 
-def write_all(seg: Segmentation, view: View, sampling: bool, folder: Path, labels_name: str) -> None:
+def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: Path, labels_name: str) -> None:
     """Write what is known of every array of a segmentation into a folder, and the labels as they are on the screen."""
     source = seg.plan.source
     where = geometry_of(source)
-    if source.large and not labels_name.endswith(".zarr"):
+    if source.is_chunked and not labels_name.endswith(".zarr"):
         raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
-    with output_folder(folder, companion(labels_name, PROVENANCE)) as scratch:
-        all_labels: Any = None if source.large else np.zeros(source.label_shape, np.uint32)
+    with output_folder(folder, sibling_name(labels_name, PROVENANCE)) as scratch:
+        all_labels: Any = None if source.is_chunked else np.zeros(source.label_shape, np.uint32)
         provenances: dict[str, Any] = {}
         tables: list[tuple[Position, list[Columns]]] = []
         for position, array_run in seg.array_runs.items():
@@ -190,32 +186,32 @@ def write_all(seg: Segmentation, view: View, sampling: bool, folder: Path, label
             else:
                 labels, clusters = array_run.seen(view)
                 made_by["shown"] = view.record(array_run.exports_regions(view))
-            if source.large and where is not None:
-                all_labels, where = labels, spatial(where, source.depth)
+            if source.is_chunked and where is not None:
+                all_labels, where = labels, select_last_axes(where, source.depth)
             else:
                 all_labels[source.index(position)] = labels
             provenances[" ".join(map(str, position))] = made_by
             write_trace(result.traces, scratch / f"{stem}trace.csv")
             plots.save_trace(result.traces, scratch / f"{stem}trace.png")
-            if not source.several:
+            if not source.is_image_list:
                 plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
                 plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
             tables.append((position, array_run.final_tables(source, labels, clusters)))
-        provenance = provenances[""] if not source.loop else {"software": "napari-gsw", "parts": provenances}
-        if not source.large:
+        provenance = provenances[""] if not source.stack_shape else {"software": "napari-gsw", "parts": provenances}
+        if not source.is_chunked:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)
-        if isinstance(source, SeveralImages):
+        if isinstance(source, ImageListSource):
             put_several(source, seg.array_runs[()], all_labels, scratch, labels_name, provenance)
         else:
-            put_labels(all_labels, scratch / labels_name, where, source.layer.name, provenance)
+            write_label_file(all_labels, scratch / labels_name, where, source.layer.name, provenance)
         for number in range(len(tables[0][1])):  # one table, or one for each of several images
-            stem = f"{number + 1:03d}." if source.several else ""
-            rows = [(position, several[number]) for position, several in tables]
-            put_columns(stacked_tables(source.loop_letters, rows), scratch / f"{stem}{TABLE}")
+            stem = f"{number + 1:03d}." if source.is_image_list else ""
+            rows = [(position, is_image_list[number]) for position, is_image_list in tables]
+            write_columns(stack_tables(source.stack_letters, rows), scratch / f"{stem}{REGION_TABLE}")
 
 
 def put_several(
-    source: SeveralImages,
+    source: ImageListSource,
     array_run: ArrayRun,
     labels: NDArray[np.integer],
     scratch: Path,
@@ -228,5 +224,5 @@ def put_several(
         own, stem = source.plane(labels, number), f"{number + 1:03d}."
         plane = np.zeros(one.label_shape, own.dtype)
         plane[one.index(())] = own
-        put_labels(plane, scratch / (stem + labels_name), geometry_of(one), one.layer.name, provenance)
+        write_label_file(plane, scratch / (stem + labels_name), geometry_of(one), one.layer.name, provenance)
         plots.save_overlay(image, own, scratch / f"{stem}overlay.png", one.axes)

@@ -9,16 +9,15 @@ from typing import Any
 
 from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QListWidget, QListWidgetItem, QProgressBar
 
+from napari_gsw.batch.jobs import Record
 from napari_gsw.batch.report import DONE, FAILED
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.jobs.records import Row
-from napari_gsw.widgets.kit.buttons import push_button
-from napari_gsw.widgets.kit.failure import report_failure
-from napari_gsw.widgets.kit.section import Section
-from napari_gsw.widgets.kit.worker import make_worker
-from napari_gsw.widgets.session.folder_run import FolderRun, Lesson
-from napari_gsw.widgets.session.plan import Plan
+from napari_gsw.widgets.common.collapsible import Section
+from napari_gsw.widgets.common.labels import make_button, report_error
+from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.session.folder_run import FolderRun, PaintedImage
+from napari_gsw.widgets.session.run_plan import RunPlan
 from napari_gsw.widgets.session.session import Session
 
 WHO = "GSW segmentation"
@@ -33,20 +32,20 @@ class FolderSection(Section):
     preset : the name of the preset that was chosen last.
     """
 
-    def __init__(self, session: Session, plan: Callable[[], Plan], preset: Callable[[], str]) -> None:
+    def __init__(self, session: Session, plan: Callable[[], RunPlan], preset: Callable[[], str]) -> None:
         super().__init__(
             "Apply to a folder", "Segment every image of a folder with what is set here", "widget.md#a-folder-of-images"
         )
         self.session, self._plan, self._preset = session, plan, preset
-        self.run = FolderRun(session.link, self)
+        self.run = FolderRun(session.connections, self)
         self.teach = QCheckBox("Teach them what I have painted")
         self.teach.setToolTip(
             "Segment every image together with this one and its locked strokes, so that labels mean the same in all"
         )
-        self.start_button = push_button(
+        self.start_button = make_button(
             "Apply to a folder ...", "Choose the folder of the images, and then one for the results", self._ask
         )
-        self.stop_button = push_button(
+        self.stop_button = make_button(
             "Stop", "Stop; what is finished is kept, and the same folders go on from there", self.run.stop
         )
         self.bar = QProgressBar()
@@ -96,18 +95,18 @@ class FolderSection(Section):
             self._said = ""
             self.run.start(folder, output, self._preset(), plan.settings, plan.seed, lesson)
         except InputError as reason:
-            report_failure(reason, WHO)
+            report_error(reason, WHO)
 
-    def _lesson(self) -> Lesson:
+    def _lesson(self) -> PaintedImage:
         """The image on the screen and what is locked on it."""
         seg, position, frame = self.session.segmentation, self.session.position, self.session.frame
         array_run = self.session.array_run
         if seg is None or position is None or frame is None or array_run is None:
             raise InputError("nothing is painted yet")
-        if seg.plan.source.several or seg.plan.source.large:
+        if seg.plan.source.is_image_list or seg.plan.source.is_chunked:
             raise InputError("what is painted on several images, or on one in blocks, cannot be taught to a folder")
         paint = array_run.paint_locked(frame.locks, frame.numbers)
-        return Lesson(seg.plan.source.image(position), paint)
+        return PaintedImage(seg.plan.source.image(position), paint)
 
     # ---- what becomes of it
 
@@ -137,7 +136,7 @@ class FolderSection(Section):
         if row["status"] == DONE:
             self.open(row)
 
-    def open(self, row: Row) -> None:
+    def open(self, row: Record) -> None:
         """Open an image and its labels; they are read in a thread."""
         name, labels = str(row["name"]), self.run.output / str(row["labels"])
         work = partial(_read, self.run.folder / name, labels)
@@ -147,7 +146,7 @@ class FolderSection(Section):
         worker.start()
 
     def _place(self, name: str, read: tuple[Any, Any]) -> None:
-        if not self.session.link.alive:
+        if not self.session.connections.is_open:
             return
         image, labels = read
         viewer = self.session.viewer
@@ -155,14 +154,14 @@ class FolderSection(Section):
         viewer.add_labels(labels, name=f"{name} labels")
 
     def _failed(self, reason: Exception) -> None:
-        report_failure(reason, WHO)
+        report_error(reason, WHO)
 
 
 def _read(image: Path, labels: Path) -> tuple[Any, Any]:
     return read_image(image)[0], read_labels(labels)
 
 
-def words_of(row: Row) -> str:
+def words_of(row: Record) -> str:
     """A row of the list.
 
     >>> words_of({"name": "a.tif", "status": "done", "regions": 12, "seconds": 3.21, "reason": ""})

@@ -13,17 +13,23 @@ from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QWidget
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.widgets.kit.help_page import help_button
-from napari_gsw.widgets.kit.layer_combo import LayerCombo
-from napari_gsw.widgets.kit.layer_menu import LayerMenu
-from napari_gsw.widgets.kit.link import Link
-from napari_gsw.widgets.kit.row_heading import RowHeading
-from napari_gsw.widgets.layers.axis_guess import AxisGuess, Meaning, axis_guess
-from napari_gsw.widgets.layers.camera import place_of
-from napari_gsw.widgets.layers.kinds import is_image, is_region
-from napari_gsw.widgets.layers.several_images import SeveralImages
-from napari_gsw.widgets.layers.source import Slices, Source, guess_channel_axis, guess_depth
-from napari_gsw.widgets.panel.axis_row import AxisRow
+from napari_gsw.widgets.common.collapsible import RowHeading
+from napari_gsw.widgets.common.dock_panel import Connections
+from napari_gsw.widgets.common.help_page import make_help_button
+from napari_gsw.widgets.common.layer_choosers import LayerCombo, LayerMenu
+from napari_gsw.widgets.layers.cursor import get_view_position
+from napari_gsw.widgets.layers.image_source import (
+    AxisGuess,
+    AxisMeaning,
+    ImageListSource,
+    ImageSource,
+    Slices,
+    guess_axis,
+    guess_channel_axis,
+    guess_depth,
+)
+from napari_gsw.widgets.layers.layer_metadata import is_image, is_region
+from napari_gsw.widgets.panel.rows import AxisRow
 
 
 class ImageChooser(QWidget):  # type: ignore[misc]
@@ -36,9 +42,9 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     changed = Signal()
 
-    def __init__(self, viewer: napari.Viewer, link: Link) -> None:
+    def __init__(self, viewer: napari.Viewer, connections: Connections) -> None:
         super().__init__()
-        self.viewer, self._link = viewer, link
+        self.viewer, self._connections = viewer, connections
         self.image = LayerCombo(is_image)
         self.image.setToolTip("The image layer to segment")
         self.image.setAccessibleName("Image")
@@ -69,13 +75,13 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._again = QTimer(self)
         self._again.setSingleShot(True)
         self._again.timeout.connect(self._image_chosen)
-        link.stop_at_end(self._again)
+        connections.stop_on_close(self._again)
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
         self.form.setHorizontalSpacing(4)
         self.form.setVerticalSpacing(4)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self.help = help_button("widget.md#gsw-segmentation")
+        self.help = make_help_button("widget.md#gsw-segmentation")
         first = QHBoxLayout()
         first.setSpacing(2)
         first.addWidget(self.image, 1)
@@ -96,8 +102,8 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.where.chosen.connect(self.changed)
         self.where.activated.connect(self._chosen_again)
         # The source of the run that there is, if there is one, and the one that the user has turned away from.
-        self.standing: Callable[[], Source | None] = lambda: None
-        self._left: Source | None = None
+        self.standing: Callable[[], ImageSource | None] = lambda: None
+        self._left: ImageSource | None = None
         self.channel_axis.activated.connect(self._axis_chosen)
         self.also.changed.connect(self.changed)
         self.together.changed.connect(self.changed)
@@ -108,7 +114,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     # ---- what is chosen
 
-    def source(self) -> Source:
+    def source(self) -> ImageSource:
         """What is to be segmented; an InputError says why it cannot be."""
         layer = self.image.value()
         if layer is None:
@@ -119,19 +125,19 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             "channel_axis": self.channel_axis.currentData(),
             "where": "slice" if where == "slice" else "view" if where == "view" else "image",
             "mask": None if isinstance(where, str) else where,
-            **place_of(self.viewer, layer),
+            **get_view_position(self.viewer, layer),
         }
         if self.together.chosen and self.form.isRowVisible(self.together):
             images = (layer, *self.together.chosen)
-            members = tuple(Source(x, channel_axis=self.channel_axis.currentData()) for x in images)
-            source: Source = SeveralImages(layer, slices="shared", members=members, **beside)
+            members = tuple(ImageSource(x, channel_axis=self.channel_axis.currentData()) for x in images)
+            source: ImageSource = ImageListSource(layer, slices="shared", members=members, **beside)
         else:
-            source = Source(layer, depth=self._depth(), slices=self._slices(), **beside)
+            source = ImageSource(layer, depth=self._depth(), slices=self._slices(), **beside)
         source = self._with_kept_view(source)
         source.check()
         return source
 
-    def _with_kept_view(self, source: Source) -> Source:
+    def _with_kept_view(self, source: ImageSource) -> ImageSource:
         """The part that was visible when its run began, until the user chooses the visible part again.
 
         Whoever has zoomed in to look at something goes on with what there is.
@@ -147,15 +153,15 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._left = self.standing()
         self.changed.emit()
 
-    def choose(self, source: Source) -> None:
+    def choose(self, source: ImageSource) -> None:
         """Show the choices that a source was made by."""
         self.follow()
         self.image.choose(source.layer)
         self.also.chosen = list(source.channels)
-        self.together.chosen = list(source.image_layers[1:]) if source.several else []
+        self.together.chosen = list(source.image_layers[1:]) if source.is_image_list else []
         self.channel_axis.setCurrentIndex(self.channel_axis.findData(source.channel_axis))
-        if not source.several:
-            stack: Any = source.slices if source.shared else source.depth
+        if not source.is_image_list:
+            stack: Any = source.slices if source.shares_labels else source.depth
             self.depth.setCurrentIndex(self.depth.findData(stack))
         self._fit_rows()
         self.where.choose(source.where if source.mask is None else source.mask)
@@ -194,7 +200,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             guessed = guess_channel_axis(layer)
             self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
             self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
-        self._question = None if layer is None else axis_guess(layer)
+        self._question = None if layer is None else guess_axis(layer)
         said = self._answers.get(layer) if layer is not None else None
         if self._question is not None and said is not None and said[:2] == self._question[:2]:
             self._question = said
@@ -204,7 +210,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._fit_rows()
         self.changed.emit()
 
-    def _answered(self, meaning: Meaning) -> None:
+    def _answered(self, meaning: AxisMeaning) -> None:
         if self._question is None or self._layer is None:  # it went away while its question was on the screen
             return
         self._answers[self._layer] = self._question._replace(guess=meaning)
@@ -212,7 +218,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._fit_rows()
         self.changed.emit()
 
-    def _take_meaning(self, meaning: Meaning) -> None:
+    def _take_meaning(self, meaning: AxisMeaning) -> None:
         """Set channels and depth as the answer to the question says."""
         assert self._question is not None
         axis = self._question.axis if meaning == "channels" else None
@@ -222,9 +228,9 @@ class ImageChooser(QWidget):  # type: ignore[misc]
     def _watch(self, layer: Image | None) -> None:
         """Hear of it when the image that is chosen gets other axes."""
         for old in () if self._layer is None else (self._layer.events.data, self._layer.events.axis_labels):
-            self._link.disconnect(old, self._image_changed)
+            self._connections.disconnect(old, self._image_changed)
         for new in () if layer is None else (layer.events.data, layer.events.axis_labels):
-            self._link.connect(new, self._image_changed)
+            self._connections.connect(new, self._image_changed)
         self._layer, self._form = layer, _form_of(layer)
 
     def _image_changed(self, event: Any = None) -> None:

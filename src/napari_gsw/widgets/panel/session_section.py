@@ -11,11 +11,11 @@ from qtpy.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QMenu, QMessageB
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.session_file import SUFFIX
-from napari_gsw.widgets.kit.section import Section
+from napari_gsw.widgets.common.collapsible import Section
 from napari_gsw.widgets.session.session import Session
 
 PATTERN = f"Session (*{SUFFIX})"
-MOST_RECENT = 8
+MAX_RECENT = 8
 
 
 class SessionSection(Section):
@@ -55,7 +55,7 @@ class SessionSection(Section):
         self.save_button.clicked.connect(self._ask_save)
         self.open_button.clicked.connect(self._ask_open)
         self.recent_button.menu().aboutToShow.connect(self._fill_recent)
-        session.keeper.written.connect(self._announce)
+        session.autosaver.written.connect(self._announce)
         self.refresh()
 
     def refresh(self) -> None:
@@ -66,12 +66,12 @@ class SessionSection(Section):
     def save(self, path: Path) -> None:
         """Save to a file."""
         try:
-            left_out = self.session.keeper.save(path, self.embed.isChecked())
+            left_out = self.session.autosaver.save(path, self.embed.isChecked())
         except InputError as reason:
-            self.session.say(str(reason))
+            self.session.show_message(str(reason))
             return
         for name in left_out:
-            self.session.say(
+            self.session.show_message(
                 f"the image {name!r} is in no file, and too large to be put into the session by itself: tick "
                 f"{self.embed.text()!r}, or save the image, too, and open it before the session"
             )
@@ -120,7 +120,7 @@ def recent() -> list[str]:
 def remember(path: str) -> None:
     """Put a session first among the recent ones."""
     here = str(Path(path).resolve())
-    _store().setValue("recent", [here, *(other for other in recent() if other != here)][:MOST_RECENT])
+    _store().setValue("recent", [here, *(other for other in recent() if other != here)][:MAX_RECENT])
 
 
 def _store() -> QSettings:

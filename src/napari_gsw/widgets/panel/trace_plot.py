@@ -14,7 +14,7 @@ from qtpy.QtCore import QPointF, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QFontMetrics, QImage
 from qtpy.QtWidgets import QApplication
 
-from napari_gsw.core.sampler.records import TRACE
+from napari_gsw.core.sampler.state import N_TRACED
 
 # Colours that read on a dark and on a light background, one for each chain, round and round.
 LINES = ("#4c9be8", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948", "#ff9da7")
@@ -275,7 +275,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
     def _hover(self, point: QPointF) -> None:
         sweep = self._sweep_at(point)
-        trace = self._traces[0] if self._traces else np.empty((0, TRACE))
+        trace = self._traces[0] if self._traces else np.empty((0, N_TRACED))
         if sweep is None or not len(trace):
             self.hovered.emit("")
             return

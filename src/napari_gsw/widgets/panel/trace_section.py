@@ -6,12 +6,11 @@ from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QImage, QShowEvent
 from qtpy.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from napari_gsw.widgets.kit.buttons import push_button
-from napari_gsw.widgets.kit.section import Section
-from napari_gsw.widgets.kit.still_line import StillLine
-from napari_gsw.widgets.kit.tab_order import put_in_tab_order
+from napari_gsw.widgets.common.collapsible import Section
+from napari_gsw.widgets.common.labels import ElidedLabel, make_button
+from napari_gsw.widgets.common.tab_order import set_tab_order
 from napari_gsw.widgets.panel.trace_plot import HEIGHT, TracePlot
-from napari_gsw.widgets.session.frame import Frame
+from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 
 # Milliseconds after the dock has opened: a person has not pressed Run by then.
@@ -64,7 +63,7 @@ class TraceSection(Section):
             self.session.drawable.connect(plot.draw_waiting)
             self._room.layout().addWidget(plot)
             if self.button.isChecked():  # it was unfolded before the plot was there
-                put_in_tab_order(self.help, self.body)
+                set_tab_order(self.help, self.body)
         return self._plot
 
     def _viewing_row(self) -> QWidget:
@@ -72,10 +71,10 @@ class TraceSection(Section):
         row = QHBoxLayout(self.viewing)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
-        self.viewing_text = StillLine("viewing")
+        self.viewing_text = ElidedLabel("viewing")
         canvas, corrections = self.session.canvas, self.session.corrections
-        self.back_button = push_button("Back to live", "Show the chain as it is now", canvas.live_again)
-        self.from_here = push_button(
+        self.back_button = make_button("Back to live", "Show the chain as it is now", canvas.show_current)
+        self.from_here = make_button(
             "Go on from here", "Continue the chain from this state", corrections.go_on_from_view
         )
         row.addWidget(self.viewing_text, 1)
@@ -102,7 +101,7 @@ class TraceSection(Section):
         sweep = self.session.canvas.viewing
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
-            self.viewing_text.say(f"Viewing sweep {sweep:,}", "What is shown is this sweep, not the newest one")
+            self.viewing_text.set_text(f"Viewing sweep {sweep:,}", "What is shown is this sweep, not the newest one")
         if self._plot is not None and self._plot.isVisible():
             self._show_frame()
 

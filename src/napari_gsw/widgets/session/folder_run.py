@@ -15,21 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from napari_gsw.batch.order import BatchOptions, BatchOrder
-from napari_gsw.batch.report import DONE, FAILED, report_rows
+from napari_gsw.batch.jobs import Journal, Record
+from napari_gsw.batch.report import DONE, FAILED, make_report
 from napari_gsw.batch.run import TITLE
-from napari_gsw.batch.selection import selected_images
-from napari_gsw.batch.teaching import Teacher
+from napari_gsw.batch.selection import select_images
+from napari_gsw.batch.spec import BatchOptions, BatchSpec
+from napari_gsw.batch.teaching import ReferenceImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.presets import DEFAULT_PRESET, shared_changes
 from napari_gsw.core.settings import Settings
-from napari_gsw.files.folders import ensure_folder
-from napari_gsw.files.ledger import replacing
-from napari_gsw.files.results import Extras
-from napari_gsw.jobs.journal import Journal
-from napari_gsw.jobs.records import Row
-from napari_gsw.methods.registry import choose
-from napari_gsw.widgets.kit.link import Link
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
+from napari_gsw.files.output_folder import ensure_folder, replace_atomically
+from napari_gsw.files.results import OutputOptions
+from napari_gsw.methods import choose
+from napari_gsw.widgets.common.dock_panel import Connections
 
 # Milliseconds from one look at the journal to the next.
 LOOK = 400
@@ -39,7 +37,7 @@ COMMAND = "from napari_gsw.cli import main; raise SystemExit(main())"
 TAUGHT_IMAGE, TAUGHT_PAINT = "taught-image.npy", "taught-paint.npy"
 
 
-class Lesson(NamedTuple):
+class PaintedImage(NamedTuple):
     """An image (\\*shape, C or none) on which somebody has painted, and the labels (\\*shape,), 0 where nothing is."""
 
     image: NDArray[Any]
@@ -62,15 +60,15 @@ class FolderRun(QObject):  # type: ignore[misc]
     changed = Signal()
     ended = Signal(str)
 
-    def __init__(self, link: Link, parent: QObject | None = None) -> None:
+    def __init__(self, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.rows: list[Row] = []
+        self.rows: list[Record] = []
         self.folder = self.output = Path()
         self._process: subprocess.Popen[bytes] | None = None
         self._looking = QTimer(self)
         self._looking.timeout.connect(self._look)
-        link.stop_at_end(self._looking)
-        link.at_end(self._leave)
+        connections.stop_on_close(self._looking)
+        connections.on_close(self._leave)
 
     @property
     def running(self) -> bool:
@@ -82,11 +80,11 @@ class FolderRun(QObject):  # type: ignore[misc]
         return sum(row["status"] in (DONE, FAILED) for row in self.rows)
 
     def start(
-        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: Lesson | None = None
+        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: PaintedImage | None = None
     ) -> None:
         """Begin; an InputError says why nothing was begun."""
         order = self._order(folder, output, preset, settings, seed, lesson)
-        images = selected_images(folder, output, order.selection)
+        images = select_images(folder, output, order.selection)
         if not images:
             raise InputError(f"there is no image in {str(folder)!r}")
         desk = tempfile.mkdtemp(prefix="napari-gsw-")
@@ -101,7 +99,7 @@ class FolderRun(QObject):  # type: ignore[misc]
         self._journal = Journal.of(TITLE, order.depends_on(), BatchOptions(output))
         with self._sayings.open("wb") as said:
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-        self.rows = report_rows(self._names, {})
+        self.rows = make_report(self._names, {})
         self._looking.start(LOOK)
         self.changed.emit()
 
@@ -119,22 +117,22 @@ class FolderRun(QObject):  # type: ignore[misc]
             threading.Thread(target=process.wait, name="napari-gsw-folder", daemon=True).start()
 
     def _order(
-        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: Lesson | None
-    ) -> BatchOrder:
+        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, lesson: PaintedImage | None
+    ) -> BatchSpec:
         """What ``batch`` is asked for; axes and spacing are those of each file."""
         if output.resolve() == folder.resolve():
             raise InputError("results go into another folder than the images")
         values = settings.replace(axes=Settings().axes, spacing=Settings().spacing).to_dict()
-        teachers: tuple[Teacher, ...] = ()
+        teachers: tuple[ReferenceImage, ...] = ()
         if lesson is not None:
             ensure_folder(output)
-            teacher = Teacher((output / TAUGHT_IMAGE).absolute(), (output / TAUGHT_PAINT).absolute())
+            teacher = ReferenceImage((output / TAUGHT_IMAGE).absolute(), (output / TAUGHT_PAINT).absolute())
             for path, array in zip(teacher, lesson, strict=True):
-                with replacing(path) as new:
+                with replace_atomically(path) as new:
                     np.save(new, array)
-            teachers, values = (teacher,), values | shared_changes(preset)
-        return BatchOrder(
-            folder, choose("gsw", DEFAULT_PRESET, values), seed, extras=Extras(table=True), teachers=teachers
+            teachers, values = (teacher,), values | shared_preset(preset)
+        return BatchSpec(
+            folder, choose("gsw", DEFAULT_PRESET, values), seed, extras=OutputOptions(table=True), teachers=teachers
         )
 
     def _look(self) -> None:
@@ -142,7 +140,7 @@ class FolderRun(QObject):  # type: ignore[misc]
         process = self._process
         ended = process is None or process.poll() is not None
         outcomes = {name: entry.outcome for name, entry in self._journal.read().items() if entry.outcome is not None}
-        rows = report_rows(self._names, outcomes)
+        rows = make_report(self._names, outcomes)
         if rows != self.rows:
             self.rows = rows
             self.changed.emit()

@@ -14,13 +14,20 @@ import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import QObject, Signal
 
-from napari_gsw.core.arrays import Points
+from napari_gsw.core.array_types import PointArray
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.pipeline.live_chain import LiveChain
-from napari_gsw.core.posterior.object_edits import Edit, Tool, accepted, deleted, new_numbers, stroke_edit
+from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.posterior.object_edits import (
+    Edit,
+    Tool,
+    accept_object,
+    delete_object,
+    edit_from_scribble,
+    find_unused_labels,
+)
 from napari_gsw.widgets.layers.brush import Brush
-from napari_gsw.widgets.layers.hover import number_under
-from napari_gsw.widgets.layers.source import Position
+from napari_gsw.widgets.layers.cursor import find_label
+from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.session.corrections import Corrections
 
 Action = Literal["accept", "merge", "cut", "delete", "draw"]
@@ -48,7 +55,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.corrections, self.canvas, self.orders = corrections, corrections.canvas, corrections.orders
+        self.corrections, self.canvas, self.commands = corrections, corrections.canvas, corrections.commands
         self.tool: Action | None = None
         self._taking = False
         self._brush_size = 0.0
@@ -62,9 +69,9 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     def attach(self) -> None:
         """Watch the layer of regions for paint and keys."""
-        seg = self.orders.segmentation
+        seg = self.commands.segmentation
         self.detach()
-        if seg is None or seg.plan.source.several or seg.layers.regions is None or seg.layers.regions.multiscale:
+        if seg is None or seg.plan.source.is_image_list or seg.layers.regions is None or seg.layers.regions.multiscale:
             return  # napari does not let anybody paint on a pyramid
         layer, steps = seg.layers.regions, self.corrections.steps
         self.canvas.region_brush = Brush(layer, self._painted, self._replaced, steps.undo, steps.redo)
@@ -97,11 +104,11 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     def _key_pressed(self, action: Action, layer: Any) -> None:
         """The same for the object under the mouse."""
-        self._do(action, number_under(layer, self.canvas.viewer.cursor.position))
+        self._do(action, find_label(layer, self.canvas.viewer.cursor.position))
 
     def _do(self, action: Action, number: int) -> None:
         if action == "accept" or action == "delete":
-            edit = accepted if action == "accept" else deleted
+            edit = accept_object if action == "accept" else delete_object
             position = self.canvas.position
             shown = None if position is None else self._shown(position)
             if position is not None and shown is not None:
@@ -123,7 +130,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
             layer.mode = "pan_zoom"
         else:
             layer.mode = "erase" if tool == "cut" else "paint"
-            layer.selected_label = new_numbers(shown)[0]
+            layer.selected_label = find_unused_labels(shown)[0]
             if tool != "draw":
                 self._brush_size, layer.brush_size = layer.brush_size, THIN
         self._taking = False
@@ -141,8 +148,8 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     # ---- strokes
 
-    def _painted(self, path: Points) -> None:
-        seg, layer = self.orders.segmentation, self.layer
+    def _painted(self, path: PointArray) -> None:
+        seg, layer = self.commands.segmentation, self.layer
         if seg is None or layer is None:
             return
         tool: Tool = "merge" if self.tool == "merge" else "cut" if self.tool == "cut" else "paint"
@@ -155,11 +162,11 @@ class ObjectEditor(QObject):  # type: ignore[misc]
             inside = np.asarray(array_run.sites) > 0
             objects = self._objects(position)
             self.canvas.write_regions(position, shown)  # until it is known what the stroke means
-            self._try(position, partial(stroke_edit, shown, here, along, objects, inside, tool))
+            self._try(position, partial(edit_from_scribble, shown, here, along, objects, inside, tool))
 
     def _replaced(self) -> None:
         """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
-        seg, layer = self.orders.segmentation, self.layer
+        seg, layer = self.commands.segmentation, self.layer
         if seg is None or layer is None:
             return
         if seg.layers.fits(layer):
@@ -169,25 +176,25 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     def _try(self, position: Position, edit_of: Callable[[], Edit | None]) -> None:
         """Show an edit and hand it to the chain; what cannot be done is said."""
-        seg = self.orders.segmentation
+        seg = self.commands.segmentation
         assert seg is not None
         try:
             edit = edit_of()
             if edit is not None:
-                seg.array_runs[position].live.check_edit()
+                seg.array_runs[position].interactive.check_edit()
         except InputError as reason:
             self.refused.emit(str(reason))
             return
         if edit is None:
             return
-        self.canvas.look_ahead()
-        self.corrections.submit(position, partial(LiveChain.edit, edit=edit))
+        self.canvas.leave_history()
+        self.corrections.submit(position, partial(InteractiveRun.edit, edit=edit))
         self.canvas.write_regions(position, edit.after)
         self.corrections.changed.emit()
 
     def _shown(self, position: Position) -> Any:
         """(\\*shape,) the regions on the screen; None if there are none yet."""
-        seg = self.orders.segmentation
+        seg = self.commands.segmentation
         return None if seg is None else seg.written_regions.get(position)
 
     def _objects(self, position: Position) -> bool:

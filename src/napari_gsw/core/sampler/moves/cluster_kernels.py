@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Counts, Floats
-from napari_gsw.core.evidence.evidence_tables import (
+from napari_gsw.core.array_types import Float64Array, UInt32Array
+from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop, zeros
+from napari_gsw.core.likelihood.tables import (
     BASE,
     FACTOR,
     KAPPA,
@@ -19,18 +20,17 @@ from napari_gsw.core.evidence.evidence_tables import (
     SHIFT,
     SLOPE,
     UNIT,
-    Evidence,
+    LikelihoodTables,
 )
-from napari_gsw.core.evidence.rising_factorial import LARGE
-from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop, zeros
-from napari_gsw.core.sampler.records import Clusters, Walker
+from napari_gsw.core.sampler.state import ChainState, Clusters
+from napari_gsw.core.special import LARGE
 
 # exp(-44) is 2 ** -63.5.
-LEAST_RIVAL = 44.0
+NEGLIGIBLE_GAP = 44.0
 
 
 @njit
-def empty_clusters(words: int, channels: int, slots: int) -> Clusters:
+def make_clusters(words: int, channels: int, slots: int) -> Clusters:
     """So many free slots, for D words and C channels."""
     return Clusters(
         zeros(slots, np.int64),
@@ -63,22 +63,24 @@ def clear_slot(clusters: Clusters, k: int) -> None:
 
 
 @njit_inner
-def grown(clusters: Clusters, slots: int) -> Clusters:
+def grow_clusters(clusters: Clusters, slots: int) -> Clusters:
     """The same clusters with room for more."""
-    wider = empty_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
+    wider = make_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
     for k in range(clusters.size.size):
         copy_slot(clusters, k, wider, k)
     return wider
 
 
 @njit_inner
-def with_slots(walker: Walker, slots: int) -> Walker:
+def grow_state(walker: ChainState, slots: int) -> ChainState:
     """The same walker with room for so many clusters."""
-    return Walker(walker.labels, grown(walker.clusters, slots), walker.work, walker.sums)
+    return ChainState(walker.labels, grow_clusters(walker.clusters, slots), walker.work, walker.sums)
 
 
 @njit_inline
-def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, length: int) -> int:
+def gather_words(
+    evidence: LikelihoodTables, i: int, group_word: UInt32Array, group_count: UInt32Array, length: int
+) -> int:
     """Add the words of site i to a group that has `length` different ones; returns how many it has then.
 
     ``group_word[:length]`` lists the words, ``group_count[d]`` says how often word d occurs; both (D,).
@@ -94,14 +96,14 @@ def gather(evidence: Evidence, i: int, group_word: Counts, group_count: Counts, 
 
 
 @njit_inner
-def gauss_part(gauss: Floats, moments: Floats, k: int, pixels: int, more: Floats) -> float:
+def log_gaussian_marginal(gauss: Float64Array, moments: Float64Array, k: int, pixels: int, more: Float64Array) -> float:
     """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
 
     Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2.
 
     Parameters
     ----------
-    gauss : (C, 4) as in :class:`~napari_gsw.core.evidence.evidence_tables.Evidence`.
+    gauss : (C, 4) as in :class:`~napari_gsw.core.likelihood.tables.LikelihoodTables`.
     moments : (2 C, slots). more : (2 C,). pixels : of the cluster with the group.
     """
     channels = more.size // 2
@@ -139,12 +141,12 @@ def log_gamma(x: float) -> float:
 
 
 @njit
-def beyond(tail: Floats, d: int, m: int) -> float:
+def log_count_tail(tail: Float64Array, d: int, m: int) -> float:
     """Contribution of count m of word d to the log marginal where the table has ended.
 
     A log Gamma(b + w m) + shift + B log(1 + r m) + slope m, with A, b, w, shift, B, r, slope the row of `tail` (D, 7).
     The shift is -A log Gamma(b), which of a large b would leave little of the sum: then the terms of both series are
-    subtracted one by one, as in :mod:`napari_gsw.core.evidence.rising_factorial`.
+    subtracted one by one, as in :mod:`napari_gsw.core.special`.
     """
     base, rise = tail[d, BASE], tail[d, UNIT] * m
     if base < LARGE:
@@ -159,20 +161,26 @@ def beyond(tail: Floats, d: int, m: int) -> float:
 
 
 @njit_loop
-def gain(evidence: Evidence, d: int, m: int, more: int) -> float:
+def log_count_gain(evidence: LikelihoodTables, d: int, m: int, more: int) -> float:
     """What `more` of word d add to the log marginal of a cluster that has m of it."""
     table, table_end, tail = evidence.table, evidence.table_end, evidence.tail
     at = evidence.table_start[d] + np.uint64(m)
     if m + more < table_end[d]:
         result = table[at + np.uint64(more)] - table[at]
     else:
-        result = beyond(tail, d, m + more) - (table[at] if m < table_end[d] else beyond(tail, d, m))
+        result = log_count_tail(tail, d, m + more) - (table[at] if m < table_end[d] else log_count_tail(tail, d, m))
     return float(result)
 
 
 @njit_inline
-def add_gains(
-    evidence: Evidence, words: Counts, group_word: Counts, group_count: Counts, length: int, slots: int, score: Floats
+def add_count_gains(
+    evidence: LikelihoodTables,
+    words: UInt32Array,
+    group_word: UInt32Array,
+    group_count: UInt32Array,
+    length: int,
+    slots: int,
+    score: Float64Array,
 ) -> None:
     """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C)).
 
@@ -191,11 +199,11 @@ def add_gains(
                 score[k] += table[m + count] - table[m]
         else:
             for k in range(slots):
-                score[k] += gain(evidence, d, as_int64(words[d, k]), as_int64(count))
+                score[k] += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(count))
 
 
 @njit_inner
-def leader(score: Floats, length: int) -> tuple[int, float]:
+def argmax_with_margin(score: Float64Array, length: int) -> tuple[int, float]:
     """Where the highest score is, and how far below it the second highest.
 
     The leader's share of all weights is at least 1 / (1 + (length - 1) exp(-gap)): a uniform below that draws it, and
@@ -215,7 +223,7 @@ def leader(score: Floats, length: int) -> tuple[int, float]:
 
 
 @njit_inline
-def fill_weights(score: Floats, weight: Floats, length: int, top: float) -> float:
+def fill_weights(score: Float64Array, weight: Float64Array, length: int, top: float) -> float:
     """weight[k] = exp(score[k] - top) for k < length; returns their sum.
 
     What lies more than LEAST_RIVAL below the highest score has less weight than a uniform of 53 bits can tell from
@@ -223,13 +231,13 @@ def fill_weights(score: Floats, weight: Floats, length: int, top: float) -> floa
     """
     total = 0.0
     for k in range(length):
-        weight[k] = math.exp(score[k] - top) if score[k] >= top - LEAST_RIVAL else 0.0
+        weight[k] = math.exp(score[k] - top) if score[k] >= top - NEGLIGIBLE_GAP else 0.0
         total += weight[k]
     return total
 
 
 @njit_inner
-def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first: int) -> int:
+def draw_beside_leader(score: Float64Array, weight: Float64Array, length: int, uniform: float, first: int) -> int:
     """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
     target = uniform * fill_weights(score, weight, length, score[first])
     running = weight[first]
@@ -246,7 +254,7 @@ def draw_after(score: Floats, weight: Floats, length: int, uniform: float, first
 
 
 @njit
-def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
+def draw_candidate(score: Float64Array, weight: Float64Array, length: int, uniform: float) -> int:
     """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
     top = -math.inf
     for k in range(length):
@@ -264,27 +272,27 @@ def draw(score: Floats, weight: Floats, length: int, uniform: float) -> int:
 
 
 @njit
-def renew_gauss(evidence: Evidence, clusters: Clusters, k: int) -> None:
+def update_gaussian(evidence: LikelihoodTables, clusters: Clusters, k: int) -> None:
     """Compute the cached part of slot k's log marginal from its moments, if there are channels."""
     nothing = zeros(clusters.moments.shape[0], np.float64)
     if nothing.size > 0:
         pixels = as_int64(clusters.words[evidence.pixels, k])
-        clusters.gauss[k] = gauss_part(evidence.gauss, clusters.moments, k, pixels, nothing)
+        clusters.gauss[k] = log_gaussian_marginal(evidence.gauss, clusters.moments, k, pixels, nothing)
 
 
 @njit_inner
-def add_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+def add_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> None:
     """Add site i to slot k."""
     clusters.size[k] += 1
     for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
         clusters.words[evidence.word[t], k] += evidence.times[t]
     for c in range(clusters.moments.shape[0]):
         clusters.moments[c, k] += evidence.moments[i, c]
-    renew_gauss(evidence, clusters, k)
+    update_gaussian(evidence, clusters, k)
 
 
 @njit_inner
-def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
+def remove_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> None:
     """Take site i out of slot k."""
     clusters.size[k] -= 1
     if clusters.size[k] == 0:
@@ -294,23 +302,23 @@ def remove_site(evidence: Evidence, clusters: Clusters, i: int, k: int) -> None:
         clusters.words[evidence.word[t], k] -= evidence.times[t]
     for c in range(clusters.moments.shape[0]):
         clusters.moments[c, k] -= evidence.moments[i, c]
-    renew_gauss(evidence, clusters, k)
+    update_gaussian(evidence, clusters, k)
 
 
 @njit_inner
-def merge_slots(evidence: Evidence, clusters: Clusters, source: int, target: int) -> None:
+def merge_slots(evidence: LikelihoodTables, clusters: Clusters, source: int, target: int) -> None:
     """Add all that is in one slot to another, and free the slot."""
     clusters.size[target] += clusters.size[source]
     for d in range(clusters.words.shape[0]):
         clusters.words[d, target] += clusters.words[d, source]
     for c in range(clusters.moments.shape[0]):
         clusters.moments[c, target] += clusters.moments[c, source]
-    renew_gauss(evidence, clusters, target)
+    update_gaussian(evidence, clusters, target)
     clear_slot(clusters, source)
 
 
 @njit
-def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
+def log_marginal(evidence: LikelihoodTables, clusters: Clusters, k: int) -> float:
     """log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words
     table_end, tail = evidence.table_end, evidence.tail
@@ -319,5 +327,5 @@ def log_marginal(evidence: Evidence, clusters: Clusters, k: int) -> float:
         if words[d, k] < table_end[d]:
             result += table[table_start[d] + words[d, k]] - table[table_start[d]]
         else:
-            result += beyond(tail, as_index(d), as_int64(words[d, k])) - table[table_start[d]]
+            result += log_count_tail(tail, as_index(d), as_int64(words[d, k])) - table[table_start[d]]
     return float(result)

@@ -6,15 +6,15 @@ A name belongs to the cluster that holds its anchor, a site that is clamped, so 
 
 from __future__ import annotations
 
-from napari_gsw.core.arrays import Floats, Longs
+from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.jit import as_int64, njit_inline, njit_inner
-from napari_gsw.core.model.field import Field
-from napari_gsw.core.sampler.moves.weight_kernels import Candidates
-from napari_gsw.core.sampler.records import Target, Walker
+from napari_gsw.core.model.external_field import ExternalField
+from napari_gsw.core.sampler.moves.candidate_kernels import Candidates
+from napari_gsw.core.sampler.state import ChainState, Target
 
 
 @njit_inline
-def feel_field(field: Field, walker: Walker, near: Candidates, root: int, around: int) -> int:
+def add_field(field: ExternalField, walker: ChainState, near: Candidates, root: int, around: int) -> int:
     """Add the field to the pull of each named cluster on a spin cluster; returns how many clusters are listed then.
 
     A named cluster is listed even if no neighbour is in it: which clusters these are does not depend on where the spin
@@ -39,13 +39,13 @@ def feel_field(field: Field, walker: Walker, near: Candidates, root: int, around
 
 
 @njit_inline
-def lean_to(field: Field, i: int, name: int) -> float:
+def field_value(field: ExternalField, i: int, name: int) -> float:
     """h_i(name) of a site and a cluster's name; 0 if it has none (-1) or one without a field."""
     return float(field.pull[i, name]) if 0 <= name < field.anchor.size else 0.0
 
 
 @njit_inner
-def merged_fields(target: Target, walker: Walker, name: int, names: Longs, pull: Floats) -> None:
+def add_merged_field(target: Target, walker: ChainState, name: int, names: Int64Array, pull: Float64Array) -> None:
     """Add to pull[k] what the field gains if block 0, the sites whose ``work.place`` is 0, joins cluster k.
 
     Parameters
@@ -60,7 +60,7 @@ def merged_fields(target: Target, walker: Walker, name: int, names: Longs, pull:
     last = pull.size - 1
     for i in range(labels.size):
         if place[i] != 0:
-            pull[last if place[i] == 1 else labels[i]] += lean_to(field, i, name)
+            pull[last if place[i] == 1 else labels[i]] += field_value(field, i, name)
         elif name < 0:
             for k in range(last + 1):
-                pull[k] += lean_to(field, i, as_int64(names[k]))
+                pull[k] += field_value(field, i, as_int64(names[k]))

@@ -7,24 +7,24 @@ import math
 import numpy as np
 
 from napari_gsw.core.jit import as_int64, njit, zeros
-from napari_gsw.core.sampler.moves.anchor_kernels import attractions
 from napari_gsw.core.sampler.moves.cluster_kernels import (
-    add_gains,
+    add_count_gains,
     add_site,
     clear_slot,
     copy_slot,
-    gather,
-    gauss_part,
+    gather_words,
+    grow_state,
+    log_gaussian_marginal,
     log_marginal,
     merge_slots,
     remove_site,
-    with_slots,
 )
-from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
+from napari_gsw.core.sampler.moves.pair_kernels import score_merges
+from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
 
 
 @njit
-def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, float]:
+def move_sites(target: Target, walker: ChainState, least: float) -> tuple[ChainState, float]:
     """Move each site once, in order, to the cluster where the log posterior is highest if that gains `least`.
 
     Returns the walker, with new arrays if slots ran out, and the gain.
@@ -43,7 +43,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
         if seeds[i] >= 0 or (left > 0 and log_w[left] == -math.inf):
             continue
         if used[USED] == clusters.size.size:
-            walker = with_slots(walker, 2 * clusters.size.size)
+            walker = grow_state(walker, 2 * clusters.size.size)
             clusters = walker.clusters
         slots = used[USED] + 1
         remove_site(evidence, clusters, i, old)
@@ -52,8 +52,8 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
         for s in range(field.anchor.size):
             score[labels[field.anchor[s]]] += field.pull[i, s]
-        length = gather(evidence, i, group_word, group_count, as_int64(0))
-        add_gains(evidence, clusters.words, group_word, group_count, length, slots, score)
+        length = gather_words(evidence, i, group_word, group_count, as_int64(0))
+        add_count_gains(evidence, clusters.words, group_word, group_count, length, slots, score)
         k_left = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1
         fresh = -1
         own = evidence.moments[i].copy()
@@ -69,7 +69,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
                 score[k] += log_v[k_left] + log_w[m + 1] - log_w[m]
             if channels > 0:
                 total = as_int64(clusters.words[evidence.pixels, k] + group_count[evidence.pixels])
-                score[k] += gauss_part(evidence.gauss, clusters.moments, k, total, own) - clusters.gauss[k]
+                score[k] += log_gaussian_marginal(evidence.gauss, clusters.moments, k, total, own) - clusters.gauss[k]
         for t in range(length):
             group_count[group_word[t]] = 0
         back = old if left > 0 else fresh
@@ -88,7 +88,7 @@ def lift_sites(target: Target, walker: Walker, least: float) -> tuple[Walker, fl
 
 
 @njit
-def merge_clusters(target: Target, walker: Walker, least: float) -> float:
+def merge_clusters(target: Target, walker: ChainState, least: float) -> float:
     """Merge each cluster once, in order, with the one that raises the log posterior most if that gains `least`.
 
     Returns the gain.
@@ -105,7 +105,7 @@ def merge_clusters(target: Target, walker: Walker, least: float) -> float:
         copy_slot(clusters, a, work.blocks, as_int64(0))
         clear_slot(work.blocks, as_int64(1))
         score = zeros(used[USED] + 1, np.float64)
-        attractions(target, walker, as_int64(a), 1.0, score)
+        score_merges(target, walker, as_int64(a), 1.0, score)
         best = as_int64(0)
         for k in range(used[USED]):
             if score[k] > score[best]:

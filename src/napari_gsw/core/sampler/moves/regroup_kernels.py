@@ -7,18 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats, Longs
+from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, njit_loop, zeros
-from napari_gsw.core.sampler.moves.cluster_kernels import add_gains, clear_slot, copy_slot, draw, gather, gauss_part
-from napari_gsw.core.sampler.moves.field_kernels import lean_to
-from napari_gsw.core.sampler.moves.weight_kernels import Group, empty_group
-from napari_gsw.core.sampler.records import CLUSTERS, USED, Target, Walker
+from napari_gsw.core.sampler.moves.candidate_kernels import GroupCounts, make_group
+from napari_gsw.core.sampler.moves.cluster_kernels import (
+    add_count_gains,
+    clear_slot,
+    copy_slot,
+    draw_candidate,
+    gather_words,
+    log_gaussian_marginal,
+)
+from napari_gsw.core.sampler.moves.field_kernels import field_value
+from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
 
 # Most anchors of a move, and so most clusters that it can rearrange at once.
-MOST_ANCHORS = 32
+MAX_ANCHORS = 32
 
 
-class Deal(NamedTuple):
+class Allocation(NamedTuple):
     """What a deal of sites into blocks goes by."""
 
     anchors: int  # the first so many sites may open a block
@@ -29,19 +36,19 @@ class Deal(NamedTuple):
     sized: bool  # whether the sizes of the blocks are drawn before the sites
 
 
-class Blocks(NamedTuple):
+class AllocationBlocks(NamedTuple):
     """What is known of each block while sites are dealt, beside its sufficient statistics."""
 
-    score: Floats  # (blocks + 1,) log likelihood and couplings that it would gain by the next site
-    propose: Floats  # (blocks + 1,) log weight with which it is proposed
-    weight: Floats  # (blocks + 1,) scratch
-    seed: Longs  # (blocks,) the seed that it holds, -1 for none
-    label: Longs  # (blocks,) the label of its first site
-    goal: Longs  # (blocks,) the size that it is to have, if sizes come first
+    score: Float64Array  # (blocks + 1,) log likelihood and couplings that it would gain by the next site
+    propose: Float64Array  # (blocks + 1,) log weight with which it is proposed
+    weight: Float64Array  # (blocks + 1,) scratch
+    seed: Int64Array  # (blocks,) the seed that it holds, -1 for none
+    label: Int64Array  # (blocks,) the label of its first site
+    goal: Int64Array  # (blocks,) the size that it is to have, if sizes come first
 
 
 @njit_loop
-def size_limits(log_w: Floats) -> tuple[int, int]:
+def size_limits(log_w: Float64Array) -> tuple[int, int]:
     """The smallest and the largest size that a prior allows."""
     low = as_int64(1)
     while low < log_w.size - 1 and log_w[low] == -math.inf:
@@ -53,14 +60,14 @@ def size_limits(log_w: Floats) -> tuple[int, int]:
 
 
 @njit_inline
-def goal_range(deal: Deal, opened: int, promised: int) -> tuple[int, int]:
+def size_range(deal: Allocation, opened: int, promised: int) -> tuple[int, int]:
     """Smallest and largest size of the next block, when `opened` others are promised so many of the sites."""
     left, later = deal.length - promised, deal.blocks - opened - 1
     return max(deal.low, left - later * deal.high), min(deal.high, left - later * deal.low)
 
 
 @njit_inline
-def may_join(deal: Deal, size: int, opened: int, owed: int, rest: int) -> bool:
+def can_join(deal: Allocation, size: int, opened: int, owed: int, rest: int) -> bool:
     """Whether a block of `size` sites may take one more, so that all blocks can still become as large as they must.
 
     Parameters
@@ -72,8 +79,15 @@ def may_join(deal: Deal, size: int, opened: int, owed: int, rest: int) -> bool:
 
 
 @njit_inline
-def weigh_blocks(
-    target: Target, walker: Walker, deal: Deal, blocks: Blocks, group: Group, t: int, opened: int, owed: int
+def score_blocks(
+    target: Target,
+    walker: ChainState,
+    deal: Allocation,
+    blocks: AllocationBlocks,
+    group: GroupCounts,
+    t: int,
+    opened: int,
+    owed: int,
 ) -> int:
     """Weigh the blocks, and a new one where that is allowed, for site t of the deal.
 
@@ -85,7 +99,7 @@ def weigh_blocks(
     score, propose = blocks.score, blocks.propose
     i = as_int64(walker.work.order[t])
     candidates = opened + 1 if t < deal.anchors else opened
-    distinct = gather(evidence, i, group.word, group.sums, as_int64(0))
+    distinct = gather_words(evidence, i, group.word, group.sums, as_int64(0))
     for c in range(group.moments.size):
         group.moments[c] = evidence.moments[i, c]
     for b in range(candidates):
@@ -94,7 +108,7 @@ def weigh_blocks(
         b = place[graph.neighbour[u]]
         if b >= 0:
             score[b] += graph.beta[graph.edge[u]]
-    add_gains(evidence, words, group.word, group.sums, distinct, candidates, score)
+    add_count_gains(evidence, words, group.word, group.sums, distinct, candidates, score)
     owner = -1
     if seeds[i] >= 0:
         for b in range(opened):
@@ -103,10 +117,10 @@ def weigh_blocks(
     for b in range(candidates):
         if group.moments.size > 0:
             total = as_int64(words[pixels, b] + group.sums[pixels])
-            score[b] += gauss_part(gauss, moments, b, total, group.moments) - cached[b]
+            score[b] += log_gaussian_marginal(gauss, moments, b, total, group.moments) - cached[b]
         taken = b < opened and blocks.seed[b] >= 0
         if b < opened and not (
-            size[b] < blocks.goal[b] if deal.sized else may_join(deal, size[b], opened, owed, deal.length - t - 1)
+            size[b] < blocks.goal[b] if deal.sized else can_join(deal, size[b], opened, owed, deal.length - t - 1)
         ):
             propose[b] = -math.inf
         elif seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
@@ -117,7 +131,7 @@ def weigh_blocks(
 
 
 @njit_inline
-def put_into_block(walker: Walker, target: Target, group: Group, i: int, b: int, distinct: int) -> None:
+def insert_into_block(walker: ChainState, target: Target, group: GroupCounts, i: int, b: int, distinct: int) -> None:
     """Add site i, whose words and moments are in `group`, to block b; the group is empty afterwards."""
     stats, pixels = walker.work.blocks, target.evidence.pixels
     walker.work.place[i] = b
@@ -129,12 +143,12 @@ def put_into_block(walker: Walker, target: Target, group: Group, i: int, b: int,
         for c in range(group.moments.size):
             stats.moments[c, b] += group.moments[c]
         total = as_int64(stats.words[pixels, b])
-        stats.gauss[b] = gauss_part(target.evidence.gauss, stats.moments, b, total, group.nothing)
+        stats.gauss[b] = log_gaussian_marginal(target.evidence.gauss, stats.moments, b, total, group.nothing)
 
 
 @njit_inner
 def allocate(
-    target: Target, walker: Walker, deal: Deal, follow: bool, coldness: float, rng: np.random.Generator
+    target: Target, walker: ChainState, deal: Allocation, follow: bool, coldness: float, rng: np.random.Generator
 ) -> tuple[int, float, float]:
     """Deal the sites ``work.order[:length]`` into blocks, one after the other, by what is in the blocks already.
 
@@ -147,7 +161,7 @@ def allocate(
     """
     labels, size, order = walker.labels, walker.work.blocks.size, walker.work.order
     most = size.size
-    blocks = Blocks(
+    blocks = AllocationBlocks(
         zeros(most + 1, np.float64),
         zeros(most + 1, np.float64),
         zeros(most + 1, np.float64),
@@ -156,7 +170,7 @@ def allocate(
         zeros(most, np.int64),
     )
     score, propose = blocks.score, blocks.propose
-    group = empty_group(target.evidence)
+    group = make_group(target.evidence)
     for b in range(most):
         clear_slot(walker.work.blocks, b)
     opened = as_int64(0)
@@ -167,7 +181,7 @@ def allocate(
     for t in range(deal.length):
         i = as_int64(order[t])
         candidates = opened + 1 if t < deal.anchors else opened
-        distinct = weigh_blocks(target, walker, deal, blocks, group, t, opened, owed)
+        distinct = score_blocks(target, walker, deal, blocks, group, t, opened, owed)
         chosen = opened
         if follow:
             for b in range(opened):
@@ -188,14 +202,14 @@ def allocate(
             if propose[b] == 0.0 and first <= b < last:
                 places = blocks.goal[b] - size[b] if deal.sized and b < opened else max(size[b], 1)
                 name = as_int64(blocks.seed[b]) if b < opened else as_int64(-1)
-                propose[b] = coldness * (score[b] + lean_to(target.field, i, name)) + math.log(places)
+                propose[b] = coldness * (score[b] + field_value(target.field, i, name)) + math.log(places)
             else:
                 propose[b] = -math.inf
             top = max(top, propose[b])
         if top == -math.inf:
             return -1, 0.0, 0.0
         if not follow:
-            chosen = draw(propose, blocks.weight, candidates, rng.random())
+            chosen = draw_candidate(propose, blocks.weight, candidates, rng.random())
         total_weight = 0.0
         for b in range(candidates):
             total_weight += math.exp(propose[b] - top)
@@ -204,7 +218,7 @@ def allocate(
         if chosen == opened:
             blocks.label[opened] = labels[i]
             if deal.sized:
-                least, most_of = goal_range(deal, opened, promised)
+                least, most_of = size_range(deal, opened, promised)
                 span = most_of - least + 1
                 goal = as_int64(walker.clusters.size[labels[i]]) if follow else least + as_int64(rng.random() * span)
                 log_q -= math.log(span)
@@ -216,15 +230,15 @@ def allocate(
             owed -= 1
         if target.seeds[i] >= 0:
             blocks.seed[chosen] = target.seeds[i]
-        put_into_block(walker, target, group, i, chosen, distinct)
+        insert_into_block(walker, target, group, i, chosen, distinct)
     for t in range(deal.length):  # now that it is known which block each name went to
         i = as_int64(order[t])
-        energy += lean_to(target.field, i, as_int64(blocks.seed[walker.work.place[i]]))
+        energy += field_value(target.field, i, as_int64(blocks.seed[walker.work.place[i]]))
     return opened, log_q, energy
 
 
 @njit_inner
-def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng: np.random.Generator) -> int:
+def choose_sites(target: Target, walker: ChainState, anchors: int, near: float, rng: np.random.Generator) -> int:
     """Draw anchors, and write all sites of their clusters to ``work.order``: anchors first, the rest in random order.
 
     ``work.place`` becomes -2 for an anchor and -1 for all others. Returns how many sites there are.
@@ -261,7 +275,7 @@ def choose_sites(target: Target, walker: Walker, anchors: int, near: float, rng:
 
 
 @njit_inner
-def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: np.random.Generator) -> float:
+def regroup(target: Target, walker: ChainState, near: float, coldness: float, rng: np.random.Generator) -> float:
     """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
 
     Draw two or more anchor sites, take the clusters that hold them apart, and deal their sites again so that every new
@@ -313,7 +327,7 @@ def regroup(target: Target, walker: Walker, near: float, coldness: float, rng: n
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1
-        deal = Deal(anchors, length, as_int64(wanted[turn]), low, high, sized)
+        deal = Allocation(anchors, length, as_int64(wanted[turn]), low, high, sized)
         blocks[turn], log_q[turn], energy[turn] = allocate(target, walker, deal, turn == 0, coldness, rng)
         if blocks[turn] < 0:
             return 0.0

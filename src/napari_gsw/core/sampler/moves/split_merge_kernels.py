@@ -30,26 +30,25 @@ import math
 
 import numpy as np
 
-from napari_gsw.core.arrays import Floats
-from napari_gsw.core.evidence.evidence_tables import FACTOR
+from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.jit import as_int64, njit, njit_inner, zeros
-from napari_gsw.core.sampler.moves.anchor_kernels import attractions, draw_anchors, line_up
+from napari_gsw.core.likelihood.tables import FACTOR
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_site,
     clear_slot,
     copy_slot,
-    gain,
-    gauss_part,
+    log_count_gain,
+    log_gaussian_marginal,
     log_marginal,
     merge_slots,
 )
-from napari_gsw.core.sampler.moves.field_kernels import lean_to
-from napari_gsw.core.sampler.records import CLUSTERS, USED, Clusters, Target, Walker
-from napari_gsw.core.sampler.schedule import Moves
+from napari_gsw.core.sampler.moves.field_kernels import field_value
+from napari_gsw.core.sampler.moves.pair_kernels import draw_site_pair, order_sites, score_merges
+from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Clusters, Moves, Target
 
 
 @njit
-def increment(log_w: Floats, m: int) -> float:
+def log_size_ratio(log_w: Float64Array, m: int) -> float:
     """log W(m + 1) - log W(m), or 0 where the prior forbids one of these sizes: what is too small may still grow."""
     if log_w[m] == -math.inf or log_w[m + 1] == -math.inf:
         return 0.0
@@ -57,7 +56,7 @@ def increment(log_w: Floats, m: int) -> float:
 
 
 @njit_inner
-def name_and_block(target: Target, walker: Walker, length: int) -> tuple[int, int]:
+def find_seed_block(target: Target, walker: ChainState, length: int) -> tuple[int, int]:
     """The seed among the sites ``work.order[:length]`` and the block that holds it; -1 and 0 if there is none."""
     for t in range(length):
         i = as_int64(walker.work.order[t])
@@ -67,9 +66,9 @@ def name_and_block(target: Target, walker: Walker, length: int) -> tuple[int, in
 
 
 @njit_inner
-def divide(
+def allocate_pair(
     target: Target,
-    walker: Walker,
+    walker: ChainState,
     first: int,
     length: int,
     scans: int,
@@ -94,7 +93,7 @@ def divide(
     own = zeros(2 * channels, np.float64)
     nothing = zeros(2 * channels, np.float64)
     pull = zeros(2, np.float64)
-    name, side = name_and_block(target, walker, first)
+    name, side = find_seed_block(target, walker, first)
     log_q = 0.0
     for scan in range(scans + 2):
         for t in range(first, length):
@@ -109,16 +108,16 @@ def divide(
                 if channels > 0:
                     for c in range(2 * channels):
                         moments[c, old] -= own[c]
-                    cached[old] = gauss_part(gauss, moments, old, as_int64(words[pixels, old]), nothing)
+                    cached[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), nothing)
 
             # By how much does it lean towards block 1?
             pull[0] = 0.0
             pull[1] = 0.0
-            pull[side] += lean_to(target.field, i, name)
+            pull[side] += field_value(target.field, i, name)
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] >= 0:
                     pull[place[neighbour[u]]] += beta[edge[u]]
-            lean = pull[1] - pull[0] + increment(log_w, size[1]) - increment(log_w, size[0])
+            lean = pull[1] - pull[0] + log_size_ratio(log_w, size[1]) - log_size_ratio(log_w, size[0])
             for u in range(site_start[i], site_start[i + 1]):
                 d = word[u]
                 if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
@@ -127,15 +126,21 @@ def divide(
                     lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
                 else:
                     more = as_int64(count[u])
-                    lean += gain(evidence, d, as_int64(words[d, 1]), more)
-                    lean -= gain(evidence, d, as_int64(words[d, 0]), more)
+                    lean += log_count_gain(evidence, d, as_int64(words[d, 1]), more)
+                    lean -= log_count_gain(evidence, d, as_int64(words[d, 0]), more)
             if channels > 0:
                 more = as_int64(0)
                 for u in range(site_start[i], site_start[i + 1]):
                     if word[u] == pixels:
                         more = as_int64(count[u])
-                lean += gauss_part(gauss, moments, as_int64(1), as_int64(words[pixels, 1]) + more, own) - cached[1]
-                lean -= gauss_part(gauss, moments, as_int64(0), as_int64(words[pixels, 0]) + more, own) - cached[0]
+                lean += (
+                    log_gaussian_marginal(gauss, moments, as_int64(1), as_int64(words[pixels, 1]) + more, own)
+                    - cached[1]
+                )
+                lean -= (
+                    log_gaussian_marginal(gauss, moments, as_int64(0), as_int64(words[pixels, 0]) + more, own)
+                    - cached[0]
+                )
             lean *= coldness
 
             shared = -math.log1p(math.exp(-abs(lean)))
@@ -155,22 +160,22 @@ def divide(
             if channels > 0:
                 for c in range(2 * channels):
                     moments[c, new] += own[c]
-                cached[new] = gauss_part(gauss, moments, new, as_int64(words[pixels, new]), nothing)
+                cached[new] = log_gaussian_marginal(gauss, moments, new, as_int64(words[pixels, new]), nothing)
     return log_q
 
 
 @njit_inner
-def log_parted(target: Target, walker: Walker, length: int) -> float:
+def log_split_ratio(target: Target, walker: ChainState, length: int) -> float:
     """Log posterior of the two blocks less that of their union, but for the number of clusters."""
     evidence, graph, log_w = target.evidence, target.graph, target.prior.log_w
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
     across = 0.0
-    name, side = name_and_block(target, walker, length)
+    name, side = find_seed_block(target, walker, length)
     for t in range(length):
         i = as_int64(order[t])
         if place[i] != side:
-            across += lean_to(target.field, i, name)
+            across += field_value(target.field, i, name)
         if place[i] == 0:
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] == 1:
@@ -185,7 +190,7 @@ def log_parted(target: Target, walker: Walker, length: int) -> float:
 
 
 @njit_inner
-def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
+def accept_move(target: Target, walker: ChainState, a: int, b: int, length: int) -> None:
     """Make the accepted move: slot a becomes the two blocks (a == b), or slot b joins slot a."""
     labels, clusters, work = walker.labels, walker.clusters, walker.work
     place, order, used, blocks = work.place, work.order, work.slots, work.blocks
@@ -208,7 +213,9 @@ def adopt(target: Target, walker: Walker, a: int, b: int, length: int) -> None:
 
 
 @njit_inner
-def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float, rng: np.random.Generator) -> float:
+def split_or_merge(
+    target: Target, walker: ChainState, moves: Moves, coldness: float, rng: np.random.Generator
+) -> float:
     """One move; returns the change of the log posterior. There must be a free slot."""
     labels, seeds, work, log_v = walker.labels, target.seeds, walker.work, target.prior.log_v
     place, order, used, blocks = work.place, work.order, work.slots, work.blocks
@@ -219,12 +226,12 @@ def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float
         place[s] = -1
     clear_slot(blocks, as_int64(0))
     clear_slot(blocks, as_int64(1))
-    i, j, informed, log_merge = draw_anchors(target, walker, moves, coldness, rng)
+    i, j, informed, log_merge = draw_site_pair(target, walker, moves, coldness, rng)
     if i < 0:
         return 0.0
     a, b = as_int64(labels[i]), as_int64(labels[j])
     together = a == b
-    first, length, holder = line_up(target, walker, i, j, rng)
+    first, length, holder = order_sites(target, walker, i, j, rng)
     if length < 0:
         return 0.0  # two seeds are never merged
     log_split = 0.0
@@ -243,21 +250,21 @@ def split_or_merge(target: Target, walker: Walker, moves: Moves, coldness: float
         place[s] = t if t < 2 else side
         add_site(target.evidence, blocks, s, as_int64(place[s]))
 
-    log_split += divide(target, walker, first, length, moves.scans, not together, coldness, rng)
+    log_split += allocate_pair(target, walker, first, length, moves.scans, not together, coldness, rng)
     apart = used[CLUSTERS] + 1 if together else used[CLUSTERS]
-    gap = log_parted(target, walker, length) + log_v[apart] - log_v[apart - 1]
+    gap = log_split_ratio(target, walker, length) + log_v[apart] - log_v[apart - 1]
     if informed:
         log_split -= math.log(length - 1)
         if together:
             if gap == -math.inf:
                 return 0.0
             score = zeros(used[USED] + 1, np.float64)
-            log_all = attractions(target, walker, a, coldness, score)
+            log_all = score_merges(target, walker, a, coldness, score)
             log_merge = score[used[USED]] - log_all - math.log(blocks.size[1])
     change = gap if together else -gap
     ahead = log_split if together else log_merge
     back = log_merge if together else log_split
     if not math.log(1.0 - rng.random()) < coldness * change + back - ahead:
         return 0.0
-    adopt(target, walker, a, b, length)
+    accept_move(target, walker, a, b, length)
     return float(change)

@@ -38,37 +38,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_gsw.core.evidence.evidence_tables import FACTOR, Evidence
-from napari_gsw.core.graph.region_graph import Adjacency
+from napari_gsw.core.graph.region_graph import CsrGraph
 from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop
-from napari_gsw.core.sampler.moves.cluster_kernels import (
-    LEAST_RIVAL,
-    draw,
-    draw_after,
-    gather,
-    gauss_part,
-    leader,
-)
-from napari_gsw.core.sampler.moves.field_kernels import feel_field
-from napari_gsw.core.sampler.moves.weight_kernels import (
+from napari_gsw.core.likelihood.tables import FACTOR, LikelihoodTables
+from napari_gsw.core.sampler.moves.candidate_kernels import (
+    BondedGroup,
     Candidates,
-    FarCounts,
-    Group,
-    Spin,
-    empty_candidates,
-    empty_group,
-    far_counts,
-    note_far,
-    weigh_all,
-    weigh_far,
-    weigh_moments,
-    weigh_near,
+    GroupCounts,
+    TableEnds,
+    add_moment_scores,
+    find_table_ends,
+    fix_table_ends,
+    make_candidates,
+    make_group,
+    note_table_end,
+    score_adjacent,
+    score_all,
 )
-from napari_gsw.core.sampler.records import CLUSTERS, NOW, USED, Bonds, Target, Walker
-from napari_gsw.core.sites.pixel_kernels import root_of
+from napari_gsw.core.sampler.moves.cluster_kernels import (
+    NEGLIGIBLE_GAP,
+    argmax_with_margin,
+    draw_beside_leader,
+    draw_candidate,
+    gather_words,
+    log_gaussian_marginal,
+)
+from napari_gsw.core.sampler.moves.field_kernels import add_field
+from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Bonds, ChainState, Target
+from napari_gsw.core.sites.adjacency_kernels import find_root
 
 
-class Sweep(NamedTuple):
+class SweepOptions(NamedTuple):
     """What holds for all visits of a sweep."""
 
     x: float  # of :class:`Bonds`
@@ -78,7 +78,7 @@ class Sweep(NamedTuple):
 
 
 @njit
-def bonded(t: float, uniform: float) -> bool:
+def is_bonded(t: float, uniform: float) -> bool:
     """Whether uniform < 1 - exp(-t), for t >= 0.
 
     1 - exp(-t) lies between t - t^2 / 2 and that plus t^3 / 6, so that the exponential is hardly ever needed.
@@ -92,7 +92,7 @@ def bonded(t: float, uniform: float) -> bool:
 
 
 @njit_loop
-def bond(target: Target, bonds: Bonds, walker: Walker, rng: np.random.Generator) -> float:
+def draw_bonds(target: Target, bonds: Bonds, walker: ChainState, rng: np.random.Generator) -> float:
     """Draw the bonds and list the sites of the spin clusters they make; returns x of :class:`Bonds`.
 
     The root of a spin cluster is its smallest site, so that the order of visits depends on the bonds alone and never on
@@ -111,15 +111,15 @@ def bond(target: Target, bonds: Bonds, walker: Walker, rng: np.random.Generator)
     for e in range(left.size):
         i = as_index(left[e])
         j = as_index(right[e])
-        if strength[e] > 0.0 and labels[i] == labels[j] and bonded(x * strength[e], rng.random()):
-            a = root_of(parent, as_int64(i))
-            b = root_of(parent, as_int64(j))
+        if strength[e] > 0.0 and labels[i] == labels[j] and is_bonded(x * strength[e], rng.random()):
+            a = find_root(parent, as_int64(i))
+            b = find_root(parent, as_int64(j))
             if a < b:
                 parent[b] = a
             else:
                 parent[a] = b
     for i in range(n - 1, -1, -1):
-        root = root_of(parent, i)
+        root = find_root(parent, i)
         parent[i] = root
         following[i] = head[root]
         head[root] = i
@@ -127,7 +127,9 @@ def bond(target: Target, bonds: Bonds, walker: Walker, rng: np.random.Generator)
 
 
 @njit_inline
-def look_around(graph: Adjacency, bonds: Bonds, walker: Walker, near: Candidates, root: int, x: float) -> int:
+def list_adjacent_clusters(
+    graph: CsrGraph, bonds: Bonds, walker: ChainState, near: Candidates, root: int, x: float
+) -> int:
     """List the clusters next door to a spin cluster with what pulls it there; returns how many there are.
 
     Only edges that leave the spin cluster count, each once: unbonded ones inside it are the same for every candidate.
@@ -156,7 +158,9 @@ def look_around(graph: Adjacency, bonds: Bonds, walker: Walker, near: Candidates
 
 
 @njit_inline
-def take_out(evidence: Evidence, walker: Walker, group: Group, root: int, old: int, left: int) -> tuple[int, int]:
+def remove_group(
+    evidence: LikelihoodTables, walker: ChainState, group: GroupCounts, root: int, old: int, left: int
+) -> tuple[int, int]:
     """Take a spin cluster out of slot `old`, where `left` sites stay; returns its different words, and its pixels."""
     site_start, word, times = evidence.site_start, evidence.word, evidence.times
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
@@ -170,9 +174,9 @@ def take_out(evidence: Evidence, walker: Walker, group: Group, root: int, old: i
             group_word[t] = word[site_start[root] + t]
             group_count[t] = times[site_start[root] + t]
     else:
-        length = gather(evidence, root, group_word, sums, as_int64(0))
+        length = gather_words(evidence, root, group_word, sums, as_int64(0))
         while i >= 0:
-            length = gather(evidence, i, group_word, sums, length)
+            length = gather_words(evidence, i, group_word, sums, length)
             i = as_int64(following[i])
         for t in range(length):
             group_count[t] = sums[group_word[t]]
@@ -194,29 +198,35 @@ def take_out(evidence: Evidence, walker: Walker, group: Group, root: int, old: i
             i = as_int64(following[i])
         for c in range(group_moments.size):
             moments[c, old] = moments[c, old] - group_moments[c] if left > 0 else 0.0
-        clusters.gauss[old] = gauss_part(gauss, moments, old, as_int64(words[pixels, old]), group.nothing)
+        clusters.gauss[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), group.nothing)
     return length, mass
 
 
 @njit_inline
-def pick(candidates: Candidates, choices: int, root: int, full: bool, coldness: float, uniform: float) -> int:
+def sample_candidate(
+    candidates: Candidates, choices: int, root: int, full: bool, coldness: float, uniform: float
+) -> int:
     """The candidate that a uniform draws, at inverse temperature `coldness`."""
     score, weight, near, seen, tied = (
         candidates.score, candidates.weight, candidates.near, candidates.seen, candidates.tied,
     )  # fmt: skip
     if coldness == 1.0:
-        first, gap = leader(score, choices)  # most sites know where they belong: it is drawn without more ado
-        if gap <= LEAST_RIVAL and uniform * (1.0 + (choices - 1) * math.exp(-gap)) >= 1.0:
-            first = draw_after(score, weight, choices, uniform, first)
+        first, gap = argmax_with_margin(
+            score, choices
+        )  # most sites know where they belong: it is drawn without more ado
+        if gap <= NEGLIGIBLE_GAP and uniform * (1.0 + (choices - 1) * math.exp(-gap)) >= 1.0:
+            first = draw_beside_leader(score, weight, choices, uniform, first)
         return first
     for c in range(choices):
         k = c if full else as_int64(near[c])
         weight[c] = coldness * score[c] - (1.0 - coldness) * (tied[k] if seen[k] == root else 0.0)
-    return draw(weight, weight, choices, uniform)
+    return draw_candidate(weight, weight, choices, uniform)
 
 
 @njit_inline
-def put_in(evidence: Evidence, walker: Walker, spin: Spin, group: Group, far: FarCounts, new: int) -> None:
+def insert_group(
+    evidence: LikelihoodTables, walker: ChainState, spin: BondedGroup, group: GroupCounts, far: TableEnds, new: int
+) -> None:
     """Put the spin cluster into slot `new`."""
     clusters, labels, following = walker.clusters, walker.labels, walker.work.following
     words, moments, group_word, group_count = clusters.words, clusters.moments, group.word, group.times
@@ -228,8 +238,8 @@ def put_in(evidence: Evidence, walker: Walker, spin: Spin, group: Group, far: Fa
             for t in range(spin.length):
                 d = group_word[t]
                 if evidence.tail[d, FACTOR] != 0.0:
-                    note_far(evidence, words, far, d, spin.old)
-                    note_far(evidence, words, far, d, new)
+                    note_table_end(evidence, words, far, d, spin.old)
+                    note_table_end(evidence, words, far, d, new)
         i = as_int64(spin.root)
         while i >= 0:
             labels[i] = new
@@ -238,14 +248,14 @@ def put_in(evidence: Evidence, walker: Walker, spin: Spin, group: Group, far: Fa
         for c in range(group.moments.size):
             moments[c, new] += group.moments[c]
         pixels = as_int64(words[evidence.pixels, new])
-        clusters.gauss[new] = gauss_part(evidence.gauss, moments, new, pixels, group.nothing)
+        clusters.gauss[new] = log_gaussian_marginal(evidence.gauss, moments, new, pixels, group.nothing)
 
 
 @njit_inner
-def visit(
+def update_bonded_groups(
     target: Target,
     bonds: Bonds,
-    walker: Walker,
+    walker: ChainState,
     rng: np.random.Generator,
     x: float,
     coldness: float,
@@ -277,22 +287,22 @@ def visit(
     when slots run out. Returns the root to go on from when they have (n: all done).
     """
     capacity = walker.clusters.size.size
-    group, candidates = empty_group(target.evidence), empty_candidates(capacity)
-    far = far_counts(target.evidence, walker.clusters)
-    sweep = Sweep(x, coldness, full, first)
-    return visit_each(target, bonds, walker, rng, sweep, group, candidates, far)
+    group, candidates = make_group(target.evidence), make_candidates(capacity)
+    far = find_table_ends(target.evidence, walker.clusters)
+    sweep = SweepOptions(x, coldness, full, first)
+    return update_each_group(target, bonds, walker, rng, sweep, group, candidates, far)
 
 
 @njit_loop
-def visit_each(
+def update_each_group(
     target: Target,
     bonds: Bonds,
-    walker: Walker,
+    walker: ChainState,
     rng: np.random.Generator,
-    sweep: Sweep,
-    group: Group,
+    sweep: SweepOptions,
+    group: GroupCounts,
     candidates: Candidates,
-    far: FarCounts,
+    far: TableEnds,
 ) -> int:
     """The work of :func:`visit`, in arrays that it has made."""
     x, coldness, full, first = sweep
@@ -319,27 +329,27 @@ def visit_each(
         left = size[old] - members
         if held or (left > 0 and log_w[left] == -math.inf):
             continue  # a seed, or a remnant too small to stand: its own cluster's weight would be infinite
-        around = look_around(target.graph, bonds, walker, candidates, root, x)
-        around = feel_field(target.field, walker, candidates, root, around)
+        around = list_adjacent_clusters(target.graph, bonds, walker, candidates, root, x)
+        around = add_field(target.field, walker, candidates, root, around)
         if not full and left > 0 and seen[old] != root:
             continue  # its own cluster is not among those that may be chosen
-        length, mass = take_out(evidence, walker, group, root, old, left)
+        length, mass = remove_group(evidence, walker, group, root, old, left)
         if left == 0 and old < fresh:
             fresh = old
         while size[fresh] > 0:
             fresh += 1
         others = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1
-        spin = Spin(root, members, old, left, length, mass, around, fresh, others)
+        spin = BondedGroup(root, members, old, left, length, mass, around, fresh, others)
 
         if full:
-            choices = weigh_all(target, walker, spin, group, candidates, some_far)
+            choices = score_all(target, walker, spin, group, candidates, some_far)
         else:
-            choices = weigh_near(target, walker, spin, group, candidates)
+            choices = score_adjacent(target, walker, spin, group, candidates)
         if some_far:
-            weigh_far(evidence, walker.clusters.words, spin, group, candidates, far, choices, full)
+            fix_table_ends(evidence, walker.clusters.words, spin, group, candidates, far, choices, full)
         if group.moments.size > 0:
-            weigh_moments(evidence, walker.clusters, spin, group, candidates, choices, full)
-        chosen = pick(candidates, choices, root, full, coldness, rng.random())
+            add_moment_scores(evidence, walker.clusters, spin, group, candidates, choices, full)
+        chosen = sample_candidate(candidates, choices, root, full, coldness, rng.random())
 
         new = chosen if full else as_int64(near[chosen])
         back = old if left > 0 else fresh
@@ -354,5 +364,5 @@ def visit_each(
         used[CLUSTERS] = others + 1 if new == fresh else others
         if new == used[USED]:
             used[USED] += 1
-        put_in(evidence, walker, spin, group, far, new)
+        insert_group(evidence, walker, spin, group, far, new)
     return n

@@ -1,0 +1,161 @@
+"""``napari-gsw batch FOLDER -o OUT``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from napari_gsw.batch.interruption import exit_code
+from napari_gsw.cli.options import (
+    PARTIAL_FAILURE,
+    RANDOM,
+    add_choices,
+    choice_from_arguments,
+    natural_number,
+    output_argument,
+    resolve_choices,
+    whole_argument,
+)
+from napari_gsw.cli.segment import add_output_options
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.settings.presets import shared_preset
+from napari_gsw.core.threads import count_cores
+
+# Named here so that --help need not load the engine; a test holds the two lists together.
+MAPS = ("features", "boundaries", "foreground")
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
+        "batch",
+        usage="%(prog)s FOLDER -o OUT [options]",
+        help="segment every image of a folder",
+        description="Segment every image of a folder, each as `napari-gsw segment` does it alone: writes NAME.tif, "
+        "NAME.provenance.json and (if the method samples) NAME.trace.csv into OUT, and batch.csv with a row an image "
+        "and batch.json. A stopped run goes on with --resume.",
+        epilog="Exit codes: 0 done, 2 wrong input (one line tells; nothing was begun), 3 done but for some images "
+        "(each named), 130 stopped by Ctrl+C or 143 by the system (finished images are kept; --resume goes on).",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run_batch_command)
+    command.add_argument("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=output_argument,
+        required=True,
+        help="folder to write into, another than FOLDER",
+    )
+    command.add_argument("--recursive", action="store_true", help="also the images of sub-folders, into such of OUT")
+    command.add_argument(
+        "--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'"
+    )
+    command.add_argument("--limit", type=natural_number, metavar="N", help="only the first N images")
+    command.add_argument(
+        "--format", choices=("tif", "png", "zarr"), default="tif", help="format of the labels (default tif)"
+    )
+    command.add_argument(
+        "--teach",
+        action="append",
+        default=[],
+        metavar="PAINTED",
+        help="label image of what was painted on --image: every image of FOLDER is segmented together with that one, "
+        "so that labels mean the same; may be repeated, each with an --image",
+    )
+    command.add_argument(
+        "--image", action="append", default=[], metavar="IMAGE", help="the image that --teach was painted on"
+    )
+    for name in MAPS:
+        command.add_argument(
+            f"--{name}",
+            metavar="PATTERN",
+            help=f"map of {name} for each image, such as 'maps/{{stem}}.tif' (evidence.md)",
+        )
+    add_output_options(command)
+    earlier = command.add_mutually_exclusive_group()
+    earlier.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on where an earlier run was: what it made of the same images with the same settings is kept",
+    )
+    earlier.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="begin anew, writing over what an earlier run has left in OUT, and over files in the way not ours",
+    )
+    command.add_argument(
+        "--jobs",
+        type=natural_number,
+        metavar="N",
+        help="processes at a time (default: one for each core); 1 works in this one",
+    )
+    command.add_argument(
+        "--retries",
+        type=whole_argument,
+        metavar="N",
+        default=1,
+        help="try an image again so often after a failure that may pass: a file server, a dead process (default 1)",
+    )
+    command.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="work on the Dask cluster of this scheduler, tcp://HOST:8786 or its scheduler file; its workers must see "
+        "FOLDER and OUT under the same paths. `local` starts one of --jobs processes here",
+    )
+    command.add_argument("--dashboard", action="store_true", help="tell where the dashboard of the cluster is")
+    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_choices(command)
+
+
+def run_batch_command(arguments: argparse.Namespace) -> int:
+    """``napari-gsw batch``."""
+    from napari_gsw.batch.run import run_batch_spec
+    from napari_gsw.batch.selection import Selection
+    from napari_gsw.batch.spec import BatchOptions, BatchSpec
+    from napari_gsw.batch.teaching import make_references
+    from napari_gsw.files.results import OutputOptions
+
+    if arguments.seed == RANDOM and arguments.resume:
+        raise InputError("--resume goes on with the seed of the run before, which is in batch.json: --seed N")
+    resolve_choices(arguments)
+    teachers = make_references(arguments.image, arguments.teach)
+    shared = shared_preset(arguments.preset) if teachers and arguments.method == "gsw" else {}
+    order = BatchSpec(
+        Path(arguments.folder),
+        choice_from_arguments(arguments, shared),
+        arguments.seed,
+        Selection(arguments.recursive, arguments.pattern, arguments.limit),
+        arguments.format,
+        OutputOptions(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table),
+        teachers,
+        {name: pattern for name in MAPS if (pattern := getattr(arguments, name)) is not None},
+    )
+    options = BatchOptions(
+        Path(arguments.output),
+        arguments.jobs or count_cores(),
+        fresh=arguments.overwrite,
+        quiet=arguments.quiet,
+        retries=arguments.retries,
+        overwrite=arguments.overwrite,
+        resume=arguments.resume,
+        scheduler=arguments.scheduler,
+        dashboard=arguments.dashboard,
+    )
+    if arguments.dashboard and arguments.scheduler is None:
+        print("napari-gsw: there is no dashboard without a cluster; --scheduler local has one", file=sys.stderr)
+    try:
+        rows = run_batch_spec(order, options)
+    except KeyboardInterrupt as reason:
+        print("napari-gsw: stopped; finished images are kept, and --resume goes on", file=sys.stderr)
+        return exit_code(reason)
+    failed = sum(row["status"] == "failed" for row in rows)
+    if not arguments.quiet:
+        from napari_gsw.files.results import make_printable
+
+        counts = f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed"
+        print(make_printable(f"{counts}; written to {arguments.output}"))
+    return PARTIAL_FAILURE if failed else 0

@@ -1,0 +1,1 @@
+"""Chunked images: superpixels, graph and features block by block."""

@@ -1,0 +1,1 @@
+"""Runs that a user corrects while they go on, and their sessions."""

@@ -1,0 +1,1 @@
+"""Conjugate likelihoods and their tables."""

@@ -1,0 +1,305 @@
+"""What a spin cluster weighs in each cluster that it may go to: the conditional (19) of the paper, term by term."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array, UInt32Array
+from napari_gsw.core.jit import as_int64, full, njit, njit_inline, njit_inner, njit_loop, zeros
+from napari_gsw.core.likelihood.tables import BASE, FACTOR, LOG_FACTOR, UNIT, LikelihoodTables
+from napari_gsw.core.sampler.moves.cluster_kernels import log_count_gain, log_gaussian_marginal
+from napari_gsw.core.sampler.state import USED, ChainState, Clusters, Target
+
+# From where on the series of `far_gain` holds to the last digit.
+LARGE_ARGUMENT = 1024.0
+# Of the type of a count, which it leaves as it is.
+ONE = np.uint32(1)
+
+
+class GroupCounts(NamedTuple):
+    """The words and moments of a spin cluster that has been taken out of its cluster."""
+
+    word: UInt32Array  # (D,) its different words
+    times: UInt32Array  # (D,) how often each of them occurs
+    sums: UInt32Array  # (D,) how often a word occurs, by word; zeros between two visits
+    moments: Float64Array  # (2 C,)
+    nothing: Float64Array  # (2 C,) zeros
+
+
+class Candidates(NamedTuple):
+    """The clusters that a spin cluster may go to; in a full sweep the slots, otherwise those next door."""
+
+    score: Float64Array  # (slots,) log weight of each candidate
+    weight: Float64Array  # (slots,) scratch
+    seen: Int64Array  # (slots,) the last root that had a neighbour in each cluster
+    near: UInt32Array  # (slots + 1,) the clusters next door
+    pull: Float64Array  # (slots,) of these, sum of beta (1 - delta)
+    tied: Float64Array  # (slots,) and sum of beta delta
+
+
+class TableEnds(NamedTuple):
+    """Where tables end: the slots of each word that are near or beyond its table's end. No rows if no table ends."""
+
+    log_x: Float64Array  # (D, slots) log x of `far_gain`
+    listed: BoolArray  # (D, slots) whether a slot is in the list
+    length: Int64Array  # (D,) of the list
+    slot: UInt32Array  # (D, slots) the list
+
+
+class BondedGroup(NamedTuple):
+    """The spin cluster that is visited."""
+
+    root: int  # its smallest site
+    members: int  # its sites
+    old: int  # the slot it was in
+    left: int  # sites that it leaves there
+    length: int  # its different words
+    mass: int  # its pixels behind the moments
+    around: int  # clusters next door
+    fresh: int  # the first free slot
+    others: int  # clusters without it
+
+
+@njit_inline
+def add_word_scores(
+    evidence: LikelihoodTables,
+    ends: UInt32Array | None,
+    words: UInt32Array,
+    group: GroupCounts,
+    length: int,
+    slots: int,
+    score: Float64Array,
+) -> None:
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots.
+
+    Four words at a time, since reading and writing the scores takes as long as looking a word up. Where tables may end,
+    `ends` (D,) is the first count that a table does not reach, and a count beyond is taken for the last that is in the
+    table; None compiles the loop without that.
+    """
+    table, table_start = evidence.table, evidence.table_start
+    group_word, group_count = group.word, group.times
+    t = 0
+    while t + 4 <= length:
+        d_0, d_1, d_2, d_3 = group_word[t], group_word[t + 1], group_word[t + 2], group_word[t + 3]
+        a_0, a_1, a_2, a_3 = table_start[d_0], table_start[d_1], table_start[d_2], table_start[d_3]
+        c_0, c_1, c_2, c_3 = group_count[t], group_count[t + 1], group_count[t + 2], group_count[t + 3]
+        if ends is not None:
+            c_0, c_1 = min(c_0, ends[d_0] - ONE), min(c_1, ends[d_1] - ONE)
+            c_2, c_3 = min(c_2, ends[d_2] - ONE), min(c_3, ends[d_3] - ONE)
+            z_0, z_1 = ends[d_0] - ONE - c_0, ends[d_1] - ONE - c_1
+            z_2, z_3 = ends[d_2] - ONE - c_2, ends[d_3] - ONE - c_3
+        b_0, b_1, b_2, b_3 = a_0 + c_0, a_1 + c_1, a_2 + c_2, a_3 + c_3
+        for k in range(slots):
+            m_0, m_1, m_2, m_3 = words[d_0, k], words[d_1, k], words[d_2, k], words[d_3, k]
+            if ends is not None:
+                m_0, m_1, m_2, m_3 = min(m_0, z_0), min(m_1, z_1), min(m_2, z_2), min(m_3, z_3)
+            score[k] += (
+                (table[b_0 + m_0] - table[a_0 + m_0])
+                + (table[b_1 + m_1] - table[a_1 + m_1])
+                + (table[b_2 + m_2] - table[a_2 + m_2])
+                + (table[b_3 + m_3] - table[a_3 + m_3])
+            )
+        t += 4
+    while t < length:
+        d = group_word[t]
+        a = table_start[d]
+        c = group_count[t]
+        if ends is not None:
+            c = min(c, ends[d] - ONE)
+            z = ends[d] - ONE - c
+        b = a + c
+        for k in range(slots):
+            m = words[d, k]
+            if ends is not None:
+                m = min(m, z)
+            score[k] += table[b + m] - table[a + m]
+        t += 1
+
+
+@njit
+def log_rising_large(x: float, step: float, log_x: float) -> float:
+    """log Gamma(x + step) - log Gamma(x) for x >= FAR and a step, of either sign, of at most x / 256.
+
+    Stirling's series for the two arguments, taken as one series in r = step / x,
+
+        x ((1 + r) log(1 + r) - r) - log(1 + r) / 2 + r x log x - r / (12 x (1 + r)) + r (1 - 2 r) / (120 x^3)
+
+    needs no logarithm but that of x, which is given. What is left out is below 1e-17 of the result, so that this is
+    exact to the last digits of the difference, where that of two table entries is so only to theirs.
+    """
+    y = 1.0 / x
+    r = step * y
+    curve = 0.5 - r * (1 / 6 - r * (1 / 12 - r * (1 / 20 - r * (1 / 30 - r * (1 / 42 - r * (1 / 56))))))
+    slope = 1.0 - r * (1 / 2 - r * (1 / 3 - r * (1 / 4 - r * (1 / 5 - r * (1 / 6 - r * (1 / 7))))))
+    inverse = 1.0 - r * (1.0 - r * (1.0 - r * (1.0 - r)))
+    rest = r * (0.5 * slope + y * (inverse * (1 / 12) - y * y * (1.0 - 2.0 * r) * (1 / 120)))
+    return step * (log_x + r * curve) - rest
+
+
+@njit_inner
+def make_group(evidence: LikelihoodTables) -> GroupCounts:
+    """Room for the words and moments of any group of sites."""
+    words, moments = evidence.table_start.size, evidence.moments.shape[1]
+    return GroupCounts(
+        zeros(words, np.uint32),
+        zeros(words, np.uint32),
+        zeros(words, np.uint32),
+        zeros(moments, np.float64),
+        zeros(moments, np.float64),
+    )
+
+
+@njit_inner
+def make_candidates(slots: int) -> Candidates:
+    """Room to weigh so many slots."""
+    return Candidates(
+        zeros(slots, np.float64),
+        zeros(slots, np.float64),
+        full(slots, -1, np.int64),
+        zeros(slots + 1, np.uint32),
+        zeros(slots, np.float64),
+        zeros(slots, np.float64),
+    )
+
+
+@njit_inner
+def find_table_ends(evidence: LikelihoodTables, clusters: Clusters) -> TableEnds:
+    """The counts near the ends of the tables, for every slot: a free one is the candidate for a new cluster."""
+    tail, table_end, words = evidence.tail, evidence.table_end, clusters.words
+    slots = clusters.size.size
+    ends = False
+    for d in range(table_end.size):
+        ends = ends or tail[d, FACTOR] != 0.0
+    rows = table_end.size if ends else 0
+    far = TableEnds(
+        zeros((rows, slots), np.float64),
+        zeros((rows, slots), np.bool_),
+        zeros(rows, np.int64),
+        zeros((rows, slots), np.uint32),
+    )
+    for d in range(rows):
+        if tail[d, FACTOR] != 0.0:
+            for k in range(slots):
+                note_table_end(evidence, words, far, d, k)
+    return far
+
+
+@njit_inline
+def note_table_end(evidence: LikelihoodTables, words: UInt32Array, far: TableEnds, d: int, k: int) -> None:
+    """Keep log x of word d in slot k, and list the slot once it comes near the end of the word's table."""
+    far.log_x[d, k] = math.log(evidence.tail[d, BASE] + evidence.tail[d, UNIT] * words[d, k])
+    if 2 * as_int64(words[d, k]) >= evidence.table_end[d] and not far.listed[d, k]:
+        far.listed[d, k] = True
+        far.slot[d, far.length[d]] = k
+        far.length[d] += 1
+
+
+@njit_inline
+def score_all(
+    target: Target, walker: ChainState, spin: BondedGroup, group: GroupCounts, candidates: Candidates, far: bool
+) -> int:
+    """Score every cluster and a new one; returns how many slots that are."""
+    log_v, log_w = target.prior.log_v, target.prior.log_w
+    size, score, near, pull = walker.clusters.size, candidates.score, candidates.near, candidates.pull
+    choices = as_int64(walker.work.slots[USED]) + 1
+    for k in range(choices):
+        m = size[k]
+        score[k] = log_v[spin.others] + log_w[m + spin.members] - log_w[m] if m > 0 else -math.inf
+    score[spin.fresh] = log_v[spin.others + 1] + log_w[spin.members]
+    for t in range(spin.around):
+        score[near[t]] += pull[near[t]]
+    evidence, words = target.evidence, walker.clusters.words
+    if far:
+        add_word_scores(evidence, evidence.table_end, words, group, spin.length, choices, score)
+    else:
+        add_word_scores(evidence, None, words, group, spin.length, choices, score)
+    return choices
+
+
+@njit_inline
+def score_adjacent(
+    target: Target, walker: ChainState, spin: BondedGroup, group: GroupCounts, candidates: Candidates
+) -> int:
+    """Score the clusters next door and a new one, in the order of ``candidates.near``; returns how many those are."""
+    log_v, log_w = target.prior.log_v, target.prior.log_w
+    table, table_start, table_end = target.evidence.table, target.evidence.table_start, target.evidence.table_end
+    size, words = walker.clusters.size, walker.clusters.words
+    score, near, pull = candidates.score, candidates.near, candidates.pull
+    choices = spin.around + 1
+    for c in range(spin.around):
+        m = size[near[c]]
+        score[c] = log_v[spin.others] + log_w[m + spin.members] - log_w[m] + pull[near[c]]
+    near[spin.around] = spin.fresh
+    score[spin.around] = log_v[spin.others + 1] + log_w[spin.members]
+    for t in range(spin.length):
+        d = group.word[t]
+        a = table_start[d]
+        more = min(group.times[t], table_end[d] - ONE)
+        last = table_end[d] - ONE - more
+        b = a + more
+        for c in range(choices):
+            m_c = min(words[d, near[c]], last)
+            score[c] += table[b + m_c] - table[a + m_c]
+    return choices
+
+
+@njit_loop
+def fix_table_ends(
+    evidence: LikelihoodTables, words: UInt32Array, spin: BondedGroup, group: GroupCounts, candidates: Candidates, far: TableEnds, choices: int,
+    full: bool,
+) -> None:  # fmt: skip
+    """Put right what lies beyond the tables, where the others have taken the last entry."""
+    table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
+    score, near, old = candidates.score, candidates.near, spin.old
+    for t in range(spin.length):
+        d = group.word[t]
+        sign, base, unit, end = tail[d, FACTOR], tail[d, BASE], tail[d, UNIT], as_int64(table_end[d])
+        if sign == 0.0:
+            continue
+        more = as_int64(group.times[t])
+        kept = min(more, end - 1)
+        at = table_start[d] + np.uint64(end - 1)
+        taken = table[at] - table[at - np.uint64(kept)]
+        smooth = 2 * more < end and tail[d, LOG_FACTOR] == 0.0
+        for q in range(far.length[d] if full and smooth else choices):
+            c = as_int64(far.slot[d, q]) if full and smooth else q
+            k = c if full else as_int64(near[c])
+            m = as_int64(words[d, k])
+            if m + more < end:
+                continue
+            # log x of its own cluster is of before the group was taken out
+            argument = base + unit * (m + more if k == old else m)
+            step = -unit * more if k == old else unit * more
+            if tail[d, LOG_FACTOR] == 0.0 and argument >= LARGE_ARGUMENT and abs(step) <= argument * (1 / 256):
+                rise = sign * log_rising_large(argument, step, far.log_x[d, k])
+                score[c] += -rise if k == old else rise
+            else:
+                score[c] += log_count_gain(evidence, d, m, more)
+            if m + kept < end:
+                at = table_start[d] + np.uint64(m)
+                score[c] -= table[at + np.uint64(kept)] - table[at]
+            else:
+                score[c] -= taken
+
+
+@njit_inline
+def add_moment_scores(
+    evidence: LikelihoodTables,
+    clusters: Clusters,
+    spin: BondedGroup,
+    group: GroupCounts,
+    candidates: Candidates,
+    choices: int,
+    full: bool,
+) -> None:
+    """Add what the moments say to the score of each candidate."""
+    gauss, pixels = evidence.gauss, evidence.pixels
+    words, moments, cached = clusters.words, clusters.moments, clusters.gauss
+    score, near = candidates.score, candidates.near
+    for c in range(choices):
+        k = c if full else as_int64(near[c])
+        total = as_int64(words[pixels, k]) + spin.mass
+        score[c] += log_gaussian_marginal(gauss, moments, k, total, group.moments) - cached[k]

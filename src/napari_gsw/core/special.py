@@ -1,0 +1,122 @@
+"""The logarithms of Gamma(a) and of the rising factorial Gamma(a + m) / Gamma(a), of which the model is made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_gsw.core.array_types import Float64Array
+
+# From here on log Gamma is Stirling's series, to the last digit.
+FAR = 12
+# 1 / (12 x) - 1 / (360 x^3) + ...: Bernoulli's numbers B_2k over 2k (2k - 1).
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+# From here on the difference of two log Gammas is a series of its own. Below, it is the difference of two values, right
+# to 1e-10; every preset, and every parameter that is not meant as "very large", is there.
+LARGE = 2.0**15
+
+
+def log_gamma(x: ArrayLike) -> Float64Array:
+    """log Gamma(x) for x > 0, right to a few units in the last place of it or of 1; exactly 0 at 1 and 2.
+
+    Stirling's series from FAR on. What is nearer is moved there: Gamma(x + k) = x (x + 1) ... (x + k - 1) Gamma(x).
+    SciPy has it too; importing its special functions takes a tenth of what a small segmentation does.
+
+    Examples
+    --------
+    >>> [round(float(value), 12) for value in log_gamma([1, 2, 5])]  # the last one is log 24
+    [0.0, 0.0, 3.178053830348]
+    """
+    values = np.atleast_1d(np.asarray(x, np.float64))
+    near = values < FAR
+    few = values[near]
+    product = np.ones_like(few)
+    for k in range(FAR):
+        product *= few + k
+    far = values.copy()
+    far[near] = few + FAR
+    with np.errstate(all="ignore"):
+        inverse = 1 / far
+        square = inverse * inverse
+        series = np.full_like(far, STIRLING[-1])
+        for factor in STIRLING[-2::-1]:
+            series = series * square + factor
+        result = (far - 0.5) * np.log(far) - far + HALF_LOG_2_PI + inverse * series
+        result[near] -= np.log(product)
+    result[(values == 1) | (values == 2)] = 0.0
+    result[np.isposinf(values)] = np.inf
+    return result.reshape(np.shape(x))
+
+
+def log_rising_factorial(a: ArrayLike, m: ArrayLike) -> Float64Array:
+    """log Gamma(a + m) - log Gamma(a), without the cancellation.
+
+    Log Gamma(a) is about a log a, the difference about m log a: of a = 1e12 the subtraction would leave two decimals.
+    For large a both are Stirling's series, and its terms are subtracted one by one: with r = m / a,
+
+        m log a + (a + m - 1/2) log(1 + r) - m - r / (12 (a + m))
+
+    What is left out is below 1e-19 of the result, and no term is larger than the result, so that it is right to a few
+    units in the last place.
+
+    Parameters
+    ----------
+    a, m : numbers or arrays, broadcast: a > 0 and m >= 0, not necessarily whole.
+
+    Returns
+    -------
+    float64 array of their common shape.
+
+    Examples
+    --------
+    >>> round(float(log_rising(3.0, 2)), 12)  # log (3 * 4)
+    2.484906649788
+    >>> float(log_rising(1e300, 1)) == float(np.log(1e300))
+    True
+    """
+    base, rise = np.asarray(a, np.float64), np.asarray(m, np.float64)
+    large = base >= LARGE
+    if not large.any():
+        return np.asarray(log_gamma(base + rise) - log_gamma(base))
+    r = rise / base
+    series = rise * np.log(base) + (base + rise - 0.5) * np.log1p(r) - rise - r / (12 * (base + rise))
+    if large.all():
+        return np.asarray(series)
+    return np.where(large, series, log_gamma(base + rise) - log_gamma(base))
+
+
+def expit(odds: ArrayLike) -> Float64Array:
+    """1 / (1 + exp(-x)), right to a few units in the last place wherever it is, and without overflow.
+
+    Examples
+    --------
+    >>> expit([-800.0, 0.0, 800.0]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    x = np.asarray(odds)
+    with np.errstate(invalid="ignore"):  # what is not known stays so
+        return np.asarray(np.exp(-np.logaddexp(0.0, -(x if x.dtype.kind == "f" else x.astype(np.float64)))))
+
+
+def logit(probability: ArrayLike) -> Float64Array:
+    """log p - log (1 - p): the converse of :func:`expit`."""
+    p = np.asarray(probability)
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def sum_by_group(values: NDArray[Any], group: NDArray[np.integer], count: int) -> Float64Array:
+    """(count, C) or (count,) sums of values (k, C) or (k,), whose rows belong to groups (k,) 0, 1, ...
+
+    >>> group_sums(np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]), np.array([1, 0, 1]), 3).tolist()
+    [[2.0, 20.0], [5.0, 50.0], [0.0, 0.0]]
+    """
+    if values.ndim == 1:
+        return np.bincount(group, values, count).astype(np.float64)
+    sums = np.zeros((count, values.shape[1]))
+    for c, column in enumerate(values.T):
+        sums[:, c] = np.bincount(group, column, count)
+    return sums

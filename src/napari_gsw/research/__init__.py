@@ -1,0 +1,1 @@
+"""Experiments, baseline methods, evaluation and benchmarks; imported by no other package."""

@@ -1,0 +1,107 @@
+"""The sweep as one would first write it, in plain numpy: what the compiled kernel is compared with.
+
+It is right by looking at it, and tested against the exact law as the kernel is; it knows histograms only, and neither
+seeds nor temperatures nor moves of whole clusters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.special import gammaln
+
+from napari_gsw.core.array_types import Float64Array, Int64Array
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial
+from napari_gsw.core.model.problem import Problem, check_labels
+
+
+class NumpySampler:
+    """A chain in plain numpy.
+
+    Attributes
+    ----------
+    labels : (n,) int64 the present clusters, 0..n-1 with gaps.
+    part : (n,) the spin cluster of each site in the present sweep.
+    sizes : (n,) sites of each cluster.
+    totals : for each block of words (n, words) the counts of each cluster.
+    """
+
+    def __init__(self, problem: Problem, labels: ArrayLike, lam: float, seed: int = 0) -> None:
+        self.problem = problem
+        self.rng = np.random.default_rng(seed)
+        self.strength = np.maximum(problem.beta, 0) * lam
+        self.labels: Int64Array = np.unique(check_labels(labels, problem.n), return_inverse=True)[1].astype(np.int64)
+        self.part: NDArray[np.integer] = np.arange(problem.n)
+        self.sizes = np.bincount(self.labels, minlength=problem.n)
+        self.blocks: list[tuple[Float64Array, Float64Array, float]] = []  # weighted counts, concentration and its sum
+        self.totals: list[Float64Array] = []
+        for block in problem.likelihoods:
+            if not isinstance(block, DirichletMultinomial):
+                raise InputError("the plain numpy sweep knows histograms of words only")
+            counts = block.weight * block.counts.toarray()
+            self.blocks.append((counts, block.concentration, block.phi))
+            self.totals.append(np.zeros_like(counts))
+            np.add.at(self.totals[-1], self.labels, counts)
+
+    def sweep(self) -> None:
+        """Draw the bonds, and then each spin cluster's cluster given all the others."""
+        for group in self.spin_clusters():
+            old = self.labels[group[0]]
+            left = self.sizes[old] - len(group)
+            if left > 0 and np.isneginf(self.problem.tables.log_w[left]):
+                continue  # a remnant too small to stand
+            self.move(group, old, -1)
+            candidates, log_weight = self.conditional(group)
+            weight = np.exp(log_weight - log_weight.max())
+            new = candidates[np.searchsorted(np.cumsum(weight), self.rng.random() * weight.sum(), side="right")]
+            self.move(group, new, 1)
+            self.labels[group] = new
+
+    def spin_clusters(self) -> list[Int64Array]:
+        """Sites that are bonded with each other, in the order of their smallest site."""
+        i, j = self.problem.edges.T
+        bonded = (self.labels[i] == self.labels[j]) & (self.rng.random(len(i)) < -np.expm1(-self.strength))
+        n = self.problem.n
+        graph = sparse.coo_array((np.ones(bonded.sum()), (i[bonded], j[bonded])), shape=(n, n))
+        self.part = connected_components(graph, directed=False)[1]
+        order = np.argsort(self.part, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.part[order])) + 1)
+        return sorted(groups, key=lambda group: int(group[0]))
+
+    def move(self, group: Int64Array, cluster: int, sign: int) -> None:
+        """Add the sites of a group to a cluster, or with ``sign=-1`` take them out."""
+        self.sizes[cluster] += sign * len(group)
+        for (counts, _, _), total in zip(self.blocks, self.totals, strict=True):
+            total[cluster] += sign * counts[group].sum(axis=0)
+
+    def conditional(self, group: Int64Array) -> tuple[Int64Array, Float64Array]:
+        """The clusters that a group, taken out of its own, can join, a new one last; and the log weight of each."""
+        log_v, log_w = self.problem.tables
+        occupied = np.flatnonzero(self.sizes)
+        candidates = np.append(occupied, np.flatnonzero(self.sizes == 0)[0])
+        size = self.sizes[candidates]
+        k = len(occupied)
+        log_weight = log_v[k + (size == 0)] + log_w[size + len(group)] - np.where(size > 0, log_w[size], 0.0)
+        log_weight += self.pull(group)[candidates]
+        for (counts, pi, phi), total in zip(self.blocks, self.totals, strict=True):
+            more = counts[group].sum(axis=0)
+            word = np.flatnonzero(more)
+            before = total[np.ix_(candidates, word)] + pi[word]
+            log_weight += (gammaln(before + more[word]) - gammaln(before)).sum(axis=1)
+            all_words = total[candidates].sum(axis=1) + phi
+            log_weight -= gammaln(all_words + more.sum()) - gammaln(all_words)
+        return candidates, log_weight
+
+    def pull(self, group: Int64Array) -> Float64Array:
+        """(n,) the sum of beta (1 - delta) over the edges from a group to each cluster."""
+        graph = self.problem.adjacency
+        rows = [slice(graph.start[i], graph.start[i + 1]) for i in group]
+        neighbour = np.concatenate([graph.neighbour[row] for row in rows])
+        edge = np.concatenate([graph.edge[row] for row in rows])
+        outside = self.part[neighbour] != self.part[group[0]]
+        neighbour, edge = neighbour[outside], edge[outside]
+        weight = graph.beta[edge] - self.strength[edge]
+        return np.asarray(np.bincount(self.labels[neighbour], weight, self.problem.n))

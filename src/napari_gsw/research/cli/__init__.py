@@ -1,0 +1,1 @@
+"""Commands that need the research extra: bench, evaluate, reproduce."""

@@ -1,0 +1,111 @@
+"""``napari-gsw bench``: how fast it is, and whether it has become slower."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from napari_gsw.cli.options import output_argument
+from napari_gsw.core.errors import InputError
+
+SLOWER = 4
+BENCH = "bench.json"
+# Named here so that --help need not load what is measured; a test holds the two lists together.
+SECTION_NAMES = ("sites", "clusters", "lambda", "oracle", "cpp", "threads", "memory", "stages", "startup", "slide")
+# Ten minutes and 2 GB of disk for one line of a page: only for who names it.
+ASKED_FOR = ("slide",)
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
+        "bench",
+        usage="%(prog)s [-o OUT] [--quick] [--only NAME ...] [--compare FILE] [--record FILE]",
+        help="measure how fast it is",
+        description="Measure speed and memory on this machine and print a table. The ratios in it are about the same "
+        "on every machine; they can be recorded, and compared with what was recorded.",
+        epilog="Exit codes: 0 done, 2 wrong input, 4 a ratio is worse than recorded by more than its tolerance (each "
+        "is named), 130 stopped by Ctrl+C.",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run)
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=output_argument, help="folder to write bench.json and bench.txt into"
+    )
+    command.add_argument(
+        "--overwrite", action="store_true", help="write over files in OUT that are in the way and not ours"
+    )
+    command.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
+    command.add_argument(
+        "--only",
+        metavar="NAME",
+        nargs="+",
+        default=[],
+        help=f"some of {', '.join(SECTION_NAMES)} (default: all but {', '.join(ASKED_FOR)})",
+    )
+    command.add_argument("--compare", metavar="FILE", help="recorded ratios, or a bench.json, to compare with")
+    command.add_argument(
+        "--record", metavar="FILE", help="write the ratios; those that are not measured stay as they are"
+    )
+    command.add_argument(
+        "-q", "--quiet", action="store_true", help="print nothing but errors and what has become worse"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """``napari-gsw bench``."""
+    from napari_gsw.files.output_folder import check_overwrite, output_folder
+    from napari_gsw.research.benchmarks import guard, plan
+
+    for name in arguments.only:
+        if name not in SECTION_NAMES:
+            raise InputError(f"there is no section {name!r} of the benchmark; there are {', '.join(SECTION_NAMES)}")
+    wanted = arguments.only or [name for name in SECTION_NAMES if name not in ASKED_FOR]
+    names = [name for name in SECTION_NAMES if name in wanted]
+    # All that can be wrong with the arguments is found before minutes are spent.
+    recorded = None if arguments.compare is None else guard.read_ratios(arguments.compare)
+    earlier = guard.read_ratios(arguments.record) if arguments.record and os.path.exists(arguments.record) else {}
+    record_file = None if arguments.record is None else Path(arguments.record)
+    if arguments.output is not None:
+        check_overwrite(Path(arguments.output), (BENCH, "bench.txt"), BENCH, arguments.overwrite)
+    with (
+        nullcontext()
+        if arguments.output is None
+        else output_folder(arguments.output, BENCH, arguments.overwrite) as folder,
+        # What is there was read as ratios, and is written again with those that are new.
+        nullcontext()
+        if record_file is None
+        else output_folder(record_file.parent, None, [record_file.name]) as record_folder,
+    ):
+        report = plan.measure(_with_bar(names, arguments.quiet), plan.QUICK if arguments.quick else plan.FULL)
+        if folder is not None:
+            content = {"software": "napari-gsw", **report.to_dict()}
+            folder.joinpath(BENCH).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
+        if record_folder is not None and record_file is not None:
+            record_folder.joinpath(record_file.name).write_text(guard.format_record(report, earlier), encoding="utf-8")
+    if not arguments.quiet:
+        print(report.table())
+    worse = [] if recorded is None else guard.find_regressions(report.ratios, recorded)
+    for line in worse:
+        print(f"napari-gsw: {line}", file=sys.stderr)
+    if recorded is not None and not arguments.quiet:
+        compared = len(set(recorded) & set(report.ratios))
+        print(f"\n{compared} of {len(recorded)} recorded ratios compared, {len(worse)} worse than they may be")
+    return SLOWER if worse else 0
+
+
+def _with_bar(names: list[str], quiet: bool) -> Iterator[str]:
+    """The names one by one, with a bar that tells which is being measured."""
+    from tqdm import tqdm
+
+    with tqdm(names, disable=quiet, dynamic_ncols=True, bar_format="{desc}: {n_fmt}/{total_fmt} [{elapsed}]") as bar:
+        for name in bar:
+            bar.set_description_str(f"measuring {name}")
+            yield name

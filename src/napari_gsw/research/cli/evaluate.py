@@ -1,0 +1,128 @@
+"""``napari-gsw evaluate``: scores of a method on a data set with human segmentations."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_gsw.batch.interruption import exit_code
+from napari_gsw.cli.options import (
+    PARTIAL_FAILURE,
+    add_choices,
+    add_job_options,
+    choice_from_arguments,
+    make_job_options,
+    output_argument,
+    resolve_choices,
+)
+from napari_gsw.core.errors import InputError
+
+if TYPE_CHECKING:
+    from napari_gsw.research.evaluation.data_sets import Example, Scorable
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command and its options to the parsers of all commands."""
+    command = commands.add_parser(
+        "evaluate",
+        usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR | --easy) -o OUT "
+        "[options]",
+        help="score a method on a data set with human segmentations",
+        description="Segment every image of a data set and score it against people: writes images.csv and "
+        "evaluation.json into the folder OUT. A stopped run goes on where it was when it is started again.",
+        epilog="Exit codes: 0 done, 2 wrong input, 3 done but for some images (named), 130 stopped by Ctrl+C, 143 by "
+        "the system.",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run)
+    group = command.add_argument_group("data set (one of them)")
+    group.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
+    group.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
+    group.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
+    group.add_argument("--folder", metavar="DIR", help="any: images/NAME.* and labels/NAME.*, label images")
+    group.add_argument(
+        "--ignore-background",
+        action="store_true",
+        help="with --folder: leave out pixels that are 0 in the labels, such as membranes between cells",
+    )
+    group.add_argument(
+        "--scribbles",
+        metavar="DIR",
+        help="what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png",
+    )
+    group.add_argument(
+        "--easy",
+        action="store_true",
+        help="plain shapes in noise that any method must get right, drawn by the program: those that the preset is for",
+    )
+    command.add_argument(
+        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
+    )
+    command.add_argument("--save-labels", action="store_true", help="also write every label image into OUT/labels")
+    command.add_argument(
+        "--levels",
+        action="store_true",
+        help="also score the hierarchy, cut at 100 thresholds: the best for the set (ODS) and for each image (OIS)",
+    )
+    add_job_options(command)
+    add_choices(command)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """``napari-gsw evaluate``."""
+    from napari_gsw.research.evaluation.evaluate import evaluate
+    from napari_gsw.research.paper.pictures import spread
+
+    resolve_choices(arguments)
+    choice = choice_from_arguments(arguments)
+    examples = spread(_examples(arguments), arguments.limit)
+    job_options = make_job_options(arguments)
+    try:
+        evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels, arguments.levels)
+    except KeyboardInterrupt as reason:
+        print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
+        return exit_code(reason)
+    if not arguments.quiet:
+        print(evaluation.table())
+        print(f"{len(evaluation.rows)} images scored, {len(evaluation.failed)} skipped; written to {arguments.output}")
+    return PARTIAL_FAILURE if evaluation.failed else 0
+
+
+def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
+    """Examples of the one data set that is named."""
+    from napari_gsw.research.evaluation import data_sets
+    from napari_gsw.research.evaluation.easy_images import make_easy_images, select_for_preset
+
+    names = [name for name in ("bsds", "labelme", "folder", "scribbles") if getattr(arguments, name) is not None]
+    if len(names) + arguments.easy != 1:
+        raise InputError(
+            "name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR, --scribbles DIR or --easy"
+        )
+    if arguments.split is not None and names != ["bsds"]:
+        raise InputError("--split belongs to --bsds")
+    if arguments.ignore_background and names != ["folder"]:
+        raise InputError("--ignore-background belongs to --folder")
+    if arguments.easy:
+        return select_for_preset(arguments.preset, make_easy_images())
+    if names == ["bsds"]:
+        return bsds_examples(arguments.bsds, arguments.split)
+    if names == ["labelme"]:
+        return data_sets.list_labelme(arguments.labelme)
+    if names == ["scribbles"]:
+        return data_sets.list_scribbles(arguments.scribbles)
+    return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
+
+
+def bsds_examples(folder: str, split: str | None) -> list[Example]:
+    """Examples of BSDS500; without a split those of the only one that there is."""
+    from napari_gsw.research.evaluation import data_sets
+
+    if split is None:
+        splits = sorted(p.name for p in Path(folder, "images").glob("*") if p.is_dir())
+        if len(splits) > 1:
+            raise InputError(f"--bsds has the splits {', '.join(splits)}; choose one with --split")
+        split = splits[0] if splits else "train"
+    return data_sets.list_bsds(folder, split)

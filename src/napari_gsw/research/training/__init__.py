@@ -1,0 +1,1 @@
+"""Training of the boundary models and networks that the package contains."""

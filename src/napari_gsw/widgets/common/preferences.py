@@ -1,0 +1,32 @@
+"""The user's own defaults, from napari's preferences (the manifest declares them)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
+
+PLUGIN = "napari-gsw"
+# What holds where napari does not know the plugin's preferences; a test compares it with the manifest.
+FALLBACK: dict[str, Any] = {
+    "preset": DEFAULT_PRESET,
+    "seed": 0,
+    "lock_painted": True,
+    "boundary": False,
+    "entropy": False,
+    "opacity": 0.5,
+    "outlines": "own",
+    "autosave": True,
+}
+
+
+def get_preference(name: str) -> Any:
+    """One of the user's defaults."""
+    try:
+        from napari.settings import get_plugin_settings
+
+        value = getattr(get_plugin_settings(PLUGIN).segmentation, name)
+    except (ImportError, KeyError, AttributeError):
+        return FALLBACK[name]
+    value = getattr(value, "value", value)  # a choice comes as an enumeration
+    return FALLBACK[name] if name == "preset" and value not in PRESETS else value

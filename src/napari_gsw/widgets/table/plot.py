@@ -1,0 +1,118 @@
+"""One column of a table against another, with a lasso."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from napari.utils.theme import get_theme
+from numpy.typing import NDArray
+from qtpy.QtCore import QSize, Qt, Signal
+from skimage.measure import points_in_poly
+
+from napari_gsw.core.array_types import Float64Array, Int64Array
+
+# Pixels below the name of a column: pyqtgraph puts it lower than its axis is.
+BELOW = 6
+DOT, CHOSEN_DOT = "#4c9be8", "#f28e2b"
+
+
+class LassoBox(pg.ViewBox):  # type: ignore[misc]
+    """A plot in which dragging with the left button draws a line around points; the wheel zooms.
+
+    Signals
+    -------
+    drawn : (p, 2) the line, in the plot's coordinates.
+    """
+
+    drawn = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+        self.line = pg.PlotCurveItem(pen=pg.mkPen(CHOSEN_DOT, width=1))
+        self.addItem(self.line, ignoreBounds=True)
+        self._path: list[tuple[float, float]] = []
+
+    def mouseDragEvent(self, event: Any, axis: int | None = None) -> None:
+        if event.button() != Qt.MouseButton.LeftButton or axis is not None:
+            super().mouseDragEvent(event, axis)
+            return
+        event.accept()
+        if event.isStart():
+            first = self.mapSceneToView(event.buttonDownScenePos())
+            self._path = [(first.x(), first.y())]
+        point = self.mapSceneToView(event.scenePos())
+        self._path.append((point.x(), point.y()))
+        path = np.array(self._path)
+        self.line.setData(path[:, 0], path[:, 1])
+        if event.isFinish():
+            self.line.setData([], [])
+            self.drawn.emit(path)
+
+
+class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
+    """A dot for each row.
+
+    Signals
+    -------
+    lassoed : (r,) rows inside the line that was drawn.
+    row_clicked : the row of a dot that was clicked.
+    """
+
+    lassoed = Signal(object)
+    row_clicked = Signal(int)
+
+    def __init__(self) -> None:
+        self.box = LassoBox()
+        super().__init__(viewBox=self.box)
+        self.setMinimumHeight(120)
+        self.hideButtons()
+        for side in self.getPlotItem().axes:  # a share of .4 is .4 and not 400 (x0.001); and labels are laid out once
+            self.getAxis(side).enableAutoSIPrefix(False)
+        self.getPlotItem().layout.setContentsMargins(0, 0, 0, BELOW)
+        # Two for all dots: pyqtgraph paints a dot once for every brush that it is given, whatever its colour.
+        self._brush, self._chosen_brush = pg.mkBrush(DOT), pg.mkBrush(CHOSEN_DOT)
+        self.dots = pg.ScatterPlotItem(size=6, pen=None)
+        self.addItem(self.dots)
+        self.box.drawn.connect(self._lasso)
+        self.dots.sigClicked.connect(self._clicked)
+        self.points: Float64Array = np.zeros((0, 2))
+        self.rows: Int64Array = np.zeros(0, np.int64)
+        self.setToolTip("Drag around dots to choose their rows, click one to go there; the wheel zooms")
+
+    def sizeHint(self) -> QSize:
+        return QSize(320, 180)
+
+    def show_points(self, x: NDArray[Any], y: NDArray[Any], names: tuple[str, str]) -> None:
+        """Draw columns (rows,) of numbers against each other; rows that lack one of them have no dot."""
+        points = np.stack((np.asarray(x, np.float64), np.asarray(y, np.float64)), axis=1)
+        self.rows = np.flatnonzero(np.isfinite(points).all(axis=1))
+        self.points = points[self.rows]
+        self.setLabel("bottom", names[0])
+        self.setLabel("left", names[1])
+        self.show_chosen(np.zeros(0, np.int64))
+        self.box.autoRange()
+
+    def show_chosen(self, rows: NDArray[np.integer]) -> None:
+        """Mark the dots of some rows."""
+        chosen = np.isin(self.rows, rows)
+        brushes = [self._chosen_brush if one else self._brush for one in chosen]
+        self.dots.setData(pos=self.points, brush=brushes, data=self.rows)
+
+    def follow_theme(self, name: str) -> None:
+        """Take background and text colour from one of napari's themes."""
+        theme: Any = get_theme(name)
+        self.setBackground(theme.background.as_hex())
+        pen = pg.mkPen(theme.text.as_hex())
+        for side in ("left", "bottom"):
+            self.getAxis(side).setPen(pen)
+            self.getAxis(side).setTextPen(pen)
+
+    def _lasso(self, path: Float64Array) -> None:
+        inside = points_in_poly(self.points, path) if len(self.points) and len(path) > 2 else np.zeros(0, bool)
+        self.lassoed.emit(self.rows[inside] if len(inside) else np.zeros(0, np.int64))
+
+    def _clicked(self, _: Any, dots: Any, *__: Any) -> None:
+        if len(dots):
+            self.row_clicked.emit(int(dots[0].data()))
