@@ -70,14 +70,26 @@ class Kind(NamedTuple):
     make: Callable[..., Any]
 
 
-def plain_kind(record: type) -> Kind:
-    """The kind of a dataclass or named tuple that is the sum of its fields."""
+def plain_kind(record: type, stored: Mapping[str, str] | None = None) -> Kind:
+    """Make the kind of a dataclass or named tuple that is stored field by field.
+
+    Parameters
+    ----------
+    record : its type.
+    stored : names in the file of the fields that have another name there, by their names in `record`.
+    """
     names = (
         tuple(f.name for f in dataclasses.fields(record) if f.init)
         if dataclasses.is_dataclass(record)
         else tuple(record._fields)  # type: ignore[attr-defined]
     )
-    return Kind(record, lambda value: {name: getattr(value, name) for name in names}, record)
+    to_stored = stored or {}
+    from_stored = {old: new for new, old in to_stored.items()}
+
+    def make(**values: Any) -> Any:
+        return record(**{from_stored.get(name, name): value for name, value in values.items()})
+
+    return Kind(record, lambda value: {to_stored.get(name, name): getattr(value, name) for name in names}, make)
 
 
 def encode_record(
