@@ -48,6 +48,7 @@ test: $(VENV)/.ready
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/codespell src tests tools docs examples benchmarks *.md
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 

@@ -512,7 +512,7 @@ class CommandQueue(QObject):  # type: ignore[misc]
         return all_taken
 
     def remake(self, settings: Settings) -> None:
-        """Have regions or objects of chains at rest made again as settings say; a chain that runs is retuned."""
+        """Have regions or objects of chains at rest made again as settings say; a chain that runs is changed."""
         seg = self.segmentation
         if seg is None or self.sampling:
             return
