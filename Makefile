@@ -51,6 +51,7 @@ lint: $(VENV)/.ready
 	$(RUN)/codespell src tests tools docs examples benchmarks *.md
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
+	$(RUN)/python tools/architecture_page.py --check
 
 # Kernels are compiled beforehand: the two workers of the tests would compile the same ones at the same time.
 kernels: $(VENV)/.ready

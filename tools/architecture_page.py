@@ -1,7 +1,7 @@
-"""Draws the rooms of the package in docs/architecture.md, from the contracts in pyproject.toml that `make lint` checks.
+"""Write the package tables of docs/architecture.md from the docstrings of the modules.
 
-With ``--check`` it writes nothing and says what is out of date: the drawing, or a file, folder or module that the
-documentation names and that is not there.
+``--check`` writes nothing. It fails if the tables are out of date, or if a page of the documentation names a file,
+folder or module that does not exist.
 """
 
 from __future__ import annotations
@@ -9,144 +9,112 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "napari_gsw"
+SOURCE = ROOT / "src" / PACKAGE
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN = "<!-- The rooms, made from pyproject.toml by `make docs`; do not edit. -->"
-END = "<!-- End of the rooms. -->"
-WIDTH = 116
-# Where what a room holds is told, and the wall of a house on the left of its rooms.
-COLUMN, WALL = 29, "│   "
-# Folders that the documentation names and that are not ours, but a user's.
-USERS = {"demo-output/", "images/", "labels/", "scribbles/"}
-
-# A contract of pyproject.toml, and the floors of each house (a container of contracts) from the top to the ground.
-Contract = dict[str, Any]
-Houses = dict[str, list[list[str]]]
+BEGIN = "<!-- Tables made by tools/architecture_page.py; do not edit. -->"
+END = "<!-- End of the tables. -->"
+# Folders of the user that the documentation names.
+USER_FOLDERS = {"demo-output/", "images/", "labels/", "scribbles/"}
 
 
-def page(text: str) -> str:
-    """The page with the drawing between its two marks made anew."""
+def update_page(text: str) -> str:
+    """Return the page with the tables between its two marks made anew."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{PAGE.relative_to(ROOT)} must hold the two lines\n{BEGIN}\n{END}")
-    every = contracts()
-    drawing = "\n".join(drawn(houses(every), PACKAGE))
-    return f"{before}{BEGIN}\n\n```text\n{drawing}\n```\n\n{chr(10).join(bans(every))}\n\n{END}{after}"
+        raise SystemExit(f"{PAGE.relative_to(ROOT)} must contain the two lines\n{BEGIN}\n{END}")
+    return f"{before}{BEGIN}\n\n{chr(10).join(make_tables())}\n{END}{after}"
 
 
-def contracts() -> list[Contract]:
-    """The contracts of import-linter."""
-    declared: list[Contract] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    return declared
+def make_tables() -> Iterator[str]:
+    """Yield the lines of one table for each package, in the order in which data flow through them."""
+    for package in order_packages():
+        folder = ROOT.joinpath("src", *package.split("."))
+        modules = [file for file in sorted(folder.glob("*.py")) if file.stem != "__init__"]
+        if modules:
+            title = package.removeprefix(PACKAGE).lstrip(".").replace(".", "/") or PACKAGE
+            yield f"### `{title}/`\n\n{summarize(folder / '__init__.py')}.\n\n| module | contents |\n|---|---|"
+            yield from (f"| `{file.name}` | {summarize(file)} |" for file in modules)
+            yield ""
 
 
-def houses(every: list[Contract]) -> Houses:
-    """The floors of every container that has some: rooms on one floor may not import one another."""
-    return {
-        container: [[name.strip(" ()") for name in re.split(r"[|:]", layer)] for layer in contract["layers"]]
-        for contract in every
-        if contract["type"] == "layers"
-        for container in contract["containers"]
-    }
+def order_packages() -> list[str]:
+    """Return the names of all packages: low layers first, each followed by the packages within it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {c["containers"][0]: c["layers"] for c in contracts if c["type"] == "layers"}
+
+    def visit(package: str) -> Iterator[str]:
+        folder = ROOT.joinpath("src", *package.split("."))
+        yield package
+        ordered = [name.strip() for layer in reversed(layers.get(package, [])) for name in layer.split("|")]
+        present = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+        for name in [n for n in ordered if n in present] + [n for n in present if n not in ordered]:
+            yield from visit(f"{package}.{name}")
+
+    return list(visit(PACKAGE))
 
 
-def drawn(floors_of: Houses, house: str, depth: int = 0) -> Iterator[str]:
-    """The lines of a house, from its top floor down, with the houses inside it."""
-    floors = floors_of[house]
-    for number, rooms in zip(range(len(floors), 0, -1), floors, strict=True):
-        for room in rooms:
-            name = f"{house}.{room}"
-            label = f"{WALL * depth}{number:>2}  {room}"
-            words = textwrap.wrap(summary(name), WIDTH - COLUMN) or [""]
-            yield f"{label:<{COLUMN}}{words[0]}".rstrip()
-            yield from (f"{WALL * depth:<{COLUMN}}{more}" for more in words[1:])
-            if name in floors_of:
-                yield from drawn(floors_of, name, depth + 1)
+def summarize(file: Path) -> str:
+    """Return the first sentence of a module's docstring, without its full stop."""
+    paragraph = " ".join((ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].rstrip(".").replace("``", "`").replace("|", r"\|")
 
 
-def summary(name: str) -> str:
-    """The first sentence of the docstring of a module or package; empty if it has none."""
-    path = module_file(name)
-    docstring = None if path is None else ast.get_docstring(ast.parse(path.read_text()))
-    paragraph = " ".join((docstring or "").partition("\n\n")[0].split()).replace("``", "")
-    return paragraph.partition(". ")[0].rstrip(".")
+def find_missing_names() -> list[str]:
+    """Return a message for each file, folder or module that a page names and that does not exist."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [
+        f"{page.relative_to(ROOT)} names {name}, which does not exist"
+        for page in pages
+        for name, exists in dict.fromkeys(iterate_names(page.read_text()))
+        if not exists
+    ]
 
 
-def module_file(name: str) -> Path | None:
-    """The file of a module, or the `__init__` of a package, by its dotted name."""
+def iterate_names(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield every file, folder and module that a page names, and whether it exists."""
+    for name in re.findall(r"(?<![\w./*-])[\w*][\w./*-]*\.py\b", text):
+        yield name, file_exists(name)
+    for name in re.findall(r"`((?:\w[\w.-]*/)+)`", text):
+        yield name, name in USER_FOLDERS or name == f"{PACKAGE}/" or file_exists(name)
+    for name in re.findall(rf"\b{PACKAGE}(?:\.\w+)+", text):
+        module, _, last = name.rpartition(".")
+        path = find_module(module)
+        # A package that loads its names lazily declares them in its stub.
+        sources = [] if path is None else [file for file in (path, path.with_suffix(".pyi")) if file.is_file()]
+        is_defined = any(re.search(rf"\b{last}\b", file.read_text()) for file in sources)
+        yield name, is_defined or find_module(name) is not None
+
+
+def find_module(name: str) -> Path | None:
+    """Return the file of a module, or the `__init__.py` of a package, by its dotted name."""
     path = ROOT.joinpath("src", *name.split("."))
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
 
 
-def bans(every: list[Contract]) -> Iterator[str]:
-    """What the other contracts forbid, a point each."""
-    for contract in every:
-        name = contract["name"][0].upper() + contract["name"][1:]
-        if contract["type"] == "forbidden":
-            sources = _listed(source.removeprefix(f"{PACKAGE}.") for source in contract["source_modules"])
-            but = _listed(line.replace(f"{PACKAGE}.", "") for line in contract.get("ignore_imports", ()))
-            rest = f" The one way out: {but}." if but else ""
-            yield _point(f"{name}: {sources} must not import {_listed(contract['forbidden_modules'])}.{rest}")
-        elif contract["type"] != "layers":
-            yield _point(f"{name}.")
-
-
-def _listed(names: Iterator[str] | list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def _point(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
-
-
-def strays() -> list[str]:
-    """Files, folders and modules that the documentation names and that are not there, as sentences."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return [
-        f"{file.relative_to(ROOT)} names {name}, which does not exist"
-        for file in pages
-        for name, there in dict.fromkeys(_names(file.read_text()))
-        if not there
-    ]
-
-
-def _names(text: str) -> Iterator[tuple[str, bool]]:
-    """Every file, folder and module that a page names, and whether it is there."""
-    for name in re.findall(r"(?<![\w./*-])[\w*][\w./*-]*\.py\b", text):
-        yield name, _is_there(name)
-    for name in re.findall(r"`((?:\w[\w.-]*/)+)`", text):
-        yield name, name in USERS or _is_there(name)
-    for name in re.findall(rf"\b{PACKAGE}(?:\.\w+)+", text):
-        module, _, last = name.rpartition(".")
-        inside = module_file(module)
-        # The names of a package that loads them when they are used are in its stub.
-        sources = [] if inside is None else [file for file in (inside, inside.with_suffix(".pyi")) if file.is_file()]
-        known = any(re.search(rf"\b{last}\b", file.read_text()) for file in sources)
-        yield name, known or module_file(name) is not None
-
-
-def _is_there(name: str) -> bool:
-    """Whether a path from the package, its parent or the repository exists; a bare file name may be anywhere."""
+def file_exists(name: str) -> bool:
+    """Return whether a path exists below the package, `src` or the repository; a bare file name may be anywhere."""
     if "/" not in name:
         return any(next((ROOT / top).rglob(name), None) for top in ("src", "tests", "tools"))
-    return any(next(top.glob(name.rstrip("/")), None) for top in (ROOT / "src" / PACKAGE, ROOT / "src", ROOT))
+    return any(next(top.glob(name.rstrip("/")), None) for top in (SOURCE, ROOT / "src", ROOT))
 
 
 def main() -> None:
+    """Write the page, or check it."""
     text = PAGE.read_text()
-    fresh = page(text)
+    updated = update_page(text)
     if "--check" in sys.argv[1:]:
-        wrong = strays() + ([] if fresh == text else [f"{PAGE.relative_to(ROOT)} is out of date; run: make docs"])
-        raise SystemExit("\n".join(wrong) or 0)
-    PAGE.write_text(fresh)
+        messages = find_missing_names()
+        if updated != text:
+            messages.append(f"{PAGE.relative_to(ROOT)} is out of date. Run: make docs")
+        raise SystemExit("\n".join(messages) or 0)
+    PAGE.write_text(updated)
 
 
 if __name__ == "__main__":
