@@ -454,7 +454,7 @@ def test_whatever_its_runs_are_called_and_its_window_holds_a_session_that_was_sa
     assert [array.max() for array in back.window["ü"].values()] == [0, 1]
 
 
-@pytest.mark.parametrize("limit", ["MOST_MEMBERS", "MOST_JSON"])
+@pytest.mark.parametrize("limit", ["MAX_MEMBERS", "MAX_JSON"])
 def test_what_could_not_be_opened_is_not_saved(result, tmp_path, monkeypatch, limit):
     monkeypatch.setattr(session_file, limit, 10)
     with pytest.raises(InputError, match="too many time points"):
