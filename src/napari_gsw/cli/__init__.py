@@ -1,10 +1,13 @@
-"""The command line, one module a command: ``napari-gsw segment IMAGE -o OUT`` and so on.
+"""The command line ``napari-gsw``: one module per command.
 
-Exit codes: 0 done, 1 a defect of the program, 2 something the user can mend (said in one line), 3 done but for some
-images (each named), 4 slower than recorded (each ratio named), 130 stopped by Ctrl+C and 143 by the system's SIGTERM
-(what was found until then is kept).
+Packages add commands by entry points of the group ``napari_gsw.commands``. Each names a module with the functions
+``add_parser(subparsers)`` and ``run(arguments) -> int``. The commands for experiments come from `napari_gsw.research`
+in this way.
 
-What lives here may import everything but the window; what a command needs it imports when it runs.
+Exit codes: 0 done; 1 a defect of the program; 2 an error that the user can mend, printed as one line; 3 done except for
+some images, each named; 4 slower than recorded; 130 stopped by Ctrl+C; 143 stopped by SIGTERM.
+
+The modules import what a command needs when the command runs, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from importlib.metadata import entry_points
+from typing import Any, NoReturn
 
 from napari_gsw.batch.interruption import exit_code, raise_on_sigterm
 from napari_gsw.cli import batch, gui, replay, segment
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import package_version
-from napari_gsw.research.cli import bench, evaluate, reproduce
+
+COMMAND_GROUP = "napari_gsw.commands"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,32 +31,66 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Parameters
     ----------
-    argv : the words of the command line without the program's name; None takes those of the process.
+    argv : sequence of str, optional
+        Command line without the program's name. By default, that of the process.
     """
     arguments = parser().parse_args(argv)
     try:
         with raise_on_sigterm():
             return int(arguments.run(arguments))
-    except InputError as reason:
-        print(f"napari-gsw: {reason}", file=sys.stderr)
+    except InputError as error:
+        print(f"napari-gsw: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt as reason:
+    except ModuleNotFoundError as error:
+        if not hasattr(arguments, "plugin"):
+            raise
+        return _report_missing_package(arguments.plugin, error)
+    except KeyboardInterrupt as error:
         print("napari-gsw: stopped, nothing was written", file=sys.stderr)
-        return exit_code(reason)
+        return exit_code(error)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line, like every other error."""
+    """Parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
+        """Exit with code 2."""
         self.exit(2, f"napari-gsw: {message}; {self.prog} --help tells more\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Make the parser of all commands and their options."""
     program = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     program.add_argument("--version", action="version", version=f"napari-gsw {package_version()}")
     commands = program.add_subparsers(required=True, metavar="COMMAND")
-    for module in (segment, replay, batch, evaluate, reproduce, bench, gui):
+    for module in (segment, replay, batch, gui):
         module.add_parser(commands)
+    for name in sorted(entry_points(group=COMMAND_GROUP).names):
+        _add_plugin(commands, name)
     return program
+
+
+def _add_plugin(commands: Any, name: str) -> None:
+    (entry_point, *_) = entry_points(group=COMMAND_GROUP, name=name)
+    if name in commands.choices:
+        return
+    try:
+        entry_point.load().add_parser(commands)
+    except ModuleNotFoundError as error:
+        missing = error
+        # No argument begins with NUL, so every option counts as a plain word.
+        text = f"not available: the package {error.name} is missing"
+        command = commands.add_parser(name, help=text, add_help=False, prefix_chars="\0")
+        command.add_argument("words", nargs="*")
+        command.set_defaults(run=lambda _: _report_missing_package(name, missing))
+    else:
+        commands.choices[name].set_defaults(plugin=name)
+
+
+def _report_missing_package(command: str, error: ModuleNotFoundError) -> int:
+    print(
+        f"napari-gsw: {command} needs the package {error.name}, which is missing; "
+        'try: pip install "napari-gsw[research]"',
+        file=sys.stderr,
+    )
+    return 2
