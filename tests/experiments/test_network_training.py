@@ -91,18 +91,18 @@ def test_a_network_is_learnt_from_a_folder(name, folder, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from importlib import import_module
 
-    from napari_gsw.core.features.network_weights import load_weights
+    from napari_gsw.core.features.network import load_weights
 
     command = import_module(f"napari_gsw.research.paper.{name}")
     out = tmp_path / "out"
     size = ["--steps", "4", "--batch", "2", "--side", "32", "--folds", "2", "--device", "cpu", "--seed", "5"]
     command.main([str(folder), "-o", str(out), *size])
     kind = "photo" if name == "boundary_network" else "objects"
-    first = load_weights(out / "network.npz", kind)
-    assert load_weights(out / "fold1.npz", kind).sha256 != first.sha256
+    first = load_weights(out / "network.npz", kind)[1]
+    assert load_weights(out / "fold1.npz", kind)[1] != first
     assert (out / "curves.png").stat().st_size > 1000
     command.main([str(folder), "-o", str(tmp_path / "again"), *size])
-    assert load_weights(tmp_path / "again" / "network.npz", kind).sha256 == first.sha256
+    assert load_weights(tmp_path / "again" / "network.npz", kind)[1] == first
     with pytest.raises(gsw.InputError, match="multiple of 16"):
         command.main([str(folder), "-o", str(out), "--side", "40"])
 
@@ -111,12 +111,11 @@ def test_the_numbers_of_a_module_are_what_the_module_computes():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pytest.importorskip("onnxruntime")
     from napari_gsw.core.features.network import INPUT_MEAN, INPUT_SCALE, Network
-    from napari_gsw.core.features.network_plan import PHOTO
-    from napari_gsw.core.features.network_weights import NetworkWeights
     from napari_gsw.research.training.network_module import NetworkModule
+    from napari_gsw.research.training.onnx_export import PLANS
 
     torch.manual_seed(0)
-    module = NetworkModule(PHOTO)
+    module = NetworkModule(PLANS["photo"])
     image = RNG.normal(size=(2, 3, 32, 48)).astype(np.float32)
     for norm in module.norms.values():
         torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
@@ -126,9 +125,9 @@ def test_the_numbers_of_a_module_are_what_the_module_computes():
     with torch.no_grad():
         fine, places, _ = module(torch.tensor(image[:1]))
     arrays = {name: a.astype(np.float32) for name, a in module.numbers().items()}
-    maps = Network(NetworkWeights("photo", arrays, "")).maps(image[0].transpose(1, 2, 0) * INPUT_SCALE + INPUT_MEAN)
+    maps = Network("photo", arrays).predict(image[0].transpose(1, 2, 0) * INPUT_SCALE + INPUT_MEAN)
     assert maps.fine[..., 0] == pytest.approx(torch.sigmoid(fine)[0, 0].numpy(), abs=5e-3)
-    assert maps.places[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
+    assert maps.embedding[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
 
 
 def test_colours_of_crops_are_those_of_pictures():

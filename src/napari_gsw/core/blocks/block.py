@@ -12,8 +12,7 @@ from napari_gsw.core.array_types import ChannelImage, Float32Array, Float64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
 from napari_gsw.core.features.input_maps import NO_MAPS, InputMaps, make_sites, select_site_image
-from napari_gsw.core.features.network import HALO, load_network
-from napari_gsw.core.features.network_plan import STRIDE
+from napari_gsw.core.features.network import HALO, STRIDE, load_network
 from napari_gsw.core.features.texture import compute_texture
 from napari_gsw.core.features.words import bin_luminance, make_histograms, to_codebook_space, to_lab
 from napari_gsw.core.graph.map_evidence import BlockMaps, summarize_block_maps
@@ -225,8 +224,8 @@ def with_network(context: BlockContext, index: Index, block: Block, pieces: Site
     around = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
     beyond = context.grid.around(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else around
     seen = to_lab(context.picture_of(context.pixels(beyond)))[crop(beyond, around)]
-    maps = network.maps(np.ascontiguousarray(seen), threads=1)  # blocks are side by side already
-    drawn, places = (each[crop(around, inside)] for each in (maps.fine[..., 0], maps.places))
+    maps = network.predict(np.ascontiguousarray(seen), n_threads=1)  # blocks are side by side already
+    drawn, places = (each[crop(around, inside)] for each in (maps.fine[..., 0], maps.embedding))
     sides = {}
     for (axis, end), side in block.sides.items():
         plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))

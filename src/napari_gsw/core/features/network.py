@@ -1,162 +1,221 @@
-"""A network on a processor: what it says of every pixel of an image, tile by tile through onnxruntime.
+"""Convolutional networks, computed tile by tile with onnxruntime.
 
-A tile is computed by one thread, and tiles side by side: the numbers do not depend on how many threads there are. Each
-tile looks beyond its border as far as the network reaches, and begins at a multiple of its coarsest pixels: but for
-rounding, the numbers do not depend on the tiles either.
+The package holds two networks: ``data/network_KIND.onnx`` is the graph of operations, and ``data/network_KIND.npz``
+its weights. A user's network is another file of weights for the same graph.
+
+Each tile is computed by one thread, so the result does not depend on the number of threads. A tile is extended by the
+reach of the network and begins at a multiple of its stride, so the result does not depend on the tiles either, but for
+rounding.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import logging
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.metadata import version
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import ChannelImage, Float32Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.network_graph import FINE, INPUT, PLACES, onnx_model
-from napari_gsw.core.features.network_plan import PLACE_STRIDE, STRIDE
-from napari_gsw.core.features.network_weights import NetworkWeights, load_weights
 from napari_gsw.core.special import expit
 from napari_gsw.core.threads import count_cores
 
-# What is subtracted from lightness, and by what Lab is divided, before a network sees it.
+# A network sees (Lab - INPUT_MEAN) / INPUT_SCALE.
 INPUT_MEAN, INPUT_SCALE = np.array([50, 0, 0], np.float32), np.float32(25)
-# Pixels of a tile along an axis, at most, and those beyond its border that a network reaches: multiples of the stride.
+# Pixels along an axis come in multiples of STRIDE; an embedding has one value per EMBEDDING_STRIDE pixels.
+STRIDE, EMBEDDING_STRIDE = 16, 4
+# Largest side of a tile, and pixels beyond its border that the network reaches: multiples of the stride.
 TILE, HALO = 1024, 176
-# Hashes of the networks that come with the package.
+# Hashes of the weights that come with the package.
 BUILTIN_SHA256 = {
     "photo": "3862ab905bf9199660e5386153b4176cf2fa6e63df16940c9aebca0c55166184",
     "objects": "f3590ce0de4cf1dfab7dbbf7395f4f3d0920e9e40f00fd2443152d23ce79fa86",
 }
-MISSING = 'a network needs onnxruntime, and goes unused: pip install "napari-gsw[networks]", or set network to none'
+MISSING = (
+    'onnxruntime is missing; results are less accurate. Run: pip install "napari-gsw[networks]", or set network to none'
+)
 
 
 class NetworkMaps(NamedTuple):
-    """What a network says of an image.
+    """Output of a network for an image."""
 
-    Attributes
-    ----------
-    fine : (h, w, channels) float32 probabilities.
-    places : (h, w, coordinates) float32, the same for four by four pixels; (h, w, 0) of a network without.
-    """
-
-    fine: Float32Array
-    places: Float32Array
+    fine: Float32Array  # (h, w, channels) probabilities
+    embedding: Float32Array  # (h, w, coordinates): pixels of one segment are near; no coordinates of kind objects
 
 
 class Network:
-    """A network that is ready to look at images.
+    """A network that is ready to compute.
 
-    Attributes
+    Parameters
     ----------
-    weights : its numbers.
+    kind : str
+        The graph: ``photo`` (boundaries of photographs) or ``objects`` (nuclei and cells).
+    weights : mapping
+        Arrays float32 by the names in the graph.
+    sha256 : str
+        Hash of the weights as they are stored.
     """
 
-    def __init__(self, weights: NetworkWeights) -> None:
+    def __init__(self, kind: str, weights: Mapping[str, Float32Array], sha256: str = "") -> None:
         import onnxruntime
 
-        self.weights = weights
+        self.sha256 = sha256
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        model = onnx_model(weights.plan, weights.arrays)
-        self._session: Any = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+        graph = (resources.files("napari_gsw") / "data" / f"network_{kind}.onnx").read_bytes()
+        self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._n_channels = [int(output.shape[1]) for output in self._session.get_outputs()]
 
-    def maps(self, colours: ChannelImage, threads: int | None = None) -> NetworkMaps:
-        """What the network says of an image, or of a part of one.
+    @classmethod
+    def load(cls, path: str | PathLike[str], kind: str) -> Network:
+        """Load the weights of a network of a kind from a file."""
+        return cls(kind, *load_weights(path, kind))
+
+    def predict(self, lab: ChannelImage, n_threads: int | None = None) -> NetworkMaps:
+        """Compute the maps of an image or a part of it.
 
         Parameters
         ----------
-        colours : (h, w, 3) float32 Lab.
-        threads : how many tiles are computed at a time; None for one on each core.
+        lab : (h, w, 3) float32 array
+        n_threads : int, optional
+            Number of tiles computed at a time (default: number of cores).
         """
-        height, width = colours.shape[:2]
-        plan = self.weights.plan
-        fine = np.empty((height, width, plan.fine), np.float32)
-        places = np.empty((height, width, plan.places), np.float32)
+        height, width = lab.shape[:2]
+        maps = NetworkMaps(*(np.empty((height, width, n), np.float32) for n in [*self._n_channels, 0][:2]))
         tiles = [(rows, columns) for rows in split_into_tiles(height) for columns in split_into_tiles(width)]
 
         def compute(tile: tuple[TileRange, TileRange]) -> None:
-            inside = tuple(slice(s.first, s.end) for s in tile)
-            around = tuple(slice(s.around, s.around_end) for s in tile)
-            own = tuple(slice(s.first - s.around, s.end - s.around) for s in tile)
-            here = self._computed(colours[around])
-            fine[inside], places[inside] = here.fine[own], here.places[own]
+            target = tuple(slice(r.start, r.stop) for r in tile)
+            extended = tuple(slice(r.halo_start, r.halo_stop) for r in tile)
+            core = tuple(slice(r.start - r.halo_start, r.stop - r.halo_start) for r in tile)
+            for whole_map, tile_map in zip(maps, self._predict_tile(lab[extended]), strict=False):
+                whole_map[target] = tile_map[core]
 
-        most = min(len(tiles), threads or count_cores())
-        if most == 1:
+        n_threads = min(len(tiles), n_threads or count_cores())
+        if n_threads == 1:
             for tile in tiles:
                 compute(tile)
         else:
-            with ThreadPoolExecutor(most) as pool:
+            with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(compute, tiles))
-        return NetworkMaps(fine, places)
+        return maps
 
-    def _computed(self, colours: ChannelImage) -> NetworkMaps:
-        """The maps of one tile with its surroundings."""
-        height, width = colours.shape[:2]
-        more = [(0, -n % STRIDE) for n in (height, width)]
+    def _predict_tile(self, lab: ChannelImage) -> list[Float32Array]:
+        height, width = lab.shape[:2]
+        padding = [(0, -n % STRIDE) for n in (height, width)]
         # Mirrored to a multiple of the stride: a frame of one colour would look like a boundary.
-        wide = np.pad((colours - INPUT_MEAN) / INPUT_SCALE, (*more, (0, 0)), mode="symmetric")
-        image = np.ascontiguousarray(wide.transpose(2, 0, 1)[np.newaxis])
-        names = [FINE, *([PLACES] if self.weights.plan.places else [])]
-        outputs = [a[0].transpose(1, 2, 0) for a in self._session.run(names, {INPUT: image})]
-        fine = np.asarray(expit(outputs[0][:height, :width]), np.float32)
-        if len(outputs) == 1:
-            return NetworkMaps(fine, np.zeros((height, width, 0), np.float32))
-        large = outputs[1].repeat(PLACE_STRIDE, axis=0).repeat(PLACE_STRIDE, axis=1)
-        return NetworkMaps(fine, large[:height, :width])
+        padded = np.pad((lab - INPUT_MEAN) / INPUT_SCALE, (*padding, (0, 0)), mode="symmetric")
+        image = np.ascontiguousarray(padded.transpose(2, 0, 1)[np.newaxis])
+        fine, *embedding = (a[0].transpose(1, 2, 0) for a in self._session.run(None, {"image": image}))
+        probability = np.asarray(expit(fine[:height, :width]), np.float32)
+        return [
+            probability,
+            *(a.repeat(EMBEDDING_STRIDE, axis=0).repeat(EMBEDDING_STRIDE, axis=1)[:height, :width] for a in embedding),
+        ]
 
 
 class TileRange(NamedTuple):
-    """A tile along one axis: its pixels first..end - 1, and with its surroundings around..around_end - 1."""
+    """Pixels of a tile along one axis, without and with its halo."""
 
-    first: int
-    end: int
-    around: int
-    around_end: int
+    start: int
+    stop: int
+    halo_start: int
+    halo_stop: int
 
 
-def split_into_tiles(length: int) -> Sequence[TileRange]:
-    """The tiles of an axis: about equally long, each beginning at a multiple of the stride.
+def split_into_tiles(length: int) -> list[TileRange]:
+    """Split an axis into about equally long tiles, each starting at a multiple of the stride.
 
-    >>> [s.first for s in stretches(2000)]
+    >>> [tile.start for tile in split_into_tiles(2000)]
     [0, 992]
     """
     count = -(-length // TILE)
     ends = [0, *(round(k * length / count / STRIDE) * STRIDE for k in range(1, count)), length]
-    return [TileRange(first, end, max(0, first - HALO), min(length, end + HALO)) for first, end in pairwise(ends)]
+    return [TileRange(start, stop, max(0, start - HALO), min(length, stop + HALO)) for start, stop in pairwise(ends)]
+
+
+def load_weights(path: str | PathLike[str], kind: str) -> tuple[dict[str, Float32Array], str]:
+    """Read and check a file of weights: arrays float16 by name, their kind, and their hash.
+
+    Returns
+    -------
+    weights : dict of float32 arrays
+    sha256 : str
+    """
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+            arrays: dict[str, NDArray[Any]] = {name: content[name] for name in content.files}
+        header = json.loads(str(arrays.pop("about")))
+        stored_kind, stored_hash = str(header["kind"]), str(header["sha256"])
+    except OSError as reason:
+        raise InputError(f"network {str(path)!r} cannot be read: {reason.strerror or 'not a file'}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, MemoryError):
+        raise InputError(f"{str(path)!r} is not a network that napari-gsw wrote") from None
+    if stored_kind != kind:
+        raise InputError(f"network {str(path)!r} is one for {stored_kind}; give one for {kind}")
+    if arrays.keys() != (shapes := _expected_shapes(kind)).keys():
+        raise InputError(f"{str(path)!r} is not a network for {kind}: its arrays have other names")
+    for name, array in arrays.items():
+        if array.shape != shapes[name] or array.dtype != np.float16 or not np.isfinite(array).all():
+            problem = f"array {name} must be finite float16 of shape {shapes[name]}, not {array.dtype} {array.shape}"
+            raise InputError(f"{str(path)!r} is not a network for {kind}: {problem}")
+    if hash_weights(arrays) != stored_hash:
+        raise InputError(f"network {str(path)!r} is damaged: its weights do not have the stored hash")
+    return {name: a.astype(np.float32) for name, a in arrays.items()}, stored_hash
+
+
+@cache
+def _expected_shapes(kind: str) -> dict[str, tuple[int, ...]]:
+    with (resources.files("napari_gsw") / "data" / f"network_{kind}.npz").open("rb") as file, np.load(file) as content:
+        return {name: content[name].shape for name in content.files if name != "about"}
+
+
+def hash_weights(arrays: Mapping[str, NDArray[np.float16]]) -> str:
+    """Hash names, shapes and values of arrays in the order of their names (SHA-256)."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name], dtype="<f2").data)
+    return digest.hexdigest()
 
 
 def load_network(name: str, kind: str) -> Network | None:
-    """The network that a setting names: ``shipped``, ``none`` or a path; None for none.
+    """Load the network that a setting names: ``shipped``, ``none`` or a path.
 
-    Where onnxruntime is missing the shipped one is none too, and that is said once; a file that a user names is then an
-    InputError.
+    Without onnxruntime there is no shipped network, which is logged once; a path is then an InputError.
     """
     if name == "none":
         return None
     if not has_onnxruntime():
         if name != "shipped":
-            raise InputError('network needs a package that is missing; try: pip install "napari-gsw[networks]"')
-        _say_missing()
+            raise InputError(
+                f'network {name!r} needs onnxruntime, which is missing. Run: pip install "napari-gsw[networks]"'
+            )
+        _warn_missing()
         return None
     if name == "shipped":
         return load_builtin_network(kind)
     try:
-        changed = Path(name).stat().st_mtime_ns
+        modified = Path(name).stat().st_mtime_ns
     except OSError as reason:
         raise InputError(f"network {name!r} cannot be read: {reason.strerror}") from None
-    return _loaded(name, kind, changed)
+    return _load_cached(name, kind, modified)
 
 
 def has_onnxruntime() -> bool:
@@ -165,25 +224,25 @@ def has_onnxruntime() -> bool:
 
 
 def onnxruntime_version() -> str:
-    """The version of what computes networks, which is installed."""
+    """Return the version of onnxruntime that is installed."""
     return version("onnxruntime")
 
 
 @cache
 def load_builtin_network(kind: str) -> Network:
-    """A network that comes with the package."""
+    """Load the network of a kind that comes with the package."""
     with resources.as_file(resources.files("napari_gsw") / "data" / f"network_{kind}.npz") as path:
-        weights = load_weights(path, kind)
-    if weights.sha256 != BUILTIN_SHA256[kind]:
-        raise InputError("the network that comes with the package is not the one that it was built with; install again")
-    return Network(weights)
+        network = Network.load(path, kind)
+    if network.sha256 != BUILTIN_SHA256[kind]:
+        raise InputError(f"the weights of network {kind} in the package are not the original ones: install it again")
+    return network
 
 
 @lru_cache(maxsize=8)
-def _loaded(path: str, kind: str, changed: int) -> Network:
-    return Network(load_weights(path, kind))
+def _load_cached(path: str, kind: str, modified: int) -> Network:
+    return Network.load(path, kind)
 
 
 @cache
-def _say_missing() -> None:
+def _warn_missing() -> None:
     logging.getLogger("napari_gsw").warning(MISSING)

@@ -115,7 +115,7 @@ def predict_objects(values: NDArray[Any], network: Network) -> Float32Array:
     values : (h, w) or (h, w, c) of any type.
     """
     image = _to_network_rgb(values)
-    key = f"{network.weights.sha256}{image.shape}{hashlib.sha256(np.ascontiguousarray(image).data).hexdigest()}"
+    key = f"{network.sha256}{image.shape}{hashlib.sha256(np.ascontiguousarray(image).data).hexdigest()}"
     if key not in _kept:
         _kept[key] = _predict_two_scales(image, network)
         while len(_kept) > KEPT:
@@ -225,8 +225,8 @@ def _predict(image: NDArray[np.uint8], network: Network, zoom: float) -> Float32
     """What the network says of a picture (h, w, 3) and of its mirror image at a scale, at the pixels of the picture."""
     seen = image if zoom == 1 else rescale(image, zoom)
     colours = normalize_image(np.ascontiguousarray(seen), "YXS").channels
-    mirrored = network.maps(np.ascontiguousarray(colours[:, ::-1])).fine[:, ::-1]
-    fine = (network.maps(colours).fine + mirrored) / np.float32(2)
+    mirrored = network.predict(np.ascontiguousarray(colours[:, ::-1])).fine[:, ::-1]
+    fine = (network.predict(colours).fine + mirrored) / np.float32(2)
     if zoom == 1:
         return fine
     maps: Float32Array = resize_linear(fine, image.shape[:2]).astype(np.float32)

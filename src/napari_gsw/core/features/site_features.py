@@ -199,11 +199,11 @@ class ImageFeatures:
         """What the network of the settings says of every pixel."""
         network = load_network(self.settings.network, "photo")
         assert network is not None
-        return network.maps(to_lab(self.picture))
+        return network.predict(to_lab(self.picture))
 
     @cached_property
     def places(self) -> Float64Array:
-        return mean_per_site(self.network_maps.places, self.sites)
+        return mean_per_site(self.network_maps.embedding, self.sites)
 
     def boundary_sums(self, edges: Int32Array) -> Float64Array:
         return sum_over_faces(self.network_maps.fine[..., 0], self.sites, edges)

@@ -51,7 +51,7 @@ def describe_network(settings: Settings) -> dict[str, str] | None:
         return {"name": settings.network, "unused": "onnxruntime is missing"}
     if not learnt_model(settings, True).network:
         return {"name": settings.network, "unused": "the boundaries were learnt without a network"}
-    return {"name": settings.network, "sha256": network.weights.sha256, "onnxruntime": onnxruntime_version()}
+    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": onnxruntime_version()}
 
 
 def compute_dissimilarity(

@@ -73,7 +73,7 @@ def describe_object_network(settings: Settings, problem: Problem) -> dict[str, s
             "name": settings.network,
             "unused": "the image is not flat and in memory, its objects stand out without it, or it has seen none",
         }
-    return {"name": settings.network, "sha256": network.weights.sha256, "onnxruntime": onnxruntime_version()}
+    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": onnxruntime_version()}
 
 
 def predict_object_signal(image: NDArray[Any], settings: Settings, report: Report) -> NDArray[np.float32] | None:

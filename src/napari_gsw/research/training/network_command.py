@@ -12,9 +12,9 @@ import numpy as np
 
 from napari_gsw.core.array_types import Int64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.network_weights import PLANS, save_weights
 from napari_gsw.research import figures
 from napari_gsw.research.evaluation.data_sets import Example, list_bsds, list_labelled_folder
+from napari_gsw.research.training.onnx_export import PLANS, save_weights
 
 # A network of all pictures draws from another seed than those of the folds, which take theirs in order.
 ALL_PICTURES = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from napari_gsw.core.features.network_plan import PLACE_STRIDE
+from napari_gsw.core.features.network import EMBEDDING_STRIDE
 from napari_gsw.core.features.object_network import OCTAVES
 from napari_gsw.research.training.network_crops import PICTURE, ZOOM, PictureStore, lab
 from napari_gsw.research.training.network_module import NetworkModule
@@ -45,8 +45,8 @@ def boundary_loss(
         loss = loss + SIDE / len(sides) * _balanced(large, drawn)
     if places is None:
         return loss
-    half = PLACE_STRIDE // 2
-    coarse = labels[:, half::PLACE_STRIDE, half::PLACE_STRIDE].flatten(1, 2)  # (b, places, people)
+    half = EMBEDDING_STRIDE // 2
+    coarse = labels[:, half::EMBEDDING_STRIDE, half::EMBEDDING_STRIDE].flatten(1, 2)  # (b, places, people)
     flat = places.flatten(2)
     gap = (flat[:, :, pairs[:, 0]] - flat[:, :, pairs[:, 1]]).square().sum(1)
     same = ((coarse[:, pairs[:, 0]] == coarse[:, pairs[:, 1]]).float() * people[:, None]).sum(-1)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from napari_gsw.core.features.network_plan import WIDTHS, NetworkPlan, run_plan
+from napari_gsw.research.training.onnx_export import WIDTHS, NetworkPlan, run_plan
 
 
 class NetworkModule(nn.Module):  # type: ignore[misc]  # PyTorch is not there when types are checked

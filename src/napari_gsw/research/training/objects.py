@@ -23,7 +23,6 @@ from scipy.optimize import minimize
 from napari_gsw.core.array_types import Float64Array, Int64Array, LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import Network
-from napari_gsw.core.features.network_weights import load_weights
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, predict_objects
 from napari_gsw.core.graph.boundary_model import DecisionForest
 from napari_gsw.core.graph.object_cues import compute_fragment_cues, compute_pair_cues, sum_fragments
@@ -122,7 +121,7 @@ def learn_folds(folder: str, out: str, networks: str, report: Callable[[int], No
     examples = list_labelled_folder(folder)
     if len(files) < 2:
         raise InputError(f"{networks!r} has no fold0.npz, fold1.npz ...: teach them by object_network --folds 3")
-    folds = [Network(load_weights(file, "objects")) for file in files]
+    folds = [Network.load(file, "objects") for file in files]
     looks = []
     for number, example in enumerate(examples):
         looks.append(object_look(example.read(), folds[number % len(folds)]))

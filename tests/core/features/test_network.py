@@ -1,4 +1,4 @@
-"""Networks: one plan for all who compute it, tiles that say what the image says, files that are checked."""
+"""Networks: tiles give what the image gives, and files are checked."""
 
 from __future__ import annotations
 
@@ -10,50 +10,20 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.features import network as networks
-from napari_gsw.core.features.network_plan import OBJECTS, PHOTO, STRIDE, run_plan
-from napari_gsw.core.features.network_weights import NetworkWeights, load_weights, save_weights
+from napari_gsw.core.features.network import load_weights
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.sites.adjacency_kernels import sum_over_faces
+from napari_gsw.research.training.onnx_export import save_weights
 
 RNG = np.random.default_rng(15)
 
 
-def random_arrays(plan):
-    arrays = {}
-    for c in plan.convolutions():
-        scale = np.sqrt(2 / (c.inputs * c.size**2))
-        arrays[f"{c.name}.weight"] = (scale * RNG.normal(size=(c.outputs, c.inputs, c.size, c.size))).astype(np.float16)
-        arrays[f"{c.name}.bias"] = (0.1 * RNG.normal(size=c.outputs)).astype(np.float16)
-    return arrays
-
-
-class PlainBackend:
-    """The operations of a network in plain numpy; arrays are (channels, height, width)."""
-
-    def __init__(self, plan, arrays):
-        self.arrays = {name: a.astype(np.float64) for name, a in arrays.items()}
-        self.strides = {c.name: c.stride for c in plan.convolutions()}
-
-    def convolve(self, name, x):
-        weight, stride = self.arrays[f"{name}.weight"], self.strides[name]
-        size = weight.shape[-1]
-        around = np.pad(x, ((0, 0), (size // 2,) * 2, (size // 2,) * 2))
-        windows = np.lib.stride_tricks.sliding_window_view(around, (size, size), axis=(1, 2))[:, ::stride, ::stride]
-        return np.einsum("oiab,iyxab->oyx", weight, windows) + self.arrays[f"{name}.bias"][:, None, None]
-
-    def rectify(self, x):
-        return np.maximum(x, 0)
-
-    def add(self, x, y):
-        return x + y
-
-    def double(self, x):
-        return x.repeat(2, axis=1).repeat(2, axis=2)
-
-    def unfold(self, x):
-        c, h, w = x.shape
-        return x.reshape(c // 4, 2, 2, h, w).transpose(0, 3, 1, 4, 2).reshape(c // 4, 2 * h, 2 * w)
+def random_arrays(kind):
+    """Arrays for a network, as large as those of the package."""
+    shapes = networks._expected_shapes(kind)
+    scale = {n: np.sqrt(2 / np.prod(shape[1:])) if len(shape) > 1 else 0.1 for n, shape in shapes.items()}
+    return {n: (scale[n] * RNG.normal(size=shape)).astype(np.float16) for n, shape in shapes.items()}
 
 
 def colours(height, width):
@@ -64,44 +34,28 @@ def colours(height, width):
     return lab.astype(np.float32)
 
 
-@pytest.mark.parametrize(("kind", "plan"), [("photo", PHOTO), ("objects", OBJECTS)])
-def test_onnxruntime_computes_what_the_plan_says(kind, plan):
-    pytest.importorskip("onnxruntime")
-    arrays = random_arrays(plan)
-    network = networks.Network(NetworkWeights(kind, {n: a.astype(np.float32) for n, a in arrays.items()}, ""))
-    image = colours(2 * STRIDE, 3 * STRIDE)
-    scaled = ((image - networks.INPUT_MEAN) / networks.INPUT_SCALE).transpose(2, 0, 1).astype(np.float64)
-    plain = run_plan(plan, PlainBackend(plan, arrays), scaled)
-    maps = network.maps(image)
-    assert maps.fine == pytest.approx(1 / (1 + np.exp(-plain.fine)).transpose(1, 2, 0), abs=1e-4)
-    assert maps.places.shape[-1] == plan.places
-    if plan.places:
-        large = plain.places.repeat(4, axis=1).repeat(4, axis=2).transpose(1, 2, 0)
-        assert maps.places == pytest.approx(large, abs=1e-3)
-
-
 def test_tiles_and_threads_change_nothing(monkeypatch):
     pytest.importorskip("onnxruntime")
     network = networks.load_builtin_network("photo")
     image = colours(70, 620)
-    at_once = network.maps(image)
+    at_once = network.predict(image)
     monkeypatch.setattr(networks, "TILE", 220)
     assert len(networks.split_into_tiles(620)) == 3
-    one, two = network.maps(image, threads=1), network.maps(image, threads=2)
+    one, two = network.predict(image, n_threads=1), network.predict(image, n_threads=2)
     for tiled in (one, two):
         assert np.abs(tiled.fine - at_once.fine).max() < 1e-6
-        assert np.abs(tiled.places - at_once.places).max() < 1e-5
+        assert np.abs(tiled.embedding - at_once.embedding).max() < 1e-5
     assert np.array_equal(one.fine, two.fine)
-    assert np.array_equal(one.places, two.places)
+    assert np.array_equal(one.embedding, two.embedding)
     assert np.ptp(at_once.fine) > 0.1
 
 
 def test_a_network_looks_at_images_of_any_size():
     pytest.importorskip("onnxruntime")
     for shape in ((1, 1), (3, 40), (17, 16)):
-        maps = networks.load_builtin_network("photo").maps(colours(*shape))
+        maps = networks.load_builtin_network("photo").predict(colours(*shape))
         assert maps.fine.shape == (*shape, 1)
-        assert maps.places.shape == (*shape, 8)
+        assert maps.embedding.shape == (*shape, 8)
         assert np.isfinite(maps.fine).all()
 
 
@@ -109,30 +63,30 @@ def test_the_shipped_network_sees_an_edge():
     pytest.importorskip("onnxruntime")
     image = np.full((96, 96, 3), (70, 90, 160), np.uint8)
     image[:, 48:] = (200, 120, 60)
-    maps = networks.load_builtin_network("photo").maps(normalize_image(image).channels)
+    maps = networks.load_builtin_network("photo").predict(normalize_image(image).channels)
     assert maps.fine[16:-16, 47:49].mean() > 0.7
     assert maps.fine[16:-16, 16:36].mean() < 0.1
-    near, far = (np.linalg.norm(maps.places[48, 20] - maps.places[48, x]) for x in (32, 76))
+    near, far = (np.linalg.norm(maps.embedding[48, 20] - maps.embedding[48, x]) for x in (32, 76))
     assert far > 2 * near
 
 
 def test_the_shipped_numbers_must_be_those_of_the_build(monkeypatch):
     pytest.importorskip("onnxruntime")
-    assert networks.load_builtin_network("photo").weights.sha256 == networks.BUILTIN_SHA256["photo"]
+    assert networks.load_builtin_network("photo").sha256 == networks.BUILTIN_SHA256["photo"]
     networks.load_builtin_network.cache_clear()
     monkeypatch.setitem(networks.BUILTIN_SHA256, "photo", "0" * 64)
-    with pytest.raises(gsw.InputError, match="install again"):
+    with pytest.raises(gsw.InputError, match="install it again"):
         networks.load_builtin_network("photo")
 
 
 def test_weights_in_a_file_are_checked(tmp_path):
-    path, arrays = tmp_path / "own.npz", random_arrays(PHOTO)
+    path, arrays = tmp_path / "own.npz", random_arrays("photo")
     sha256 = save_weights(path, "photo", arrays, seed=3)
-    weights = load_weights(path, "photo")
-    assert weights.sha256 == sha256
+    weights, stored_sha256 = load_weights(path, "photo")
+    assert stored_sha256 == sha256
     assert path.stat().st_size < 4e6
-    assert all(np.array_equal(weights.arrays[name], array) for name, array in arrays.items())
-    with pytest.raises(gsw.InputError, match="one for photo, and objects is wanted"):
+    assert all(np.array_equal(weights[name], array) for name, array in arrays.items())
+    with pytest.raises(gsw.InputError, match="is one for photo; give one for objects"):
         load_weights(path, "objects")
     stored = dict(np.load(path))
 
@@ -146,11 +100,11 @@ def test_weights_in_a_file_are_checked(tmp_path):
     other = weight.copy()
     other[0, 0, 0, 0] += np.float16(0.5)
     refused("damaged", **{"down0.weight": other})
-    refused("array down0.weight must be float16", **{"down0.weight": weight[:, :, :3, :3]})
-    refused("array down0.weight must be float16", **{"down0.weight": weight.astype(np.float32)})
-    refused("not finite", **{"down0.weight": np.full_like(weight, np.nan)})
-    refused("no array up1.bias", **{"up1.bias": None})
-    refused("an unknown array more", more=weight)
+    refused("array down0.weight must be finite float16", **{"down0.weight": weight[:, :, :3, :3]})
+    refused("array down0.weight must be finite float16", **{"down0.weight": weight.astype(np.float32)})
+    refused("must be finite", **{"down0.weight": np.full_like(weight, np.nan)})
+    refused("other names", **{"up1.bias": None})
+    refused("other names", more=weight)
     refused("is not a network", about=None)
     refused("is not a network", about=np.array({"kind": "photo"}, dtype=object))  # would have to be unpickled
     path.write_bytes(b"PK\x03\x04 and nothing more")
@@ -183,7 +137,7 @@ def two_colours():
 def test_a_network_of_ones_own_is_named_and_recorded(tmp_path):
     pytest.importorskip("onnxruntime")
     path = tmp_path / "own.npz"
-    sha256 = save_weights(path, "photo", random_arrays(PHOTO))
+    sha256 = save_weights(path, "photo", random_arrays("photo"))
     image = two_colours()
     shipped = gsw.prepare(image, preset="photo")
     own = gsw.prepare(image, preset="photo", network=str(path))
@@ -195,7 +149,7 @@ def test_a_network_of_ones_own_is_named_and_recorded(tmp_path):
     json.dumps(record)
     assert "network" not in gsw.segment(image, preset="photo", network="none", sweeps=5).provenance
     assert "network" not in gsw.segment(image, sweeps=5).provenance
-    save_weights(path, "photo", random_arrays(PHOTO))  # a file that changes is read again
+    save_weights(path, "photo", random_arrays("photo"))  # a file that changes is read again
     assert not np.array_equal(gsw.prepare(image, preset="photo", network=str(path)).beta, own.beta)
     with pytest.raises(gsw.InputError, match="cannot be read"):
         gsw.prepare(image, preset="photo", network=str(tmp_path / "nowhere.npz"))
@@ -211,12 +165,12 @@ def test_one_chunk_gives_what_memory_gives():
 
 def test_without_onnxruntime_photo_says_so_once_and_goes_on(monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(networks, "has_onnxruntime", lambda: False)
-    networks._say_missing.cache_clear()
+    networks._warn_missing.cache_clear()
     image = two_colours()
     with caplog.at_level(logging.WARNING, "napari_gsw"):
         result = gsw.segment(image, preset="photo", sweeps=20, seed=1)
         gsw.segment(image, preset="photo", sweeps=5, seed=1)
-    networks._say_missing.cache_clear()
+    networks._warn_missing.cache_clear()
     assert [record.getMessage() for record in caplog.records] == [networks.MISSING]
     assert result.provenance["network"] == {"name": "shipped", "unused": "onnxruntime is missing"}
     plain = gsw.segment(image, preset="photo", network="none", sweeps=20, seed=1)
