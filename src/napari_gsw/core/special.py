@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import Float64Array
 
@@ -106,6 +107,14 @@ def logit(probability: ArrayLike) -> Float64Array:
     """log p - log (1 - p): the converse of :func:`expit`."""
     p = np.asarray(probability)
     return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def sum_sparse_by_group(counts: csr_array, group: NDArray[np.integer], n_groups: int) -> csr_array:
+    """Sum the rows of a sparse array (k, columns) that belong to the groups (k,) 0, 1, ...; float64."""
+    k = len(group)
+    sums: csr_array = csr_array((np.ones(k), (group, np.arange(k))), shape=(n_groups, k)) @ counts
+    sums.sort_indices()
+    return sums
 
 
 def sum_by_group(values: NDArray[Any], group: NDArray[np.integer], count: int) -> Float64Array:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from skimage.data import astronaut
 
 import napari_gsw as gsw
@@ -17,7 +18,6 @@ from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.pipeline.prepare import build_likelihoods
 from napari_gsw.core.sites.superpixels import make_superpixels
-from napari_gsw.core.sparse_rows import SparseRows
 from napari_gsw.sample_data import mosaic
 
 RNG = np.random.default_rng(0)
@@ -177,7 +177,7 @@ def test_a_codebook_of_the_users_own_decides_the_colours():
 
 def test_how_soft_words_are_belongs_to_the_codebook(tmp_path):
     """A site between two words counts for both; beyond its softness words do not know of each other."""
-    counts = SparseRows.of(np.array([[10, 0, 0], [0, 10, 0], [0, 0, 10]]))
+    counts = csr_array(np.array([[10, 0, 0], [0, 10, 0], [0, 0, 10]]))
     hard = Codebook(np.array([[0.0], [2.0], [60.0]]), "channels")
     assert smear_counts(counts, hard) is counts
     soft = replace(hard, softness=4.0)
@@ -185,7 +185,7 @@ def test_how_soft_words_are_belongs_to_the_codebook(tmp_path):
     assert near[0, 1] > 0.8 * near[0, 0] > 0
     assert near[0, 2] == near[2, 0] == 0
     assert near.sum(axis=1) == pytest.approx(16 * 10, abs=2)
-    many = SparseRows.of(np.tile(counts.toarray(), (9000, 1)))  # more than are done at a time
+    many = csr_array(np.tile(counts.toarray(), (9000, 1)))  # more than are done at a time
     assert np.array_equal(smear_counts(many, soft).toarray(), np.tile(near, (9000, 1)))
     assert soft.thinned(3.0).softness == 4.0
     assert len(soft.thinned(3.0).centres) == 2

@@ -56,7 +56,7 @@ def test_histograms_are_the_same_with_and_without_a_table(monkeypatch, dense):
     expected = np.zeros((11, 8), int)
     np.add.at(expected, (sites[sites > 0] - 1, words[sites > 0]), 1)
     assert np.array_equal(found.toarray(), expected)
-    assert found.csr().has_canonical_format
+    assert found.has_canonical_format
     assert (found.dtype, found.indices.dtype) == (np.int64, np.int32)
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.blocks.block import Block, BlockContext, describe_block, load_photo_codebooks
@@ -39,8 +40,7 @@ from napari_gsw.core.image.spacing import get_spacing, pixel_volume
 from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
-from napari_gsw.core.sparse_rows import SparseRows, below
-from napari_gsw.core.special import sum_by_group
+from napari_gsw.core.special import sum_by_group, sum_sparse_by_group
 
 # Parts of an image from which its span and its words are learnt: how many, and pixels of each.
 SAMPLES, SAMPLE_PIXELS = 64, 2**16
@@ -73,24 +73,24 @@ class BlockFeatures:
     mass: NDArray[np.int64]
     sums: Float64Array
     totals: Float64Array
-    words: dict[str, SparseRows]
+    words: dict[str, csr_array]
     place_sums: Float64Array | None = None
     edge_sums: Float64Array | None = None
 
     @property
-    def colour(self) -> SparseRows:
+    def colour(self) -> csr_array:
         return self.words["luminance" if self.settings.likelihood == "luminance" else "colour"]
 
     @property
-    def texture(self) -> SparseRows:
+    def texture(self) -> csr_array:
         return self.words["texture"]
 
     @property
-    def photo_colour(self) -> SparseRows:
+    def photo_colour(self) -> csr_array:
         return self.words["photo_colour"]
 
     @property
-    def photo_texture(self) -> SparseRows:
+    def photo_texture(self) -> csr_array:
         return self.words["photo_texture"]
 
     @property
@@ -243,7 +243,9 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     totals = sum_by_group(np.concatenate([b.squares for b in blocks]), site, n)
     words = {}
     for name in context.counts:
-        words[name] = below([b.words.pop(name) for b in blocks]).grouped(site, n).astype(np.int64)
+        words[name] = sum_sparse_by_group(vstack([b.words.pop(name) for b in blocks], format="csr"), site, n).astype(
+            np.int64
+        )
     if "colour" in words:
         words["colour"] = smear_counts(words["colour"], context.books["colour"])
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import ChannelImage, Float32Array, Float64Array, Int32Array, Sites
 from napari_gsw.core.errors import InputError
@@ -35,7 +36,6 @@ from napari_gsw.core.sites.adjacency_kernels import sum_over_faces
 from napari_gsw.core.sites.blocked_labels import CompressedArray
 from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.core.sites.superpixels import label_connected
-from napari_gsw.core.sparse_rows import SparseRows
 
 # In a volume as much as in a plane would be several times the block.
 REACH_IN_DEPTH = 16
@@ -167,7 +167,7 @@ class Block:
     edges: Int32Array
     length: Float64Array
     steps: Float64Array
-    words: dict[str, SparseRows]
+    words: dict[str, csr_array]
     sides: dict[tuple[int, int], BlockBorder]
     maps: BlockMaps | None = None
     drawn: Float64Array | None = None
@@ -324,7 +324,7 @@ def _moments(
 
 def _counts(
     name: str, context: BlockContext, shown: NormalizedImage, here: NormalizedImage, pieces: Sites, core: Slices
-) -> SparseRows:
+) -> csr_array:
     """(p, words) histogram of the words of one codebook; what is behind a filter needs the block's surroundings."""
     if name == "luminance":
         return _histogram(bin_luminance(here, context.settings.bins), pieces, context.settings.bins)
@@ -338,8 +338,8 @@ def _counts(
     return _histogram(words, pieces, len(book.centres))
 
 
-def _histogram(words: Int32Array, pieces: Sites, count: int) -> SparseRows:
+def _histogram(words: Int32Array, pieces: Sites, count: int) -> csr_array:
     """In 32 bits: there are many of them."""
     if not pieces.any():
-        return SparseRows.of(np.zeros((0, count), np.int32))
+        return csr_array(np.zeros((0, count), np.int32))
     return make_histograms(words, pieces, count).astype(np.int32)

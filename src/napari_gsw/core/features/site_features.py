@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import ChannelImage, Float64Array, Int32Array, Int64Array, Sites
 from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
@@ -22,6 +23,7 @@ from napari_gsw.core.features.words import (
     count_colour_words,
     make_histograms,
     needs_own_codebook,
+    stack_histograms,
     to_lab,
 )
 from napari_gsw.core.image.normalized_image import NormalizedImage
@@ -29,7 +31,6 @@ from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.adjacency_kernels import sum_over_faces
 from napari_gsw.core.sites.site_values import mean_per_site
-from napari_gsw.core.sparse_rows import SparseRows, below
 
 # A channel with a smaller share of the largest variance says nothing.
 LEAST_VARIANCE = 1e-6
@@ -54,22 +55,22 @@ class SiteFeatures(Protocol):
         ...
 
     @property
-    def colour(self) -> SparseRows:
+    def colour(self) -> csr_array:
         """(n, words) of the words that the settings ask for."""
         ...
 
     @property
-    def texture(self) -> SparseRows:
+    def texture(self) -> csr_array:
         """(n, words) of texture words."""
         ...
 
     @property
-    def photo_colour(self) -> SparseRows:
+    def photo_colour(self) -> csr_array:
         """(n, 120) of the shipped Lab words, whatever the settings ask for; a grey image is a photograph in grey."""
         ...
 
     @property
-    def photo_texture(self) -> SparseRows:
+    def photo_texture(self) -> csr_array:
         """(n, 32) of the shipped texture words."""
         ...
 
@@ -138,7 +139,7 @@ class ImageFeatures:
         return self.sites.ndim
 
     @cached_property
-    def colour(self) -> SparseRows:
+    def colour(self) -> csr_array:
         if self.settings.likelihood == "luminance":
             return make_histograms(bin_luminance(self.picture, self.settings.bins), self.sites)
         return count_colour_words(self.picture, self.sites, self.book)
@@ -149,19 +150,19 @@ class ImageFeatures:
         return choose_colour_codebook([self.picture], [self.sites > 0], self.settings, self.codebook)
 
     @cached_property
-    def texture(self) -> SparseRows:
+    def texture(self) -> csr_array:
         words = assign_texture_words(self.picture, self.sites, self.settings.texture_words, self.texture_book)
         return make_histograms(words, self.sites)
 
     @cached_property
-    def photo_colour(self) -> SparseRows:
+    def photo_colour(self) -> csr_array:
         book = load_builtin_codebook("lab")
         if self.settings.likelihood == "words" and self.book is book:
             return self.colour
         return make_histograms(book.words(to_lab(self.picture)), self.sites, len(book.centres))
 
     @cached_property
-    def photo_texture(self) -> SparseRows:
+    def photo_texture(self) -> csr_array:
         count = len(load_builtin_codebook("texture").centres)
         if self.settings.texture_words == count:
             return self.texture
@@ -268,20 +269,20 @@ class SharedFeatures:
         return self.parts[0].ndim
 
     @cached_property
-    def colour(self) -> SparseRows:
-        return below([part.colour for part in self.parts])
+    def colour(self) -> csr_array:
+        return stack_histograms([part.colour for part in self.parts])
 
     @cached_property
-    def texture(self) -> SparseRows:
-        return below([part.texture for part in self.parts])
+    def texture(self) -> csr_array:
+        return stack_histograms([part.texture for part in self.parts])
 
     @property
-    def photo_colour(self) -> SparseRows:
-        return below([part.photo_colour for part in self.parts])
+    def photo_colour(self) -> csr_array:
+        return stack_histograms([part.photo_colour for part in self.parts])
 
     @property
-    def photo_texture(self) -> SparseRows:
-        return below([part.photo_texture for part in self.parts])
+    def photo_texture(self) -> csr_array:
+        return stack_histograms([part.photo_texture for part in self.parts])
 
     @cached_property
     def channels(self) -> Gaussian:

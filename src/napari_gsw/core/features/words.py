@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 from skimage import color
 
 from napari_gsw.core.array_types import ChannelImage, Sites
@@ -22,7 +23,6 @@ from napari_gsw.core.image.block_grid import spread_tiles
 from napari_gsw.core.image.denoise import estimate_noise
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sparse_rows import SparseRows, below
 
 # Weight of value beside saturation where colours are told apart by hue.
 VALUE_WEIGHT = 0.5
@@ -42,7 +42,7 @@ SOME_TILES, TILE = 4, 40
 DENSE = 4
 
 
-def make_histograms(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> SparseRows:
+def make_histograms(words: NDArray[np.int32], sites: Sites, count: int | None = None) -> csr_array:
     """(n, words) int64, how many pixels of each site (\\*shape,) have each word (\\*shape,).
 
     Of `count` words, or as many as occur. These are the y_i of the paper.
@@ -52,9 +52,17 @@ def make_histograms(words: NDArray[np.int32], sites: Sites, count: int | None = 
     if shape[0] * shape[1] <= DENSE * flat.size:
         table = np.zeros(shape, np.int32)
         used = count_words(np.ascontiguousarray(words, dtype=np.int32).ravel(), flat, table)
-        return SparseRows(*sparse_rows(table, used), shape[1])
+        return csr_array(sparse_rows(table, used), shape=shape)
     inside = sites > 0
-    return SparseRows.of_places(sites[inside] - 1, words[inside], None, shape)
+    return csr_array((np.ones(inside.sum(), np.int64), (sites[inside] - 1, words[inside])), shape=shape)
+
+
+def stack_histograms(histograms: Sequence[csr_array]) -> csr_array:
+    """Stack the histograms of several images; a word that one of them lacks counts 0 there."""
+    width = max(counts.shape[1] for counts in histograms)
+    wide = [csr_array((h.data, h.indices, h.indptr), shape=(h.shape[0], width)) for h in histograms]
+    stacked: csr_array = vstack(wide, format="csr")
+    return stacked
 
 
 def bin_luminance(picture: NormalizedImage, bins: int) -> NDArray[np.int32]:
@@ -62,12 +70,12 @@ def bin_luminance(picture: NormalizedImage, bins: int) -> NDArray[np.int32]:
     return np.asarray(np.minimum(picture.luminance * (bins / 100), bins - 1), dtype=np.int32)
 
 
-def count_colour_words(picture: NormalizedImage, sites: Sites, book: Codebook) -> SparseRows:
+def count_colour_words(picture: NormalizedImage, sites: Sites, book: Codebook) -> csr_array:
     """(n, words) int64 colour words of each site; the codebook decides in which colours."""
     return smear_counts(make_histograms(book.words(to_codebook_space(picture, book.space)), sites), book)
 
 
-def smear_counts(counts: SparseRows, book: Codebook) -> SparseRows:
+def smear_counts(counts: csr_array, book: Codebook) -> csr_array:
     """Histograms (n, words) in which each pixel counts for all words that are near its own, as the codebook says.
 
     The words of photographs lie so far apart that two of them are different colours. Those of one image may be shades
@@ -81,9 +89,8 @@ def smear_counts(counts: SparseRows, book: Codebook) -> SparseRows:
     near = np.exp(-square / (2 * book.softness**2))
     near /= near.sum(axis=1, keepdims=True)
     # Some sites at a time: in between each has a number for every word.
-    raw = counts.csr()
-    parts = (raw[first : first + SOME_SITES] @ near for first in range(0, counts.shape[0], SOME_SITES))
-    return below([SparseRows.of(np.rint(SOFT_COUNTS * part).astype(np.int64)) for part in parts])
+    parts = (counts[first : first + SOME_SITES] @ near for first in range(0, counts.shape[0], SOME_SITES))
+    return vstack([csr_array(np.rint(SOFT_COUNTS * part).astype(np.int64)) for part in parts], format="csr")
 
 
 def choose_colour_codebook(

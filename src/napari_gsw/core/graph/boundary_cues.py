@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.features.site_features import SiteFeatures
@@ -14,7 +13,6 @@ from napari_gsw.core.graph.random_walk import apply_transitions, make_transition
 from napari_gsw.core.graph.random_walk_kernels import walk_step
 from napari_gsw.core.graph.region_graph import RegionGraph, list_two_step_paths
 from napari_gsw.core.jit import njit, zeros
-from napari_gsw.core.sparse_rows import SparseRows
 
 # In place of no pixels as a divisor.
 NOTHING = 1e-9
@@ -256,8 +254,9 @@ def compute_local_cues(
     }
     cues |= site_sums.differences("sites", sums, i, j)
     near = _reach(np.concatenate((i, j, np.arange(n))), np.concatenate((j, i, np.arange(n))), n)
+    row = np.repeat(np.arange(n), np.diff(near.indptr))
     first, second = list_two_step_paths(near.indptr, near.indices)
-    far = _reach(near.rows[first], near.indices[second], n)
+    far = _reach(row[first], near.indices[second], n)
     for name, reach in (("near", near), ("far", far)):
         around = np.empty_like(sums)
         walk_step(reach.indptr, reach.indices, reach.data, sums, around)
@@ -337,10 +336,11 @@ def _parted(graph: RegionGraph, apart: Float64Array, site_sums: SiteSums) -> Cue
     return {name: column[merge] for name, column in by_merge.items()}
 
 
-def _reach(i: NDArray[np.integer], j: NDArray[np.integer], n: int) -> SparseRows:
+def _reach(i: NDArray[np.integer], j: NDArray[np.integer], n: int) -> csr_array:
     """(n, n) 1 where a site j (k,) is reached from a site i."""
-    reached = SparseRows.of_places(i, j, None, (n, n))
-    return replace(reached, data=np.ones(reached.nnz))
+    reached = csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    reached.data[:] = 1
+    return reached
 
 
 def _named(prefix: str, names: tuple[str, ...], columns: Float64Array) -> Cues:

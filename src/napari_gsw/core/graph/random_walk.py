@@ -7,17 +7,16 @@ edge of the image.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.features.word_kernels import sparse_rows
 from napari_gsw.core.graph.random_walk_kernels import walk_step, write_rounded
 from napari_gsw.core.graph.region_graph import RegionGraph, group_connected
-from napari_gsw.core.sparse_rows import SparseRows
 
 CONTRAST_WEIGHT = 1.5
 # A smoothed histogram is no longer a count of pixels. It becomes one of this many, rounded: the likelihood's tables
@@ -27,7 +26,7 @@ COUNTS = 100
 WORDS_AT_ONCE = 32
 
 
-def make_transition_matrix(graph: RegionGraph, scale: float) -> SparseRows:
+def make_transition_matrix(graph: RegionGraph, scale: float) -> csr_array:
     """(n, n) weights with which a site takes over from its neighbours and keeps its own; rows sum to 1.
 
     Parameters
@@ -39,26 +38,27 @@ def make_transition_matrix(graph: RegionGraph, scale: float) -> SparseRows:
     i, j = graph.edges[touching].T
     weight = np.exp(-(graph.difference + CONTRAST_WEIGHT * graph.contrast)[touching] / scale)
     rows, columns = np.concatenate((i, j, np.arange(n))), np.concatenate((j, i, np.arange(n)))
-    both = SparseRows.of_places(rows, columns, np.concatenate((weight, weight, np.ones(n))), (n, n))
-    share = (1 / both.sum(axis=1))[both.rows] * both.data
-    # A site adds up from the last of its neighbours to the first; labels can hang on the last digit of that.
-    order = np.lexsort((-both.indices, both.rows))
-    return replace(both, data=share[order], indices=both.indices[order])
+    both = csr_array((np.concatenate((weight, weight, np.ones(n))), (rows, columns)), shape=(n, n))
+    row = np.repeat(np.arange(n), np.diff(both.indptr))
+    share = (1 / np.bincount(row, both.data, n))[row] * both.data
+    # Each site adds its neighbours from the last to the first: the order decides the last digit.
+    order = np.lexsort((-both.indices, row))
+    return csr_array((share[order], both.indices[order], both.indptr), shape=(n, n))
 
 
-def smooth_counts(counts: SparseRows, matrix: SparseRows, passes: int) -> SparseRows:
+def smooth_counts(counts: csr_array, matrix: csr_array, passes: int) -> csr_array:
     """Histograms (n, words) after `passes` steps of the walk, as whole numbers that sum to about 100 a site."""
     n, words = counts.shape
     table, used = np.empty((n, words), np.int32), 0
     share = counts.data * np.repeat(1 / np.maximum(counts.sum(axis=1), 1), np.diff(counts.indptr))
-    shares = replace(counts, data=share)
+    shares = csr_array((share, counts.indices, counts.indptr), shape=counts.shape)
     for first in range(0, words, WORDS_AT_ONCE):
-        block = apply_transitions(shares.columns(first, min(first + WORDS_AT_ONCE, words)), matrix, passes)
+        block = apply_transitions(shares[:, first : first + WORDS_AT_ONCE].toarray(), matrix, passes)
         used += write_rounded(block, float(COUNTS), table, first)
-    return SparseRows(*sparse_rows(table, used), words)
+    return csr_array(sparse_rows(table, used), shape=(n, words))
 
 
-def apply_transitions(values: Float64Array, matrix: SparseRows, passes: int) -> Float64Array:
+def apply_transitions(values: Float64Array, matrix: csr_array, passes: int) -> Float64Array:
     """Values (n, columns) after `passes` steps of the walk."""
     here, there = np.ascontiguousarray(values, dtype=np.float64), np.empty(values.shape)
     for number in range(passes):

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError, check_integer, to_array, to_float_array
 from napari_gsw.core.settings import setting_fields
 from napari_gsw.core.settings.model import MAX_PARAMETER
-from napari_gsw.core.sparse_rows import SparseRows
-from napari_gsw.core.special import log_rising_factorial, sum_by_group
+from napari_gsw.core.special import log_rising_factorial, sum_by_group, sum_sparse_by_group
 
 MOST_COUNTS = 2**31 - 1
 # The squares of larger values might not be finite.
@@ -70,7 +70,7 @@ class DirichletMultinomial(Likelihood):
         counts, not a generative model: its sum over all data depends on the partition.
     """
 
-    counts: SparseRows
+    counts: csr_array
     phi: float = 50.0
     evidence: float | None = None
 
@@ -98,7 +98,7 @@ class DirichletMultinomial(Likelihood):
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         s, pi = self.weight, self.concentration
         k = np.unique(labels, return_inverse=True)[1]
-        m = self.counts.grouped(k, int(k.max()) + 1)  # counts of each cluster; a word it has not adds nothing
+        m = sum_sparse_by_group(self.counts, k, int(k.max()) + 1)  # a word that a cluster lacks adds nothing
         word, total = log_rising_factorial(pi[m.indices], s * m.data), log_rising_factorial(self.phi, s * m.sum(axis=1))
         return float(np.sum(word) - np.sum(total))
 
@@ -258,17 +258,18 @@ class Gaussian(Likelihood):
         return float(np.sum(each))
 
 
-def _checked_counts(values: Any) -> SparseRows:
+def _checked_counts(values: Any) -> csr_array:
     """Whole numbers >= 0 (sites, words) int64 of the words that occur."""
-    raw = values if hasattr(values, "tocsr") or isinstance(values, SparseRows) else to_array("counts", values)
+    raw: Any = values if issparse(values) else to_array("counts", values)
     if raw.dtype.kind not in "buif" or len(raw.shape) != 2 or raw.shape[0] < 1:
         raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
-    counts = SparseRows.of(raw)
-    counts = counts.astype(np.float64 if counts.dtype.kind == "f" else np.int64)
+    counts = csr_array(raw.astype(np.float64 if raw.dtype.kind == "f" else np.int64))
+    counts.sum_duplicates()
     if not np.isfinite(counts.data).all() or not np.array_equal(counts.data, np.rint(counts.data)):
         raise InputError("counts must be whole numbers; scale their weight with evidence instead")
     if counts.nnz and counts.data.min() < 0:
         raise InputError(f"counts must be >= 0, not {counts.data.min():g}")
     if counts.nnz and float(counts.data.astype(np.float64).sum()) > MOST_COUNTS:
         raise InputError(f"counts must add up to at most {MOST_COUNTS:,}, not {counts.data.sum():g}")
-    return counts.astype(np.int64).without_zeros()
+    counts.eliminate_zeros()
+    return counts.astype(np.int64)[:, np.unique(counts.indices)]

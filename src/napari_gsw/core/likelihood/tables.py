@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 from napari_gsw.core.array_types import Float64Array, Int64Array, UInt32Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.sparse_rows import SparseRows, beside
 from napari_gsw.core.special import log_gamma, log_rising_factorial
 
 # The columns of `Evidence.tail`: what a word adds to the log marginal at a count m that its table does not reach,
@@ -66,7 +66,7 @@ def build_tables(blocks: Sequence[Likelihood], n: int) -> LikelihoodTables:
     A histogram of words becomes its words and, as one word more, its total; the pixels behind a block of channels are a
     word too. Blocks of channels have the same pixels, so that the word of any of them counts them for all.
     """
-    rows: list[SparseRows] = []
+    rows: list[csr_array] = []
     words: list[_Word] = []
     channels: list[Gaussian] = []
     pixels = -1
@@ -74,15 +74,15 @@ def build_tables(blocks: Sequence[Likelihood], n: int) -> LikelihoodTables:
         if block.n != n:
             raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
         if isinstance(block, DirichletMultinomial):
-            rows += [block.counts, SparseRows.of(block.counts.sum(axis=1).reshape(n, 1))]
+            rows += [block.counts, csr_array(block.counts.sum(axis=1).reshape(n, 1))]
             words += _histogram_words(block)
         elif isinstance(block, Gaussian):
             check_same_pixels([*channels, block])
             pixels = len(words) if pixels < 0 else pixels
-            rows.append(SparseRows.of(block.mass.reshape(n, 1)))
+            rows.append(csr_array(block.mass.reshape(n, 1)))
             words.append(_Word(int(block.mass.sum()), partial(_pixel_table, block), _pixel_tail(block)))
             channels.append(block)
-    counts = beside(rows, n)
+    counts = hstack([csr_array((n, 0), dtype=np.int64), *rows], format="csr")
     most = MAX_ENTRIES
     while sum(min(word.greatest + 1, most) for word in words) > MAX_TOTAL_ENTRIES:
         most //= 2

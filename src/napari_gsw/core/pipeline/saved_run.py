@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import Arrays, Float64Array
 from napari_gsw.core.blocks.block import BlockContext
@@ -41,7 +42,6 @@ from napari_gsw.core.model.problem import Problem, SharedProblem
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.settings import Settings, upgrade_names
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
-from napari_gsw.core.sparse_rows import SparseRows
 
 # Arrays of at most so many numbers are written into the tree: each one beside it costs an entry of its own.
 MAX_INLINE = 256
@@ -343,11 +343,11 @@ def _check_mosaic(sites: BlockedLabels) -> None:
 # ---- the kinds of records that a saved run is made of
 
 
-def _counts_fields(counts: SparseRows) -> dict[str, Any]:
+def _counts_fields(counts: csr_array) -> dict[str, Any]:
     return {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr, "shape": list(counts.shape)}
 
 
-def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> SparseRows:
+def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> csr_array:
     rows, words = shape
     if not 0 < words <= MAX_WORDS:
         raise InputError(f"a block of its evidence has {words} words")
@@ -357,7 +357,7 @@ def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], sha
         raise InputError("the rows of a block of its evidence are damaged")
     if len(indices) and not 0 <= indices.min() <= indices.max() < words:
         raise InputError("the words of a block of its evidence are damaged")
-    return SparseRows(data, indices, indptr, words)
+    return csr_array((data, indices, indptr), shape=(rows, words))
 
 
 def _problem_kind(record: type[Problem]) -> Kind:
@@ -388,7 +388,7 @@ KINDS: Mapping[str, Kind] = {
     "problem": _problem_kind(Problem),
     "shared problem": _problem_kind(SharedProblem),
     "words": plain_kind(DirichletMultinomial),
-    "counts": Kind(SparseRows, _counts_fields, _counts),
+    "counts": Kind(csr_array, _counts_fields, _counts),
     "channels": plain_kind(Gaussian),
     "graph": plain_kind(RegionGraph),
     "field": plain_kind(ExternalField),

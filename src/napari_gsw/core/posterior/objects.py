@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from skimage import measure, segmentation
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array
@@ -20,7 +21,6 @@ from napari_gsw.core.image.spacing import Spacing, pixel_widths
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.posterior.object_contrast import find_contrasting_objects, measure_contrast
-from napari_gsw.core.sparse_rows import SparseRows
 from napari_gsw.core.special import expit
 
 
@@ -155,7 +155,7 @@ def decode_objects(problem: Problem, together: Float64Array, seeds: Int32Array) 
     colour[held[0]] = np.searchsorted(numbers, held[1])
     between = np.unique(np.sort(np.stack((part[i], part[j])), axis=0)[:, part[i] != part[j]], axis=1)
     ends, others = np.hstack((between, between[::-1]))
-    near = SparseRows.of_places(ends, others, None, (count, count))
+    near = csr_array((np.ones(len(ends)), (ends, others)), shape=(count, count))
     for one in np.argsort(-np.diff(near.indptr), kind="stable"):
         if colour[one] < 0:
             taken = colour[near.indices[near.indptr[one] : near.indptr[one + 1]]]

@@ -102,7 +102,7 @@ def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> F
     if not isinstance(block, DirichletMultinomial):
         return None
     totals = np.maximum(block.counts.sum(axis=1), 1)
-    p = (block.counts.astype(np.float64).csr() / totals[:, np.newaxis]).tocsr()
+    p = (block.counts.astype(np.float64) / totals[:, np.newaxis]).tocsr()
     a, b = p[i], p[j]
     if name == "hellinger":
         shared = np.asarray(np.sqrt(a.multiply(b)).sum(axis=1)).ravel()

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from napari_gsw.core.sampler.sample import run
-from napari_gsw.core.sparse_rows import SparseRows
 from napari_gsw.research.benchmarks.problems import Planted, make_planted
 from napari_gsw.research.benchmarks.report import BenchSection, Cell, Ratio
 from napari_gsw.research.benchmarks.sampling import CLUSTERS, LAM
@@ -80,7 +80,7 @@ def main(file: str) -> None:
     tiny = make_planted(24, 2)
     run(tiny.problem, SWEEPS, lam=LAM, init=tiny.truth)  # what is compiled or read from the cache counts for nobody
     with np.load(file) as arrays:
-        counts = SparseRows(arrays["data"], arrays["indices"], arrays["indptr"], int(arrays["shape"][1]))
+        counts = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
         data = Planted(counts, arrays["edges"], arrays["truth"])
     before = process_peak()
     run(data.problem, SWEEPS, lam=LAM, init=data.truth)

@@ -12,7 +12,6 @@ from scipy import sparse
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sparse_rows import SparseRows
 
 WORDS, PIXELS = 120, 60
 # Sparseness of the clusters' shares of words: a site then has about a dozen different words.
@@ -32,7 +31,7 @@ class Planted(NamedTuple):
     truth : (n,) int32 the planted cluster of each site.
     """
 
-    counts: SparseRows
+    counts: sparse.csr_array
     edges: NDArray[np.int32]
     truth: NDArray[np.int32]
 
@@ -62,7 +61,7 @@ def make_planted(n: int, clusters: int, seed: int = 1) -> Planted:
         histogram_of[truth == k] = drawn + np.arange(size) % max(some, 1)
         drawn += some
     counts = sparse.vstack(histograms, format="csr")[histogram_of]
-    return Planted(SparseRows.of(counts), triangulate_grid(*grid_shape(n)), truth)
+    return Planted(counts, triangulate_grid(*grid_shape(n)), truth)
 
 
 def grid_shape(n: int) -> tuple[int, int]:
