@@ -199,7 +199,7 @@ def test_a_lazy_map_that_is_the_same_everywhere_is_refused_and_one_that_only_see
     image = da.from_array(np.tile(mosaic[0], (4, 4) + (1,) * (mosaic[0].ndim - 2)), chunks=200)
     shape = image.shape[:2]
     for name in ("boundaries", "foreground", "features"):
-        with pytest.raises(InputError, match=f"{name} is 0.5 everywhere and says nothing"):
+        with pytest.raises(InputError, match=f"{name} is 0.5 everywhere, so it has no effect"):
             gsw.prepare(image, block_pixels=2**13, **{name: da.full(shape, 0.5, chunks=200)})
     plain = np.full(shape, 0.2, np.float32)
     plain[-3:, -3:] = 0.9

@@ -24,7 +24,7 @@ from napari_gsw.core.blocks.block import Block, BlockContext, describe_block, lo
 from napari_gsw.core.blocks.stitching import count_pieces_before, stitch_blocks
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.codebook import Codebook
-from napari_gsw.core.features.input_maps import lab_per_unit, open_input_maps, sites_source
+from napari_gsw.core.features.input_maps import open_input_maps, sites_source
 from napari_gsw.core.features.network import load_network
 from napari_gsw.core.features.site_features import find_informative_channels
 from napari_gsw.core.features.texture import compute_texture
@@ -255,7 +255,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
     pieces = [b.maps for b in blocks if b.maps is not None]
     looks = sums[:, :-ndim]
     if context.maps.features is not None and sites_source(context.settings, context.maps) == "features":
-        looks = sum_by_group(np.concatenate([b.sums for b in pieces]), site, n) * lab_per_unit(context.maps.features)
+        looks = sum_by_group(np.concatenate([b.sums for b in pieces]), site, n) * context.maps.features.lab_per_unit
     means = looks / mass[:, np.newaxis]
     graph = merge_contacts(n, site[edges].astype(np.int64), length, steps, mass, means)
     if context.settings.neighbourhood == 2:

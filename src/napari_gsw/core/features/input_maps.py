@@ -1,9 +1,12 @@
-"""The values of a map of probabilities, in whatever range they come -> log odds."""
+"""Maps beside an image: feature channels, and probabilities of boundaries or of the foreground.
+
+A map may be coarser than the image, lie in memory or be lazy, and have its channels on the first or the last axis.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,21 +21,24 @@ from napari_gsw.core.image.normalized_image import IntensityRange, NormalizedIma
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import check_mask, find_basins, make_superpixels
 
-# No pixel of a map is ever surer than this.
+# The names of the arguments.
+MAP_NAMES = ("features", "boundaries", "foreground")
+# Probabilities are clipped to [MIN_DOUBT, 1 - MIN_DOUBT].
 MIN_DOUBT = 0.01
-# Values on both sides of 0..1 and within this are taken for log odds.
+# Values on both sides of 0..1 and within this bound are taken for log odds.
 MAX_LOGIT = 50.0
+# More channels would need a large covariance matrix; squares of larger values might not be finite.
+MAX_CHANNELS, MAX_VALUE = 4096, 1e100
+# Pixels of a lazy map that are checked together; pixels that a reduction is learnt from, and converted at a time.
+CHECKED_PIXELS, LEARNT_PIXELS, CONVERTED_PIXELS = 1 << 20, 1 << 17, 1 << 14
+# Components with a smaller share of the variance of the first are dropped.
+MIN_VARIANCE_SHARE = 1e-6
+# Units of Lab that a component of variance 1, and a certain boundary, are worth.
+COMPONENT_LAB, BOUNDARY_LAB = 20.0, 100.0
 
 
 class ValueRange(NamedTuple):
-    """What the values of a map mean.
-
-    Attributes
-    ----------
-    low, high : values that mean certainly not and certainly.
-    logits : whether values are log odds already; `low` and `high` mean nothing then.
-    guessed : whether nobody has said so.
-    """
+    """Values of a map that mean probability 0 and 1; or log odds."""
 
     low: float = 0.0
     high: float = 1.0
@@ -40,38 +46,34 @@ class ValueRange(NamedTuple):
     guessed: bool = False
 
     @property
-    def words(self) -> str:
-        """The range for a person.
-
-        >>> ValueRange(0.0, 255.0, guessed=True).words
-        '0 to 255 (guessed)'
-        """
+    def text(self) -> str:
+        """The range as text."""
         text = "log odds" if self.logits else f"{self.low:g} to {self.high:g}"
         return f"{text} (guessed)" if self.guessed else text
 
     def log_odds(self, values: NDArray[Any]) -> Float32Array:
-        """Log odds of values of any shape and type, float32, never surer than `LEAST_DOUBT`."""
-        most = np.log((1 - MIN_DOUBT) / MIN_DOUBT)
+        """Convert values of any shape and type to log odds, clipped by `MIN_DOUBT`."""
+        limit = np.log((1 - MIN_DOUBT) / MIN_DOUBT)
         if self.logits:
-            return np.clip(values.astype(np.float64), -most, most).astype(np.float32)
-        share = (values.astype(np.float64) - self.low) / (self.high - self.low)
-        share = np.clip(share, MIN_DOUBT, 1 - MIN_DOUBT)
-        return np.log(share / (1 - share)).astype(np.float32)
+            return np.clip(values.astype(np.float64), -limit, limit).astype(np.float32)
+        probability = (values.astype(np.float64) - self.low) / (self.high - self.low)
+        probability = np.clip(probability, MIN_DOUBT, 1 - MIN_DOUBT)
+        return np.log(probability / (1 - probability)).astype(np.float32)
 
 
 def parse_value_range(setting: str, text: str) -> ValueRange | None:
-    """The range that a setting declares; None for auto.
+    """Parse the range that a setting declares; None for auto.
 
-    >>> range_named("boundaries_range", "0, 255")
+    >>> parse_value_range("boundaries_range", "0, 255")
     ValueRange(low=0.0, high=255.0, logits=False, guessed=False)
     """
-    word = text.strip().lower()
-    if word == "auto":
+    stripped = text.strip().lower()
+    if stripped == "auto":
         return None
-    if word == "logits":
+    if stripped == "logits":
         return ValueRange(logits=True)
     try:
-        low, high = (float(part) for part in word.split(","))
+        low, high = (float(number) for number in stripped.split(","))
         if not np.isfinite([low, high]).all() or low == high:
             raise ValueError
     except ValueError:
@@ -79,35 +81,20 @@ def parse_value_range(setting: str, text: str) -> ValueRange | None:
     return ValueRange(low, high)
 
 
-def guess_value_range(parts: Sequence[NDArray[Any]]) -> ValueRange:
-    """The range of a map of probabilities, from parts of any shape that stand for all of it.
+def guess_value_range(samples: Sequence[NDArray[Any]]) -> ValueRange:
+    """Guess the range of a map of probabilities from samples of any shape.
 
-    What lies in 0..1 is a probability. Whole numbers of 8 bits go to 255. Floats on both sides of 0..1 are log odds, if
-    they are not large. Anything else goes from its smallest value to its largest.
+    Values within 0..1 are probabilities. Integers of 8 bits reach to 255. Floats on both sides of 0..1 are log odds if
+    they are small. Anything else extends from its minimum to its maximum.
     """
-    low, high = min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
+    low, high = min(float(p.min()) for p in samples), max(float(p.max()) for p in samples)
     if low >= 0 and high <= 1:
         return ValueRange(guessed=True)
-    if parts[0].dtype == np.uint8:
+    if samples[0].dtype == np.uint8:
         return ValueRange(0.0, 255.0, guessed=True)
-    if parts[0].dtype.kind == "f" and low < 0 and high > 1 and max(-low, high) <= MAX_LOGIT:
+    if samples[0].dtype.kind == "f" and low < 0 and high > 1 and max(-low, high) <= MAX_LOGIT:
         return ValueRange(logits=True, guessed=True)
-    return ValueRange(low, high, guessed=True) if low < high else ValueRange(low, low + 1, guessed=True)
-
-
-def refuse_constant(name: str, parts: Iterable[NDArray[Any]]) -> None:
-    """Raise an InputError if all values are the same; no more parts are looked at than it takes to know."""
-    rest = iter(parts)
-    start = next(rest)
-    first = start.flat[0]
-    if (start == first).all() and all((part == first).all() for part in rest):
-        raise InputError(f"{name} is {first:g} everywhere and says nothing; leave it out")
-
-
-# Channels of a map at most: a matrix of their covariances is to be small.
-MAX_CHANNELS = 4096
-# Squares of larger values might not be finite.
-MAX_VALUE = 1e100
+    return ValueRange(low, high if low < high else low + 1, guessed=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,126 +103,112 @@ class InputMap:
 
     Attributes
     ----------
-    name : what it is to the user: features, boundaries or foreground.
     array : in memory or lazy.
-    axis : of its channels; None if it has one channel and no axis for it.
-    space : its axes of space, in the order of the image's; axes that are named nowhere have length 1.
+    channel_axis : None if there is none, and one channel.
+    space_axes : in the order of the image's; other axes have length 1.
     shape : of the image's space.
-    steps : along each of these, how many pixels of the image one of the map covers.
+    steps : pixels of the image along each axis that one pixel of the map covers.
     """
 
     name: str
     array: Any
-    axis: int | None
-    space: tuple[int, ...]
+    channel_axis: int | None
+    space_axes: tuple[int, ...]
     shape: tuple[int, ...]
     steps: tuple[int, ...]
 
     @property
     def channels(self) -> int:
         """Number of channels."""
-        return 1 if self.axis is None else int(self.array.shape[self.axis])
+        return 1 if self.channel_axis is None else int(self.array.shape[self.channel_axis])
 
-    def read(self, part: Slices | None = None) -> NDArray[Any]:
-        """(\\*part, C) the values at a part of the image, or at all of it; an InputError if some are not finite."""
-        where = part or tuple(slice(0, n) for n in self.shape)
+    def read(self, slices: Slices | None = None) -> NDArray[Any]:
+        """Read the values (..., C) of a part of the image, or of all of it."""
+        slices = slices or tuple(slice(0, n) for n in self.shape)
         index: list[Any] = [0] * self.array.ndim
-        for axis, s, step in zip(self.space, where, self.steps, strict=True):
+        for axis, s, step in zip(self.space_axes, slices, self.steps, strict=True):
             last = self.array.shape[axis] - 1
             index[axis] = slice(min(s.start // step, last), min((s.stop - 1) // step, last) + 1)
-        if self.axis is not None:
-            index[self.axis] = slice(None)
-        values = read(self.array, tuple(index))
-        kept = [axis for axis in range(self.array.ndim) if axis in self.space or axis == self.axis]
-        order = [kept.index(axis) for axis in self.space]
-        values = values.transpose(order if self.axis is None else [*order, kept.index(self.axis)])
-        if self.axis is None:
+        axes = self.space_axes
+        if self.channel_axis is not None:
+            index[self.channel_axis] = slice(None)
+            axes = (*axes, self.channel_axis)
+        values = read(self.array, tuple(index)).transpose(np.argsort(np.argsort(axes)))
+        if self.channel_axis is None:
             values = values[..., np.newaxis]
-        for a, (axis, s, step) in enumerate(zip(self.space, where, self.steps, strict=True)):
+        for a, (axis, s, step) in enumerate(zip(self.space_axes, slices, self.steps, strict=True)):
             if step > 1:
                 rows = np.minimum(np.arange(s.start, s.stop) // step, self.array.shape[axis] - 1) - index[axis].start
                 values = values.take(rows, axis=a)
-        return self._checked(values)
-
-    def _checked(self, values: NDArray[Any]) -> NDArray[Any]:
-        if values.dtype.kind == "f":
-            if not np.isfinite(values).all():
-                raise InputError(f"{self.name} must be finite, not NaN or infinite: fill them before")
-            if values.dtype.itemsize > 4 and np.abs(values).max(initial=0.0) > MAX_VALUE:
-                raise InputError(f"{self.name} must have values in [{-MAX_VALUE:g}, {MAX_VALUE:g}]; scale them down")
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise InputError(f"{self.name} must be finite, not NaN or infinite: fill them before")
+        if values.dtype.kind == "f" and values.dtype.itemsize > 4 and np.abs(values).max(initial=0.0) > MAX_VALUE:
+            raise InputError(f"{self.name} must have values in [{-MAX_VALUE:g}, {MAX_VALUE:g}]; scale them down")
         return values
 
     @property
-    def recognised(self) -> dict[str, Any]:
-        """What was recognised of its shape, ready for JSON."""
-        axis = "none" if self.axis is None else "first" if self.axis < min(self.space) else "last"
-        coarse = {} if max(self.steps) == 1 else {"coarser": list(self.steps)}
-        return {"channels": self.channels, "channel_axis": axis, **coarse}
+    def notes(self) -> dict[str, Any]:
+        """What was recognised of its shape, for JSON."""
+        first = self.channel_axis is not None and self.channel_axis < min(self.space_axes)
+        axis = "none" if self.channel_axis is None else "first" if first else "last"
+        coarser = {} if max(self.steps) == 1 else {"coarser": list(self.steps)}
+        return {"channels": self.channels, "channel_axis": axis, **coarser}
 
 
 def open_input_map(name: str, given: Any, shape: tuple[int, ...], channel_axis: str = "auto") -> InputMap:
-    """A map beside an image of this shape of space, or an InputError that says what is wrong with it.
+    """Recognise the axes of a map beside an image of this shape, or raise an InputError.
 
-    Parameters
-    ----------
-    given : array in memory or lazy, (\\*shape,), (C, \\*shape) or (\\*shape, C); coarser by a whole factor if need be.
-        Axes of length 1 beside these are left out.
-    channel_axis : first or last, where the shape leaves it open; auto guesses.
+    An array (*shape,), (C, *shape) or (*shape, C) fits, also if it is coarser by an integer factor or has more axes of
+    length 1. `channel_axis` decides between first and last for features where the shape leaves it open.
     """
     array: Any = list_levels(given)[0] if is_lazy(given) else to_array(name, given)
     if array.dtype.kind not in "buif":
         raise InputError(f"{name} must hold numbers, not {array.dtype}")
     sizes = tuple(int(n) for n in array.shape)
-    long = [a for a, n in enumerate(sizes) if n > 1]
-    ways: list[InputMap] = []
-    for axes in ([*range(len(sizes))], long):
-        ways = ways or [way for way in _ways(name, array, axes, shape, channel_axis) if max(way.steps) == 1]
-    for axes in ([*range(len(sizes))], long):
-        ways = ways or _ways(name, array, axes, shape, channel_axis)
-    if not ways:
+    channel_axis = channel_axis if name == "features" else "auto"
+    long_axes = [a for a, n in enumerate(sizes) if n > 1]
+    by_axes = [_find_layouts(name, array, axes, shape, channel_axis) for axes in ([*range(len(sizes))], long_axes)]
+    exact = [[layout for layout in layouts if max(layout.steps) == 1] for layouts in by_axes]
+    layouts = next((found for found in (*exact, *by_axes) if found), [])
+    if not layouts:
         where = {"auto": "or one axis more", "first": "after the channels", "last": "before the channels"}[channel_axis]
         raise InputError(f"{name} must have the image's shape {shape} {where}, or a whole fraction of it, not {sizes}")
-    if len(ways) > 1:
+    if len(layouts) > 1:
         raise InputError(
             f"{name} of shape {sizes} may have its channels first or last beside an image of {shape}; say which "
             "(channel_axis first or last)"
         )
-    if ways[0].channels > MAX_CHANNELS:
+    n_channels = layouts[0].channels
+    if name != "features" and n_channels != 1:
+        raise InputError(f"{name} must be one map, not {n_channels} channels: give the channel that holds it")
+    if n_channels > MAX_CHANNELS:
         raise InputError(
-            f"{name} must have at most {MAX_CHANNELS:,} channels, not {ways[0].channels:,}; is {channel_axis} the "
-            "right axis for them?"
+            f"{name} must have at most {MAX_CHANNELS:,} channels, not {n_channels:,}; check their axis (channel_axis)"
         )
-    return ways[0]
+    return layouts[0]
 
 
-def require_one_channel(one: InputMap) -> InputMap:
-    """The map, which must have one channel."""
-    if one.channels != 1:
-        raise InputError(f"{one.name} must be one map, not {one.channels} channels: give the channel that holds it")
-    return one
-
-
-def _ways(name: str, array: Any, axes: list[int], shape: tuple[int, ...], channel_axis: str) -> list[InputMap]:
-    """How some axes of an array can be the image's space, with channels first, last or none."""
+def _find_layouts(name: str, array: Any, axes: list[int], shape: tuple[int, ...], channel_axis: str) -> list[InputMap]:
+    """Find how some axes of an array can be the image's space, with channels first, last or none."""
     splits: list[tuple[int | None, tuple[int, ...]]] = []
     if len(axes) == len(shape):
         splits.append((None, tuple(axes)))
     elif len(axes) == len(shape) + 1:
         splits += [(axes[0], tuple(axes[1:]))] if channel_axis != "last" else []
         splits += [(axes[-1], tuple(axes[:-1]))] if channel_axis != "first" else []
-    ways = []
+    layouts = []
     for axis, space in splits:
-        steps = [_step(n, int(array.shape[a])) for n, a in zip(shape, space, strict=True)]
-        # A coarser map is as coarse along one axis of a plane as along the other.
+        steps = [_find_step(n, int(array.shape[a])) for n, a in zip(shape, space, strict=True)]
+        # A coarser map is as coarse along both axes of a slice.
         if None not in steps and steps[-1] == steps[-2] and steps[0] in (1, steps[-1]):
-            ways.append(InputMap(name, array, axis, space, shape, tuple(steps)))  # type: ignore[arg-type]
-    return ways
+            layouts.append(InputMap(name, array, axis, space, shape, tuple(steps)))  # type: ignore[arg-type]
+    return layouts
 
 
-def _step(fine: int, coarse: int) -> int | None:
-    """How many of `fine` pixels one of `coarse` pixels covers; None if no whole number explains it.
+def _find_step(fine: int, coarse: int) -> int | None:
+    """Find how many of `fine` pixels one of `coarse` pixels covers, if an integer explains it.
 
-    >>> _step(100, 100), _step(100, 34), _step(100, 33), _step(100, 60), _step(100, 200)
+    >>> _find_step(100, 100), _find_step(100, 34), _find_step(100, 33), _find_step(100, 60), _find_step(100, 200)
     (1, 3, 3, None, None)
     """
     if not 0 < coarse <= fine:
@@ -244,172 +217,150 @@ def _step(fine: int, coarse: int) -> int | None:
     return step if coarse in (fine // step, -(-fine // step)) else None
 
 
-# Pixels from which components are learnt, and those that are converted at one time.
-LEARNT_PIXELS, SOME = 1 << 17, 1 << 14
-# Components with less than this share of the variance of the first say nothing.
-LEAST_SHARE = 1e-6
-
-
 class ChannelReduction(NamedTuple):
-    """How channels become few.
+    """Principal components of many channels, or the intensity range of a few."""
 
-    Attributes
-    ----------
-    span : what few channels are stretched from; None where there are components.
-    mean, basis : (C,) mean of the channels, and (C, components) what a channel adds to each.
-    share : of the variance of all channels, each scaled to variance 1, that the components hold.
-    """
-
-    span: IntensityRange | None
-    mean: Float64Array
-    basis: Float64Array
-    share: float = 1.0
+    range: IntensityRange | None
+    mean: Float64Array  # (C,)
+    basis: Float64Array  # (C, components)
+    share: float = 1.0  # of the variance of all channels, each scaled to variance 1, in the components
 
 
-def fit_reduction(parts: Sequence[NDArray[Any]], components: int) -> ChannelReduction:
-    """The reduction of a map, from parts (..., C) of it that stand for all.
-
-    Parameters
-    ----------
-    components : channels at most; more become so many components.
-    """
-    channels = parts[0].shape[-1]
+def fit_reduction(samples: Sequence[NDArray[Any]], components: int) -> ChannelReduction:
+    """Fit the reduction of a map to a number of components, from samples (..., C) of it."""
+    channels = samples[0].shape[-1]
     if channels <= components:
-        return ChannelReduction(estimate_range(parts, False), np.zeros(0), np.zeros((0, 0)))
-    pixels = sum(part.size // channels for part in parts)
+        return ChannelReduction(estimate_range(samples, False), np.zeros(0), np.zeros((0, 0)))
+    pixels = sum(sample.size // channels for sample in samples)
     every = max(1, pixels // LEARNT_PIXELS)
-    rows = np.concatenate([part.reshape(-1, channels)[::every] for part in parts]).astype(np.float64)
+    rows = np.concatenate([sample.reshape(-1, channels)[::every] for sample in samples]).astype(np.float64)
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     unit = np.where(spread > 0, spread, np.inf)  # a constant channel adds nothing
     rows = (rows - mean) / unit
     variance, axes = np.linalg.eigh(rows.T @ rows / len(rows))
     variance, axes = variance[::-1], axes[:, ::-1]
-    count = max(1, int((variance[:components] > LEAST_SHARE * variance[0]).sum()))
+    count = max(1, int((variance[:components] > MIN_VARIANCE_SHARE * variance[0]).sum()))
     axes, kept = axes[:, :count], variance[:count]
-    # The sign of an axis is a matter of the library; its largest entry is to be positive.
+    # The sign of an axis depends on the library, so its largest entry is made positive.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
     scale = np.sqrt(np.where(kept > 0, kept, 1.0))
     total = float(variance.sum())
-    return ChannelReduction(
-        None, mean, axes / scale / unit[:, np.newaxis], float(kept.sum() / total) if total > 0 else 1.0
-    )
+    share = float(kept.sum() / total) if total > 0 else 1.0
+    return ChannelReduction(None, mean, axes / scale / unit[:, np.newaxis], share)
 
 
 def apply_reduction(values: NDArray[Any], reduction: ChannelReduction) -> ChannelImage:
-    """Values (..., C) as (..., channels) float32."""
-    if reduction.span is not None:
-        return scale_channels(values, reduction.span)
+    """Convert values (..., C) to (..., channels) float32."""
+    if reduction.range is not None:
+        return scale_channels(values, reduction.range)
     rows = values.reshape(-1, values.shape[-1])
     out = np.empty((len(rows), reduction.basis.shape[1]), np.float32)
-    for first in range(0, len(rows), SOME):
-        some = rows[first : first + SOME].astype(np.float64)
-        out[first : first + SOME] = (some - reduction.mean) @ reduction.basis
+    for first in range(0, len(rows), CONVERTED_PIXELS):
+        some = slice(first, first + CONVERTED_PIXELS)
+        out[some] = (rows[some].astype(np.float64) - reduction.mean) @ reduction.basis
     return out.reshape(*values.shape[:-1], -1)
 
 
-# The maps by the names of their arguments.
-MAP_NAMES = ("features", "boundaries", "foreground")
-# Pixels of a large map that are looked at together.
-BLOCK = 2**20
-
-
 class ProbabilityMap(NamedTuple):
-    """A map of probabilities, and what its values mean."""
+    """A map of probabilities and the range of its values."""
 
     map: InputMap
     range: ValueRange
 
-    def log_odds(self, part: Slices | None = None) -> Float32Array:
-        """(\\*part,) log odds at a part of the image, or at all of it."""
-        return self.range.log_odds(self.map.read(part)[..., 0])
+    def log_odds(self, slices: Slices | None = None) -> Float32Array:
+        """Compute the log odds of a part of the image, or of all of it."""
+        return self.range.log_odds(self.map.read(slices)[..., 0])
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised, ready for JSON."""
-        return {**self.map.recognised, "range": self.range.words}
+        """What was recognised, for JSON."""
+        return {**self.map.notes, "range": self.range.text}
 
 
 class FeatureMap(NamedTuple):
-    """A map of features, and how its channels become few."""
+    """A map of features and the reduction of its channels."""
 
     map: InputMap
     reduction: ChannelReduction
 
-    def channels(self, part: Slices | None = None) -> ChannelImage:
-        """(\\*part, k) float32 at a part of the image, or at all of it."""
-        return apply_reduction(self.map.read(part), self.reduction)
+    def channels(self, slices: Slices | None = None) -> ChannelImage:
+        """Compute the channels (..., k) of a part of the image, or of all of it."""
+        return apply_reduction(self.map.read(slices), self.reduction)
+
+    @property
+    def lab_per_unit(self) -> float:
+        """Units of Lab that a unit of a channel is worth."""
+        return COMPONENT_LAB if self.reduction.range is None else 1.0
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised and made of it, ready for JSON."""
-        if self.reduction.span is not None:
-            return self.map.recognised
-        count, share = self.reduction.basis.shape[1], round(self.reduction.share, 4)
-        return {**self.map.recognised, "components": count, "variance": share}
+        """What was recognised and how channels were reduced, for JSON."""
+        if self.reduction.range is not None:
+            return self.map.notes
+        components, share = self.reduction.basis.shape[1], round(self.reduction.share, 4)
+        return {**self.map.notes, "components": components, "variance": share}
 
 
 @dataclass(frozen=True, eq=False)
 class InputMaps:
-    """All maps of an image; None for those that were not given."""
+    """All maps beside an image."""
 
     features: FeatureMap | None = None
     boundaries: ProbabilityMap | None = None
     foreground: ProbabilityMap | None = None
 
     def __bool__(self) -> bool:
-        return any(one is not None for one in (self.features, self.boundaries, self.foreground))
+        return any(getattr(self, name) is not None for name in MAP_NAMES)
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised of each, by name, ready for JSON."""
-        return {name: one.notes for name in MAP_NAMES if (one := getattr(self, name)) is not None}
+        """What was recognised of each map by name, for JSON."""
+        return {name: opened.notes for name in MAP_NAMES if (opened := getattr(self, name)) is not None}
 
 
 NO_MAPS = InputMaps()
 
 
 def open_input_maps(
-    given: Mapping[str, Any], shape: tuple[int, ...], settings: Settings, parts: Sequence[Slices] | None = None
+    given: Mapping[str, Any], shape: tuple[int, ...], settings: Settings, tiles: Sequence[Slices] | None = None
 ) -> InputMaps:
-    """The maps that a user gives beside an image, or an InputError that says what is wrong with one.
+    """Open the maps that the user gives by ``MAP_NAMES`` beside an image of this shape.
 
-    Parameters
-    ----------
-    given : arrays by the names `MAPS`, in memory or lazy; None for none.
-    shape : of the image's space.
-    parts : of the image, that stand for all of it where maps are too large to be read at once; None reads them.
+    Ranges and reductions are estimated from `tiles` of maps too large to be read at once, by default from all pixels.
     """
-    maps = InputMaps()
     check_required_maps(given, settings)
-    if (features := given.get("features")) is not None:
-        opened = open_input_map("features", features, shape, settings.channel_axis)
-        values = [opened.read(part) for part in parts or (None,)]
-        refuse_constant("features", chain(values, _rest(opened, shape, parts)))
-        maps = replace(maps, features=FeatureMap(opened, fit_reduction(values, settings.components)))
-    for name, text in (("boundaries", settings.boundaries_range), ("foreground", settings.foreground_range)):
+    maps: dict[str, Any] = {}
+    for name in MAP_NAMES:
         if given.get(name) is None:
             continue
-        opened, declared = (
-            require_one_channel(open_input_map(name, given[name], shape)),
-            parse_value_range(f"{name}_range", text),
-        )
-        values = [opened.read(part) for part in parts or (None,)]
-        refuse_constant(name, chain(values, _rest(opened, shape, parts)))
-        one = ProbabilityMap(opened, declared or guess_value_range(values))
-        maps = replace(maps, boundaries=one) if name == "boundaries" else replace(maps, foreground=one)
-    return maps
+        opened = open_input_map(name, given[name], shape, settings.channel_axis)
+        declared = name != "features" and parse_value_range(f"{name}_range", getattr(settings, f"{name}_range"))
+        samples = [opened.read(tile) for tile in tiles or (None,)]
+        # Tiles may be constant where the map is not.
+        _refuse_constant(name, chain(samples, _read_blocks(opened) if tiles and is_lazy(opened.array) else ()))
+        if name == "features":
+            maps[name] = FeatureMap(opened, fit_reduction(samples, settings.components))
+        else:
+            maps[name] = ProbabilityMap(opened, declared or guess_value_range(samples))
+    return InputMaps(**maps)
 
 
-def _rest(opened: InputMap, shape: tuple[int, ...], parts: Sequence[Slices] | None) -> Iterator[NDArray[Any]]:
-    """All of a map that only parts have been read of, block by block: they may be the same where the map is not."""
-    if parts is not None and is_lazy(opened.array):
-        blocks = make_grid(shape, (1,) * len(shape), BLOCK)
-        for index in blocks:
-            yield opened.read(blocks.inside(index))
+def _read_blocks(opened: InputMap) -> Iterator[NDArray[Any]]:
+    grid = make_grid(opened.shape, (1,) * len(opened.shape), CHECKED_PIXELS)
+    return (opened.read(grid.inside(index)) for index in grid)
+
+
+def _refuse_constant(name: str, arrays: Iterable[NDArray[Any]]) -> None:
+    """Raise an InputError if all values are the same; read no more arrays than needed."""
+    arrays = iter(arrays)
+    start = next(arrays)
+    first = start.flat[0]
+    if (start == first).all() and all((array == first).all() for array in arrays):
+        raise InputError(f"{name} is {first:g} everywhere, so it has no effect; leave it out")
 
 
 def check_required_maps(given: Mapping[str, Any], settings: Settings) -> None:
-    """Refuse settings that need a map which is not there."""
+    """Raise an InputError if settings need a map that is not there."""
     absent = {name for name in MAP_NAMES if given.get(name) is None}
     if settings.coupling == "boundaries" and "boundaries" in absent:
         raise InputError("coupling boundaries needs a map of boundaries: give boundaries=, or choose another coupling")
@@ -422,38 +373,34 @@ def check_required_maps(given: Mapping[str, Any], settings: Settings) -> None:
 
 
 def format_map_notes(notes: Mapping[str, Any]) -> list[str]:
-    """What was recognised of each map, a line each for a person.
+    """Format what was recognised of each map, one line each.
 
-    >>> note_lines({"boundaries": {"channels": 1, "channel_axis": "none", "range": "0 to 255 (guessed)"}})
+    >>> format_map_notes({"boundaries": {"channels": 1, "channel_axis": "none", "range": "0 to 255 (guessed)"}})
     ['boundaries: values 0 to 255 (guessed)']
     """
     lines = []
     for name, note in ((name, notes[name]) for name in MAP_NAMES if name in notes):
-        words = []
+        items = []
         if note["channel_axis"] != "none":
-            words.append(f"{note['channels']} channels on the {note['channel_axis']} axis")
+            items.append(f"{note['channels']} channels on the {note['channel_axis']} axis")
         if "reduced" in note:
-            words.append(f"to be reduced to {note['reduced']} components")
+            items.append(f"to be reduced to {note['reduced']} components")
         if "components" in note:
-            words.append(f"{note['components']} components with {note['variance']:.0%} of the variance")
+            items.append(f"{note['components']} components with {note['variance']:.0%} of the variance")
         if "range" in note:
-            words.append(f"values {note['range']}")
+            items.append(f"values {note['range']}")
         if "coarser" in note:
-            words.append(f"{max(note['coarser'])} times coarser than the image")
-        lines.append(f"{name}: {', '.join(words) or 'one channel'}")
+            items.append(f"{max(note['coarser'])} times coarser than the image")
+        lines.append(f"{name}: {', '.join(items) or 'one channel'}")
     return lines
 
 
-# What a component of variance 1, and a certain boundary, are worth in units of Lab.
-COMPONENT, BOUNDARY = 20.0, 100.0
-
-
 def sites_source(settings: Settings, given: InputMaps | Mapping[str, Any]) -> str:
-    """What sites follow, image, features or boundaries, if these maps are given (by name: None for none).
+    """Return what superpixels follow: image, features or boundaries.
 
-    A map of boundaries is followed unless it has no weight: sites of the image would lie across what it parts.
+    A map of boundaries is followed unless it has no weight: superpixels of the image would cross its boundaries.
 
-    >>> followed(Settings(), {"boundaries": np.zeros((2, 2))}), followed(Settings(), {"features": np.zeros((2, 2))})
+    >>> sites_source(Settings(), {"boundaries": np.zeros((2, 2))}), sites_source(Settings(), {})
     ('boundaries', 'image')
     """
     if settings.sites_from != "auto":
@@ -463,41 +410,20 @@ def sites_source(settings: Settings, given: InputMaps | Mapping[str, Any]) -> st
 
 
 def select_site_image(
-    picture: NormalizedImage, maps: InputMaps, settings: Settings, part: Slices | None = None
+    image: NormalizedImage, maps: InputMaps, settings: Settings, slices: Slices | None = None
 ) -> NormalizedImage:
-    """What sites follow and the contrast between them is measured on: the image, or features in its place.
-
-    Parameters
-    ----------
-    picture : the converted image, or the `part` of it.
-    """
+    """Return the image that superpixels follow and contrast is measured on: `image` (at `slices`), or features."""
     if maps.features is None or sites_source(settings, maps) != "features":
-        return picture
-    channels = maps.features.channels(part) * np.float32(lab_per_unit(maps.features))
-    return NormalizedImage(np.ascontiguousarray(channels), False, picture.spacing)
-
-
-def lab_per_unit(features: FeatureMap) -> float:
-    """What a unit of the channels of features is worth in units of Lab."""
-    return COMPONENT if features.reduction.span is None else 1.0
+        return image
+    channels = maps.features.channels(slices) * np.float32(maps.features.lab_per_unit)
+    return NormalizedImage(np.ascontiguousarray(channels), False, image.spacing)
 
 
 def make_sites(
-    picture: NormalizedImage, maps: InputMaps, settings: Settings, mask: ArrayLike | None, part: Slices | None = None
+    image: NormalizedImage, maps: InputMaps, settings: Settings, mask: ArrayLike | None, slices: Slices | None = None
 ) -> Sites:
-    """Superpixels of what is followed.
-
-    Parameters
-    ----------
-    picture : the converted image, or a part of it.
-    mask : (\\*shape,) true where sites are wanted; None for everywhere.
-    part : where in the image the picture lies; None for all of it.
-    """
-    follows = sites_source(settings, maps)
-    if follows == "features":
-        return make_superpixels(select_site_image(picture, maps, settings, part), settings, mask)
-    if follows == "boundaries" and maps.boundaries is not None:
-        inside = check_mask(mask, picture.shape)
-        height = BOUNDARY / (1 + np.exp(-maps.boundaries.log_odds(part)))
-        return find_basins(height.astype(np.float32), settings, inside, picture.spacing)
-    return make_superpixels(picture, settings, mask)
+    """Make superpixels in a mask of an image (at `slices`), a map of boundaries or features, as settings choose."""
+    if sites_source(settings, maps) == "boundaries" and maps.boundaries is not None:
+        height = BOUNDARY_LAB / (1 + np.exp(-maps.boundaries.log_odds(slices)))
+        return find_basins(height.astype(np.float32), settings, check_mask(mask, image.shape), image.spacing)
+    return make_superpixels(select_site_image(image, maps, settings, slices), settings, mask)

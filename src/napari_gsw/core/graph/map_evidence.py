@@ -1,8 +1,8 @@
-"""A map of boundaries -> couplings of both signs.
+"""Maps beside the image as couplings, a likelihood block and foreground log odds per site.
 
     beta_ij = -boundaries_weight * (mean over the faces of the log odds of a boundary - log odds of boundaries_level)
 
-A boundary that is one pixel wide lies on one side of a face, so the larger of its two pixels counts.
+A boundary of one pixel lies on one side of a face, so the larger of its two pixels counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import ChannelImage, Float32Array, Float64Array, Sites
+from napari_gsw.core.array_types import Float32Array, Float64Array, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import InputMaps
 from napari_gsw.core.features.site_features import find_informative_channels, make_gaussian
@@ -28,82 +28,58 @@ from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.core.special import sum_by_group
 
 
+class SiteMaps(NamedTuple):
+    """Values of maps for n sites; None for a map that is not given."""
+
+    features: Gaussian | None = None
+    edge_sums: Float64Array | None = None  # (touching,) boundary log odds summed over the faces of each edge
+    foreground: Float64Array | None = None  # (n,) mean log odds
+    notes: Mapping[str, Any] = {}  # what was recognised of each map, for JSON
+
+
+class BlockMaps(NamedTuple):
+    """Values of maps for the p pieces of sites in a block; empty for a map that is not given."""
+
+    sums: Float64Array  # (p, k) of feature channels
+    squares: Float64Array  # (p, k)
+    edge_sums: Float64Array  # (e,) boundary log odds summed over the faces of each edge
+    foreground: Float64Array  # (p,) log odds summed over pixels
+
+
 def sum_map_over_edges(
     log_odds: Float32Array, sites: Sites, graph: RegionGraph, spacing: Spacing = None
 ) -> Float64Array:
-    """(m,) log odds summed over the faces of each edge of sites that touch, each with its area.
-
-    Parameters
-    ----------
-    log_odds : (\\*shape,). sites : (\\*shape,) 1..n, 0 where there is none.
-    graph : its edges of sites that touch come first, sorted.
-    spacing : distance between pixels along each axis; None for the same along all.
-    """
+    """Sum log odds over the faces of each edge of touching sites, each face weighted by its area."""
     return sum_over_faces(log_odds, sites, graph.edges[graph.order == 1], largest=True, spacing=spacing)
 
 
 def compute_map_couplings(sums: Float64Array, graph: RegionGraph, settings: Settings) -> Float64Array:
-    """(m,) what a map adds to the coupling of each edge.
+    """Compute what a map of boundaries adds to the coupling of each edge.
 
     Parameters
     ----------
-    sums : (touching,) log odds summed over the faces of the edges of sites that touch, which come first.
-    graph : its other edges, of neighbours of neighbours, take the weakest boundary on the way and ``second_weight``.
+    sums : (touching,) float64 array
+        See :func:`sum_map_over_edges`. Edges of touching sites come first in the graph; neighbours of neighbours take
+        the weakest boundary on the way, times ``second_weight``.
     """
     touching = len(sums)
     neutral = float(np.log(settings.boundaries_level / (1 - settings.boundaries_level)))
     mean = sums / np.maximum(graph.length[:touching], 1e-300)
     if len(graph.edges) > touching:
-        first = replace(
-            graph, edges=graph.edges[:touching], length=graph.length[:touching], contrast=mean,
-            order=graph.order[:touching],
-        )  # fmt: skip
-        mean = add_second_order(first).contrast
+        edges, length, order = graph.edges[:touching], graph.length[:touching], graph.order[:touching]
+        mean = add_second_order(replace(graph, edges=edges, length=length, contrast=mean, order=order)).contrast
     beta = -settings.boundaries_weight * (mean - neutral)
     return np.where(graph.order == 2, settings.second_weight * beta, beta)
 
 
-class SiteMaps(NamedTuple):
-    """What maps say of n sites; None for a map that was not given.
-
-    Attributes
-    ----------
-    features : the block of channels.
-    edge_sums : (m,) log odds of a boundary summed over the faces of the edges of sites that touch.
-    foreground : (n,) mean log odds of the foreground.
-    notes : what was recognised of each map, by name, ready for JSON.
-    """
-
-    features: Gaussian | None = None
-    edge_sums: Float64Array | None = None
-    foreground: Float64Array | None = None
-    notes: Mapping[str, Any] = {}
-
-
-class BlockMaps(NamedTuple):
-    """What maps say of the p pieces of one block; empty for a map that was not given.
-
-    Attributes
-    ----------
-    sums, squares : (p, k) of the channels of features.
-    edge_sums : (e,) log odds of a boundary summed over the faces of the edges.
-    foreground : (p,) log odds of the foreground, summed over the pixels.
-    """
-
-    sums: Float64Array
-    squares: Float64Array
-    edge_sums: Float64Array
-    foreground: Float64Array
-
-
 def summarize_maps(maps: InputMaps, sites: Sites, graph: RegionGraph, settings: Settings, spacing: Spacing) -> SiteMaps:
-    """What maps in memory say of sites (\\*shape,), 1..n, 0 where there is none."""
+    """Summarize maps in memory for sites (*shape,) 1..n, 0 for none."""
     features = edge_sums = foreground = None
     if maps.features is not None:
-        inside = sites > 0
-        pixels = maps.features.channels()[inside]
+        mask = sites > 0
+        pixels = maps.features.channels()[mask]
         pixels = pixels[:, find_informative_channels(pixels.astype(np.float64).var(axis=0))]
-        features = make_gaussian(pixels, sites[inside], _worth(settings))
+        features = make_gaussian(pixels, sites[mask], settings.replace(evidence=settings.features_evidence))
     if maps.boundaries is not None:
         edge_sums = sum_map_over_edges(maps.boundaries.log_odds(), sites, graph, spacing)
     if maps.foreground is not None:
@@ -112,24 +88,24 @@ def summarize_maps(maps: InputMaps, sites: Sites, graph: RegionGraph, settings: 
 
 
 def summarize_block_maps(
-    maps: InputMaps, part: Slices, pieces: Sites, graph: RegionGraph, spacing: Spacing
+    maps: InputMaps, slices: Slices, pieces: Sites, graph: RegionGraph, spacing: Spacing
 ) -> BlockMaps:
-    """What maps say of the pieces (\\*part,) of sites in one block of the image, and of the graph of these."""
-    p = graph.n
-    channels: ChannelImage = np.zeros((*pieces.shape, 0), np.float32)
-    if maps.features is not None:
-        channels = maps.features.channels(part)
-    values = channels.astype(np.float64)
-    heavy = graph.pixels[:, np.newaxis]
-    some = p > 0
-    sums = mean_per_site(values, pieces) * heavy if some else np.zeros((0, values.shape[-1]))
-    squares = mean_per_site(np.square(values), pieces) * heavy if some else np.zeros((0, values.shape[-1]))
+    """Summarize maps for the pieces of sites in one block, and the graph of these pieces."""
+
+    def sum_per_piece(values: NDArray[Any]) -> Float64Array:
+        if graph.n == 0:
+            return np.zeros((0, values.shape[-1]))
+        return mean_per_site(values, pieces) * graph.pixels[:, np.newaxis]
+
+    sums = squares = np.zeros((graph.n, 0))
     edge_sums, foreground = np.zeros(0), np.zeros(0)
+    if maps.features is not None:
+        values = maps.features.channels(slices).astype(np.float64)
+        sums, squares = sum_per_piece(values), sum_per_piece(np.square(values))
     if maps.boundaries is not None:
-        edge_sums = sum_map_over_edges(maps.boundaries.log_odds(part), pieces, graph, spacing)
-    if maps.foreground is not None and some:
-        light = maps.foreground.log_odds(part)[..., np.newaxis]
-        foreground = (mean_per_site(light, pieces) * heavy)[:, 0]
+        edge_sums = sum_map_over_edges(maps.boundaries.log_odds(slices), pieces, graph, spacing)
+    if maps.foreground is not None:
+        foreground = sum_per_piece(maps.foreground.log_odds(slices)[..., np.newaxis])[:, 0]
     return BlockMaps(sums, squares, edge_sums, foreground)
 
 
@@ -137,43 +113,30 @@ def merge_block_maps(
     maps: InputMaps,
     blocks: Sequence[BlockMaps],
     site: NDArray[np.integer],
-    mass: NDArray[np.int64],
+    n_pixels: NDArray[np.int64],
     edge_sums: Float64Array | None,
     settings: Settings,
 ) -> SiteMaps:
-    """What maps say of the n sites of a large image, from what they say of the pieces in its blocks.
+    """Merge the summaries of all blocks.
 
     Parameters
     ----------
-    site : (pieces,) the site 0..n-1 of each piece. mass : (n,) pixels of each site.
-    edge_sums : (m,) as in :class:`SiteMaps`.
+    site : (pieces,) site 0..n-1 of each piece. n_pixels : (n,) pixels of each site.
     """
+    n = len(n_pixels)
     features = foreground = None
     if maps.features is not None:
-        sums, squares = (
-            sum_by_group(np.concatenate([getattr(b, name) for b in blocks]), site, len(mass))
-            for name in ("sums", "squares")
-        )
-        features = _joined_features(mass, sums, squares, settings)
+        sums = sum_by_group(np.concatenate([b.sums for b in blocks]), site, n)
+        squares = sum_by_group(np.concatenate([b.squares for b in blocks]), site, n)
+        mean = sums.sum(axis=0) / n_pixels.sum()
+        variance = np.maximum(squares.sum(axis=0) / n_pixels.sum() - mean**2, 0)
+        if not variance.any():
+            raise InputError("features are the same everywhere, so they have no effect; leave them out")
+        kept = find_informative_channels(variance)
+        features = Gaussian.from_sums(
+            n_pixels, sums[:, kept], squares[:, kept], settings.features_evidence,
+            settings.gauss_kappa, settings.gauss_shape, settings.gauss_spread,
+        )  # fmt: skip
     if maps.foreground is not None:
-        foreground = sum_by_group(np.concatenate([b.foreground for b in blocks]), site, len(mass)) / mass
+        foreground = sum_by_group(np.concatenate([b.foreground for b in blocks]), site, n) / n_pixels
     return SiteMaps(features, edge_sums, foreground, maps.notes)
-
-
-def _joined_features(
-    mass: NDArray[np.int64], sums: Float64Array, squares: Float64Array, settings: Settings
-) -> Gaussian:
-    """The block of features of a large image, from sums over its sites: mass (n,), sums and squares (n, k)."""
-    mean = sums.sum(axis=0) / mass.sum()
-    variance = np.maximum(squares.sum(axis=0) / mass.sum() - mean**2, 0)
-    if not variance.any():
-        raise InputError("features are the same everywhere and say nothing; leave them out")
-    kept, s = find_informative_channels(variance), _worth(settings)
-    return Gaussian.from_sums(
-        mass, sums[:, kept], squares[:, kept], s.evidence, s.gauss_kappa, s.gauss_shape, s.gauss_spread
-    )
-
-
-def _worth(settings: Settings) -> Settings:
-    """The settings with the weight of features as that of evidence."""
-    return settings.replace(evidence=settings.features_evidence)

@@ -15,7 +15,6 @@ from napari_gsw.core.features.input_maps import (
     guess_value_range,
     open_input_map,
     parse_value_range,
-    require_one_channel,
 )
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.settings import Settings
@@ -38,7 +37,7 @@ def read_maps(source: ImageSource, maps: Mapping[str, Image], position: Position
     for one in open_maps(source, maps, position, settings):
         if source.where == "view":
             part = one.read(source.crop)
-            arrays[one.name] = part[..., 0] if one.axis is None else part
+            arrays[one.name] = part[..., 0] if one.channel_axis is None else part
         else:
             arrays[one.name] = one.array if source.is_chunked else np.asarray(one.array)
     return arrays
@@ -48,14 +47,14 @@ def describe_maps(source: ImageSource, maps: Mapping[str, Image], settings: Sett
     """What is recognised of the maps, in a line for a person."""
     notes: dict[str, Any] = {}
     for one in open_maps(source, maps, source.positions[0], settings):
-        notes[one.name] = one.recognised
+        notes[one.name] = one.notes
         if one.name == "features":
             if one.channels > settings.components:
-                notes[one.name] = {**one.recognised, "reduced": settings.components}
+                notes[one.name] = {**one.notes, "reduced": settings.components}
         else:
             declared = parse_value_range(f"{one.name}_range", getattr(settings, f"{one.name}_range"))
             known = declared or (None if is_lazy(one.array) else guess_value_range([_some(one.array)]))
-            notes[one.name] = {**one.recognised, **({} if known is None else {"range": known.words})}
+            notes[one.name] = {**one.notes, **({} if known is None else {"range": known.text})}
     elsewhere = [name for name, layer in maps.items() if not _lies_there(source, layer)]
     lines = [
         f"{line}; the layer lies elsewhere" if line.split(":")[0] in elsewhere else line
@@ -66,8 +65,7 @@ def describe_maps(source: ImageSource, maps: Mapping[str, Image], settings: Sett
 
 def _opened(source: ImageSource, name: str, layer: Image, position: Position, settings: Settings) -> InputMap:
     try:
-        one = open_input_map(name, _array_at(source, layer, position), source.full_shape, settings.channel_axis)
-        return one if name == "features" else require_one_channel(one)
+        return open_input_map(name, _array_at(source, layer, position), source.full_shape, settings.channel_axis)
     except InputError as reason:
         raise InputError(f"{layer.name!r}: {reason}") from None
 
