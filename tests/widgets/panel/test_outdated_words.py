@@ -42,7 +42,7 @@ def test_another_image_or_preset_forgets_what_was_said(panel, qtbot):
     assert str(sites) not in heads["superpixels"].summary.text()
     click(qtbot, panel.presets.button("membranes"))
     assert heads["superpixels"].summary.text().startswith("about ")
-    panel.region.tell("Region 1: 40 pixels")
+    panel.region.show_text("Region 1: 40 pixels")
     panel._noticed("something went wrong")
     assert "clusters" in panel.progress.status.text()
     click(qtbot, panel.presets.button("paper"))
@@ -75,7 +75,7 @@ def test_a_region_that_changes_under_a_mouse_at_rest_is_told_anew(panel, qtbot):
     panel.session.canvas.frames[position] = replace(frame, table=table)
     panel._framed()
     assert "12,345 pixels" in panel.region.text()
-    panel.region.tell("sweep 3")  # of the trace: it is not about a region
+    panel.region.show_text("sweep 3")  # of the trace: it is not about a region
     panel.session.canvas.frames[position] = frame
     panel._framed()
     assert panel.region.text() == "sweep 3"

@@ -91,7 +91,7 @@ def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch):
 
     bar = panel.progress.bar
     for name in ("noise", "superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"):
-        title = STAGES[name].title
+        title = STAGES[name]
         monkeypatch.setattr(CommandQueue, "stage", Stage(name))
         panel.progress.refresh(None)
         assert panel.progress.status.text() == f"{title} ..."

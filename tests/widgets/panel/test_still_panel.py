@@ -38,7 +38,7 @@ def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
     assert not panel.trace_section.body.isVisible()
     before = places(panel)
     panel._noticed(LONG)
-    panel.region.tell(LONG)
+    panel.region.show_text(LONG)
     qtbot.wait(20)
     assert places(panel) == before
     assert panel.reason.text().startswith(LONG[:60])  # all of it is there, and on the screen what fits
@@ -162,7 +162,7 @@ def test_it_says_that_it_compiles_whatever_stage_it_is_at(panel, monkeypatch):
     monkeypatch.setattr(PROGRESS, "depth", 0)
     monkeypatch.setattr(CommandQueue, "stage", Stage("features"))
     panel.progress.refresh(None)
-    assert panel.progress.status.text() == "Counting words ..."
+    assert panel.progress.status.text() == "Computing features ..."
 
 
 def test_what_a_section_says_is_cut_by_dots_and_never_by_its_end(viewer, panel, qtbot):

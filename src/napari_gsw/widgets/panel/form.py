@@ -1,4 +1,4 @@
-"""How many clusters the prior expects, without keeping the window waiting."""
+"""The settings form: one section for each part of the model, and what a run would begin with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from napari.layers import Image, Layer
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
@@ -30,59 +30,52 @@ from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import is_image
 from napari_gsw.widgets.layers.map_layers import describe_maps
 
-# Of priors with limits there is no formula, only a sum that grows with the square of the number of sites: up to so many
-# it is done while one waits, up to so many in the background (some seconds), and of more nothing is said.
+# Priors with limits have no formula, only a sum that grows with the square of the number of sites: up to so many it is
+# computed at once, up to so many in the background (some seconds), and for more nothing is shown.
 AT_ONCE, MAX_IN_BACKGROUND = 300, 2_000
-
-Question = tuple[PartitionPrior, int]
 
 
 class ClusterEstimate(QObject):  # type: ignore[misc]
-    """Answers at once, or later.
-
-    Signals
-    -------
-    answered : what could not be said at once is known now.
-    """
+    """The number of clusters that a prior expects, at once or later (signal `answered`)."""
 
     answered = Signal()
-    _worked_out = Signal(object, object)
+    _computed = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._worked_out.connect(self._keep)  # in the window's thread
-        self._answers: dict[Question, float | None] = {}
-        self._under_way = False
+        self._computed.connect(self._keep)  # in the window's thread
+        self._answers: dict[tuple[PartitionPrior, int], float | None] = {}
+        self._is_busy = False
 
     def clusters(self, settings: Settings, sites: int) -> float | None:
-        """The prior mean of the number of clusters among so many sites; None where it is not known, or not yet."""
+        """Get the prior mean of the number of clusters; None where it is unknown, or not known yet."""
         try:
             prior = make_prior(settings)
-        except InputError:  # refused elsewhere, with its reason
+        except InputError:  # the form shows the reason
             return None
         # The first answer of a process loads what it is computed with, which takes longer than a few sites do.
         if not isinstance(prior, Truncated) or (sites <= AT_ONCE and self._answers):
             return expected_clusters(prior, sites)
         question = (prior, sites)
-        if question not in self._answers and sites <= MAX_IN_BACKGROUND and not self._under_way:
-            self._under_way = True
+        if question not in self._answers and sites <= MAX_IN_BACKGROUND and not self._is_busy:
+            self._is_busy = True
             # A thread of its own: those of Qt are as many as there are cores, and a run would wait for one.
-            threading.Thread(target=self._work, args=question, name="gsw-forecast", daemon=True).start()
+            threading.Thread(target=self._compute, args=question, name="gsw-forecast", daemon=True).start()
         return self._answers.get(question)
 
-    def _work(self, prior: PartitionPrior, sites: int) -> None:
+    def _compute(self, prior: PartitionPrior, sites: int) -> None:
         answer = expected_clusters(prior, sites)
         with suppress(RuntimeError):  # the panel is gone
-            self._worked_out.emit((prior, sites), answer)
+            self._computed.emit((prior, sites), answer)
 
-    def _keep(self, question: Question, answer: float | None) -> None:
-        self._under_way = False
+    def _keep(self, question: tuple[PartitionPrior, int], answer: float | None) -> None:
+        self._is_busy = False
         self._answers = {question: answer}
         self.answered.emit()
 
 
 def expected_clusters(prior: PartitionPrior, sites: int) -> float | None:
-    """How many clusters a prior expects of so many sites; None where it forbids them all."""
+    """Compute how many clusters a prior expects among so many sites; None where it allows no partition."""
     try:
         return prior.expected_clusters(sites)
     except InputError:
@@ -90,19 +83,14 @@ def expected_clusters(prior: PartitionPrior, sites: int) -> float | None:
 
 
 MAP_TIPS = {
-    "features": "An image layer with any number of channels, on its first or last axis: deep features, filters",
-    "boundaries": "An image layer that is large where a boundary is probable; it pulls neighbours together and apart",
+    "features": "An image layer with any number of channels on its first or last axis: deep features, filters",
+    "boundaries": "An image layer that is large where a boundary is probable: it separates or joins neighbours",
     "foreground": "An image layer that is large where the foreground is probable; the background becomes label 1",
 }
 
 
 class MapRows(QObject):  # type: ignore[misc]
-    """The choosers of the section *Evidence*, above its settings, and a line that says what was recognised.
-
-    Signals
-    -------
-    changed : another layer.
-    """
+    """The layer choosers of the section *Evidence*, and a line that describes the maps; signal `changed`."""
 
     changed = Signal()
 
@@ -115,11 +103,12 @@ class MapRows(QObject):  # type: ignore[misc]
             combo.setToolTip(MAP_TIPS[name])
             combo.chosen.connect(self.changed)
             layout.insertRow(row, name.capitalize(), combo)
-        self.line: QLabel = section.add_line("")
-        self.describe(None, {}, Settings())
+        self.line = section.add_line("")
+        self.line.setVisible(False)
+        section.set_summary("the image alone")
 
     def layers(self) -> dict[str, Image]:
-        """The layers that were chosen, by the names of the maps."""
+        """Get the chosen layers, by the names of the maps."""
         return {name: combo.value() for name, combo in self.combos.items() if combo.value() is not None}
 
     def follow(self, layers: Iterable[Layer]) -> None:
@@ -128,86 +117,94 @@ class MapRows(QObject):  # type: ignore[misc]
             combo.follow(list(layers))
 
     def check(self, source: ImageSource, settings: Settings) -> None:
-        """Say what is recognised of the maps; an InputError if one does not fit the image."""
-        self.describe(source, self.layers(), settings)
-
-    def describe(self, source: ImageSource | None, maps: dict[str, Image], settings: Settings) -> None:
+        """Describe the maps; raise an InputError if one of them does not fit the image."""
+        maps = self.layers()
         self.section.set_summary(", ".join(f"{name} {layer.name}" for name, layer in maps.items()) or "the image alone")
         self.line.setText("")
         self.line.setVisible(bool(maps))
-        if source is not None and maps:
+        if maps:
             self.line.setText(describe_maps(source, maps, settings))
 
 
-TITLES = {
-    "superpixels": "Superpixels",
-    "features": "Features",
-    "prior": "Prior",
-    "coupling": "Coupling",
-    "evidence": "Evidence",
-    "sampler": "Sampler",
-    "result": "Result",
+# Title and tooltip of each section.
+SECTION_TITLES = {
+    "superpixels": ("Superpixels", "How the image is divided into superpixels"),
+    "features": ("Features", "Image features used by the likelihood"),
+    "prior": ("Prior", "How many clusters are expected, and of what sizes"),
+    "coupling": ("Coupling", "How strongly neighbouring superpixels prefer the same cluster"),
+    "evidence": ("Evidence", "Input maps from other software: features, boundaries, foreground"),
+    "sampler": ("Sampler", "MCMC moves and run length: they affect convergence, not the posterior"),
+    "result": ("Result", "Which segmentation is reported, as clusters, regions or objects"),
 }
 # Controls that the panel places elsewhere, beside what they are about.
 LENT = ("steering", "painted_detail", "only_painted")
-HELP = {
-    "superpixels": "How the image is cut into the sites that are sampled",
-    "features": "What the model sees of a site",
-    "prior": "How many clusters are expected, and of what sizes",
-    "coupling": "How strongly neighbouring sites want to share a cluster",
-    "evidence": "Maps of other programs beside the image: features, boundaries, foreground",
-    "sampler": "How the chain moves; it does not change where it settles",
-    "result": "What is made of the states of the chain: which partition, which view of it",
-}
-
-
-# What stands in sections whose settings a network takes the place of, where it looks for the objects.
+# Stands in the sections whose settings have no effect where a network finds the objects.
 BY_NETWORK = "The network that looks for the objects settles this. <i>Objects by: Classical</i> has more to set."
-
-# What each preset is for.
-PURPOSE = {
-    "general": "Any image, without anything learnt from people.",
-    "photo": "Photographs: couplings learnt from the boundaries that people draw.",
-    "microscopy": "Nuclei and other objects on a background: fluorescence or stains, in 2D or 3D.",
-    "membranes": "Cells between dark membranes in electron micrographs: couplings learnt from such pictures.",
-    "paper": "As published by Xu, Caron and Doucet.",
+PRESET_TIPS = {
+    "general": "Any image; nothing is learnt from annotated images",
+    "photo": "Photographs: couplings learnt from boundaries that annotators drew",
+    "microscopy": "Nuclei and other objects on a background: fluorescence or stains, in 2D or 3D",
+    "membranes": "Cells between dark membranes in electron micrographs: couplings learnt from such images",
+    "paper": "As published by Xu, Caron and Doucet",
 }
 
 
 class RunEstimate(NamedTuple):
-    """What a run would begin with, as far as it is known.
+    """What a run would begin with.
 
     Attributes
     ----------
-    sites : number of sites, or None; `counted` whether they have been made already, so that it is exact.
-    clusters : how many clusters the prior expects of so many sites; None where it is not known.
+    sites : number of sites, or None if it is unknown.
+    counted : whether the sites have been made, so that their number is exact.
+    clusters : number of clusters that the prior expects, or None if it is unknown.
     """
 
     sites: int | None
     counted: bool
     clusters: float | None
 
+    def count_sites(self) -> str:
+        """Format the number of sites.
+
+        >>> RunEstimate(1200, False, 8.0).count_sites(), RunEstimate(1187, True, 8.0).count_sites()
+        ('about 1,200 sites', '1,187 sites')
+        """
+        return "" if self.sites is None else f"{'' if self.counted else 'about '}{self.sites:,} sites"
+
+    def count_clusters(self) -> str:
+        """Format the number of clusters.
+
+        >>> RunEstimate(1200, False, 8.4).count_clusters(), RunEstimate(1200, False, 1.2).count_clusters()
+        ('8 clusters', '1 cluster')
+        """
+        return "" if self.clusters is None else f"{self.clusters:.0f} cluster{'s' * (round(self.clusters) != 1)}"
+
+    def describe(self) -> str:
+        """Describe what a run would begin with.
+
+        >>> RunEstimate(1000, False, 18.2).describe()
+        'About 1,000 sites; the prior expects 18 clusters.'
+        """
+        if self.sites is None or self.clusters is None:
+            return ""
+        return f"{self.count_sites().capitalize()}; the prior expects {self.count_clusters()}."
+
 
 class FormValues(NamedTuple):
-    """What is in the form: the preset that was chosen last, and the value of every control."""
+    """The preset that was chosen last, and the value of every control."""
 
     preset: str
     values: dict[str, Any]
 
 
 class SettingsForm(QObject):  # type: ignore[misc]
-    """The controls of every setting but the image's axes, in one section each part of the model.
-
-    Signals
-    -------
-    changed : a setting has changed.
+    """A control for every setting except the axes of the image; the signal `changed` tells of new values.
 
     Attributes
     ----------
-    preset : name of the preset that the user has chosen last.
-    sections : by name, for the panel to place.
-    layouts : the rows of each section.
-    forecast : what the prior expects.
+    preset : name of the preset that was chosen last.
+    sections, layouts : by name; the panel places the sections.
+    forecast : estimates the number of clusters.
     """
 
     changed = Signal()
@@ -219,131 +216,131 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.controls: dict[str, SettingWidget] = {}
         self.layouts: dict[str, QFormLayout] = {}
         self._rows: dict[str, tuple[QFormLayout, QWidget]] = {}
-        self._filling = False
-        self._flat = False
+        self._is_filling = self._is_flat = False
         self._network_lines: list[QWidget] = []
         self.forecast = ClusterEstimate(self)
-        start = preset(self.preset)
-        for section, words in TITLES.items():
-            folding = self.sections[section] = Section(words, HELP[section], f"settings.md#{section}")
-            layout = self.layouts[section] = QFormLayout()
-            layout.setContentsMargins(0, 0, 0, 0)
-            layout.setHorizontalSpacing(8)
-            layout.setVerticalSpacing(4)
-            layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-            if section in NETWORK_SECTIONS:
-                self._network_lines.append(folding.add_line(BY_NETWORK))
-            folding.content.addLayout(layout)
-            for name, setting in setting_fields().items():
-                if setting.section == section:
-                    control = self.controls[name] = SettingWidget(name, setting, getattr(start, name))
-                    layout.addRow(setting_title(name, setting), control)
-                    label = layout.labelForField(control)
-                    label.setToolTip(control.toolTip())
-                    self._rows[name] = (layout, control)
-                    control.changed.connect(self._touched)
+        self._initial = preset(self.preset)
+        for name, (title, tip) in SECTION_TITLES.items():
+            self._add_section(name, title, tip)
         self.maps = MapRows(self.sections["evidence"], self.layouts["evidence"], self)
-        self.maps.changed.connect(self._touched)
+        self.maps.changed.connect(self._edited)
         for name in LENT:
-            control = self.controls[name] = SettingWidget(name, setting_fields()[name], getattr(start, name))
-            control.changed.connect(self._touched)
-        self._arrange()
+            self._add_control(name)
+        self._show_active_rows()
+
+    def _add_section(self, name: str, title: str, tip: str) -> None:
+        section = self.sections[name] = Section(title, tip, f"settings.md#{name}")
+        layout = self.layouts[name] = QFormLayout()
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setHorizontalSpacing(8)
+        layout.setVerticalSpacing(4)
+        layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        if name in NETWORK_SECTIONS:
+            self._network_lines.append(section.add_line(BY_NETWORK))
+        section.content.addLayout(layout)
+        for setting_name, setting in setting_fields().items():
+            if setting.section == name:
+                control = self._add_control(setting_name)
+                layout.addRow(setting_title(setting_name, setting), control)
+                layout.labelForField(control).setToolTip(control.toolTip())
+                self._rows[setting_name] = (layout, control)
+
+    def _add_control(self, name: str) -> SettingWidget:
+        control = self.controls[name] = SettingWidget(name, setting_fields()[name], getattr(self._initial, name))
+        control.changed.connect(self._edited)
+        return control
 
     def settings(self, **more: Any) -> Settings:
-        """The settings as they stand; an InputError says which of them do not go together."""
-        values = {name: control.value() for name, control in self.controls.items()}
-        return preset(self.preset, **values, **more)  # which also sets what has no control
+        """Get the settings; raise an InputError where they contradict each other."""
+        return preset(self.preset, **self.values().values, **more)  # which also sets what has no control
 
-    def choose_preset(self, name: str) -> None:
-        """Set every control as a preset says."""
-        self.preset = name
-        self.fill(preset(name))
-
-    def fill(self, settings: Settings) -> None:
-        self.put(FormValues(self.preset, {name: getattr(settings, name) for name in self.controls}))
-
-    def filling(self) -> FormValues:
-        """What is in it now."""
+    def values(self) -> FormValues:
         return FormValues(self.preset, {name: control.value() for name, control in self.controls.items()})
 
-    def put(self, filling: FormValues) -> None:
+    def choose_preset(self, name: str) -> None:
+        """Set every control to the values of a preset."""
+        settings = preset(name)
+        self.put(FormValues(name, {control: getattr(settings, control) for control in self.controls}))
+
+    def put(self, values: FormValues) -> None:
         """Set every control at once."""
-        self.preset, self._filling = filling.preset, True
+        self.preset, self._is_filling = values.preset, True
         for name, control in self.controls.items():
-            control.set_value(filling.values[name])
-        self._filling = False
-        self._touched()
+            control.set_value(values.values[name])
+        self._is_filling = False
+        self._edited()
 
     def set_flat(self, flat: bool) -> None:
-        """Whether the image that is chosen is one that a network can look at: flat, alone and in memory."""
-        if flat != self._flat:
-            self._flat = flat
-            self._arrange()
+        """Tell whether a network can use the image: it is 2D, alone and in memory."""
+        if flat != self._is_flat:
+            self._is_flat = flat
+            self._show_active_rows()
 
-    def _by_network(self, settings: Settings) -> bool:
-        """Whether a network is to look for the objects; maps beside the image are for what it stands in for."""
-        return self._flat and can_use_object_network(settings) and not self.maps.layers()
+    def _uses_network(self, settings: Settings) -> bool:
+        """Whether a network finds the objects; input maps are for what it replaces."""
+        return self._is_flat and can_use_object_network(settings) and not self.maps.layers()
 
     def differences(self) -> list[str]:
-        """Settings that differ from the chosen preset and matter."""
+        """List the settings that differ from the chosen preset."""
         base = preset(self.preset)
-        now = {name: control.value() for name, control in self.controls.items()}
-        return [name for name, value in now.items() if value != getattr(base, name)]
+        return [name for name, control in self.controls.items() if control.value() != getattr(base, name)]
 
     def expectation(self, pixels: int | None, sites: int | None = None) -> RunEstimate:
-        """What the settings make one expect.
+        """Estimate what a run begins with.
 
         Parameters
         ----------
-        pixels : of the image, or None if it does not say how many sites there will be.
-        sites : their number, once they have been made.
+        pixels : int or None
+            Number of pixels of the image; None where it does not tell the number of sites.
+        sites : int, optional
+            Number of sites, once they have been made.
         """
-        now = self.settings()
-        counted = sites is not None
-        by_network = self._by_network(now)
-        if sites is None and pixels is not None and not by_network:
+        now, counted = self.settings(), sites is not None
+        uses_network = self._uses_network(now)
+        if sites is None and pixels is not None and not uses_network:
             sites = now.site_count_for(pixels)
-        clusters = None if sites is None or by_network else self.forecast.clusters(now, sites)
+        clusters = None if sites is None or uses_network else self.forecast.clusters(now, sites)
         return RunEstimate(sites, counted, clusters)
 
-    def summarise(self, expectation: RunEstimate, sites_from: str = "") -> None:
-        """Show in each section's head what it holds; `sites_from` names the layer that the superpixels come from."""
+    def summarize(self, estimate: RunEstimate, sites_from: str = "") -> None:
+        """Show in the head of each section what it holds; `sites_from` names the layer of the superpixels."""
         now = self.settings()
-        texts = summaries(now, expectation, sites_from)
-        if self._by_network(now):
-            texts |= network_summaries(expectation, sites_from)
+        texts = summarize_sections(now, estimate, sites_from)
+        if self._uses_network(now):
+            texts |= summarize_network(estimate, sites_from)
         for section, text in texts.items():
             self.sections[section].set_summary(text)
 
-    def summarise_nothing(self) -> None:
-        """The settings do not go together, so that there is nothing to say about them."""
+    def clear_summaries(self) -> None:
+        """Show nothing in the heads of the sections, where the settings contradict each other."""
         for name, section in self.sections.items():
-            if name != "evidence":  # which says which layers were chosen
+            if name != "evidence":  # which names the chosen layers
                 section.set_summary("")
 
-    def _touched(self) -> None:
-        if not self._filling:
-            self._arrange()
+    def _edited(self) -> None:
+        if not self._is_filling:
+            self._show_active_rows()
             self.changed.emit()
 
-    def _arrange(self) -> None:
-        """Show only what has an effect beside the other settings."""
+    def _show_active_rows(self) -> None:
+        """Show only the settings that have an effect beside the others."""
         try:
-            by_network = self._by_network(self.settings())
-        except InputError:  # said elsewhere
-            by_network = False
-        with self._laid_out_once():
+            uses_network = self._uses_network(self.settings())
+        except InputError:  # the panel shows the reason
+            uses_network = False
+        with self._layout_once():
             for line in self._network_lines:
-                line.setVisible(by_network)
+                line.setVisible(uses_network)
             for name, (layout, control) in self._rows.items():
-                shown = not is_replaced_by_network(name) and (name in NETWORK_SETTINGS or self._counts(name))
-                shown = shown if by_network else self._counts(name)
+                shown = self._is_active(name)
+                if uses_network:
+                    shown = (shown or name in NETWORK_SETTINGS) and not is_replaced_by_network(name)
                 if control.isVisibleTo(control.parentWidget()) != shown:
                     layout.setRowVisible(control, shown)
 
     @contextmanager
-    def _laid_out_once(self) -> Iterator[None]:
-        """Rows that appear or go in here are placed in the end: Qt would lay out the whole window for each of them."""
+    def _layout_once(self) -> Iterator[None]:
+        """Place rows that come or go only at the end: Qt would lay out the whole window for each of them."""
         contents = [section.content for section in self.sections.values()]
         for content in contents:
             content.setEnabled(False)
@@ -353,46 +350,19 @@ class SettingsForm(QObject):  # type: ignore[misc]
             for content in contents:
                 content.setEnabled(True)
 
-    def _counts(self, name: str) -> bool:
-        """Whether a setting has any effect beside the others, which need not go together."""
+    def _is_active(self, name: str) -> bool:
+        """Whether a setting has an effect beside the others, which need not go together."""
         active_if = setting_fields()[name].active_if
         if active_if is None:
             return True
         other, allowed = active_if
         value = self.controls[other].value()
-        return self._counts(other) and (value in allowed if allowed else bool(value))
+        return self._is_active(other) and (value in allowed if allowed else bool(value))
 
 
-def preset_tip(name: str) -> str:
-    """What a preset is for; what it sets can be read in the sections."""
-    return PURPOSE[name]
-
-
-def count_sites(expectation: RunEstimate) -> str:
-    """The number of sites in words; nothing if it is not known.
-
-    >>> count_sites(Expectation(1200, False, 8.0)), count_sites(Expectation(1187, True, 8.0))
-    ('about 1,200 sites', '1,187 sites')
-    """
-    if expectation.sites is None:
-        return ""
-    return f"{'' if expectation.counted else 'about '}{expectation.sites:,} sites"
-
-
-def count_clusters(expectation: RunEstimate) -> str:
-    """The number of clusters in words; nothing if it is not known.
-
-    >>> count_clusters(Expectation(1200, False, 8.4)), count_clusters(Expectation(1200, False, 1.2))
-    ('8 clusters', '1 cluster')
-    """
-    if expectation.clusters is None:
-        return ""
-    return f"{expectation.clusters:.0f} cluster{'s' * (round(expectation.clusters) != 1)}"
-
-
-def network_summaries(expectation: RunEstimate, sites_from: str = "") -> dict[str, str]:
-    """One line for each section that a network stands in for."""
-    number = f"{expectation.sites:,} " if expectation.counted else ""
+def summarize_network(estimate: RunEstimate, sites_from: str = "") -> dict[str, str]:
+    """Describe each section that a network stands in for."""
+    number = f"{estimate.sites:,} " if estimate.counted else ""
     return {
         "superpixels": f"{number}fragments of objects" + (f", from {sites_from}" if sites_from else ""),
         "features": "what the network sees",
@@ -401,31 +371,45 @@ def network_summaries(expectation: RunEstimate, sites_from: str = "") -> dict[st
     }
 
 
-def summaries(now: Settings, expectation: RunEstimate, sites_from: str = "") -> dict[str, str]:
-    """One line for each section."""
-    texts = {}
-    how = [f"{now.site_size:,} pixels each"] if now.site_count is None else []
-    how.append(display_text(now.superpixels))
-    if expectation.counted or sites_from:
-        how = [f"from {sites_from}"] if sites_from else []
-    texts["superpixels"] = ", ".join(filter(None, [count_sites(expectation), *how]))
-    first = {"words": "colour words", "luminance": f"{now.bins} bins of brightness", "gaussian": "channel values"}
-    first["none"] = "nothing but maps"
-    texture = f", {now.texture_words} texture words" if now.texture_words else ""
-    texts["features"] = first[now.likelihood] + texture
+FEATURES = {
+    "words": "colour words",
+    "luminance": "{bins} bins of brightness",
+    "gaussian": "channel values",
+    "none": "nothing but maps",
+}
+COUPLINGS = {"constant": "", "learnt": "learnt, "}
+
+
+def summarize_sections(now: Settings, estimate: RunEstimate, sites_from: str = "") -> dict[str, str]:
+    """Describe each section in one line."""
+    if estimate.counted or sites_from:
+        method = [f"from {sites_from}"] if sites_from else []
+    else:
+        size = [f"{now.site_size:,} pixels each"] if now.site_count is None else []
+        method = [*size, display_text(now.superpixels)]
+    features = FEATURES[now.likelihood].format(bins=now.bins)
+    if now.texture_words:
+        features += f", {now.texture_words} texture words"
     number = f"α {now.alpha:g}" if now.prior != "potts" else f"K {now.K}"
-    line = f"{display_text(now.prior).lower().replace(' k', ' K')}, {number}"
-    clusters = count_clusters(expectation)
-    texts["prior"] = f"expects {clusters}: {line}" if clusters else line
-    kind = {"constant": "", "learnt": "learnt, "}.get(now.coupling, f"by {now.coupling}, ")
-    texts["coupling"] = f"{kind}β {now.beta:g}"
-    moves = (
-        f", λ {now.lam:g}" if now.is_active("lam") else f", bonds up to {now.bond:g}" if now.is_active("bond") else ""
-    )
-    chains = f", {now.chains} chains" if now.chains > 1 else ""
-    texts["sampler"] = f"{display_text(now.sampler)}{moves}{chains}"
-    which = "best state" if now.consensus == "none" else "consensus"
-    least = MIN_REGION_PIXELS if now.min_region is None else now.min_region
-    small = f" of {least:,} pixels or more" if least and now.view != "clusters" else ""
-    texts["result"] = f"{which}, {now.view}{small}"
-    return texts
+    prior = f"{display_text(now.prior).lower().replace(' k', ' K')}, {number}"
+    if estimate.clusters is not None:
+        prior = f"expects {estimate.count_clusters()}: {prior}"
+    sampler = display_text(now.sampler)
+    if now.is_active("lam"):
+        sampler += f", λ {now.lam:g}"
+    elif now.is_active("bond"):
+        sampler += f", bonds up to {now.bond:g}"
+    if now.chains > 1:
+        sampler += f", {now.chains} chains"
+    result = f"{'best state' if now.consensus == 'none' else 'consensus'}, {now.view}"
+    min_region = MIN_REGION_PIXELS if now.min_region is None else now.min_region
+    if min_region and now.view != "clusters":
+        result += f" of {min_region:,} pixels or more"
+    return {
+        "superpixels": ", ".join(filter(None, [estimate.count_sites(), *method])),
+        "features": features,
+        "prior": prior,
+        "coupling": f"{COUPLINGS.get(now.coupling, f'by {now.coupling}, ')}β {now.beta:g}",
+        "sampler": sampler,
+        "result": result,
+    }

@@ -139,7 +139,7 @@ class SegmentationPanel(DockPanel):
         connections, layers = self.connections, viewer.layers.events
         connections.connect_layers(layers, self._layers_changed, layers.reordered)
         connections.connect(viewer.events.theme, self._theme_changed)
-        connections.connect(viewer.cursor.events.position, self.region.look)
+        connections.connect(viewer.cursor.events.position, self.region.show_region)
         bind_keys(viewer, self, connections)
         connections.on_close(partial(self.session.steps.forget, self.presets))
         this = weakref.ref(self)
@@ -167,8 +167,7 @@ class SegmentationPanel(DockPanel):
         column.addWidget(self.chooser)
         self.presets = PresetRow(self.form, self.session.steps)
         column.addWidget(self.presets)
-        slots = {"run": self.run, "pause": self.pause, "step": self.step, "stop": self.stop, "reset": self.reset}
-        self.run_row = RunRow(slots)
+        self.run_row = RunRow(self)
         self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button = (
             self.run_row.buttons.values()
         )
@@ -189,7 +188,7 @@ class SegmentationPanel(DockPanel):
         self.region = RegionLabel(self.session)
         column.addWidget(self.region)
         self.trace_section = TraceSection(self.session)
-        self.trace_section.hovered.connect(self.region.tell)
+        self.trace_section.hovered.connect(self.region.show_text)
         column.addWidget(self.trace_section)
         self.agreement = ConvergenceRow()
         self.agreement.several_wanted.connect(self.run_several)
@@ -237,7 +236,7 @@ class SegmentationPanel(DockPanel):
         self.seeds.changed.connect(self._plan_changed)
         self.seeds.canvas_wanted.connect(self._paint_first)
         self.export = ExportSection(self.session, self.trace_section.picture)
-        self.export.measuring.measured.connect(self.region.renew)
+        self.export.measuring.measured.connect(self.region.update_region)
         self.saving = SessionSection(self.session)
         self.apply = FolderSection(self.session, self._checked_plan, lambda: self.form.preset)
         own = (self.seeds, self.export, self.apply, self.saving)
@@ -369,9 +368,9 @@ class SegmentationPanel(DockPanel):
             if seg is not None and source is not None and seg.has_sites_of(source, self._settings(source), sites):
                 counted = None if array_run is None else array_run.interactive.problem.n
             self._expectation = self.form.expectation(pixels, counted)
-            self.form.summarise(self._expectation, "" if sites is None else sites.name)
+            self.form.summarize(self._expectation, "" if sites is None else sites.name)
         except InputError:  # said elsewhere; nothing is known of what a run would begin with
-            self.form.summarise_nothing()
+            self.form.clear_summaries()
         self.presets.mark(self.form.differences())
         self._framed()
 

@@ -1,8 +1,8 @@
-"""The buttons of a run: the first one stands out, for it is what a newcomer looks for."""
+"""Rows of the panel: run buttons, presets, scribbles, edits, queries, progress, convergence, regions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,201 +33,170 @@ from napari_gsw.widgets.common.tab_order import set_tab_order
 from napari_gsw.widgets.common.undo import UndoStack
 from napari_gsw.widgets.layers.cursor import NEEDED, describe_cluster_at, describe_region
 from napari_gsw.widgets.layers.image_source import AxisGuess, AxisMeaning
-from napari_gsw.widgets.panel.form import FormValues, RunEstimate, SettingsForm, count_clusters, count_sites, preset_tip
+from napari_gsw.widgets.panel.form import PRESET_TIPS, FormValues, RunEstimate, SettingsForm
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.object_editor import EDIT_KEYS, Action
 from napari_gsw.widgets.session.session import Session
 from napari_gsw.widgets.table.outlines import find_row, has_table
 
+
+def make_row(*widgets: QWidget | tuple[QWidget, int], parent: QWidget | None = None) -> QHBoxLayout:
+    """Lay widgets out side by side, each with its stretch factor if it is given as a pair."""
+    row = QHBoxLayout(parent)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(4)
+    for item in widgets:
+        widget, stretch = item if isinstance(item, tuple) else (item, 0)
+        row.addWidget(widget, stretch)
+    return row
+
+
+def make_choice(text: str, tip: str, group: QButtonGroup) -> QPushButton:
+    """Make a button that stays down until another one of its group is pressed."""
+    button = QPushButton(text)
+    button.setCheckable(True)
+    button.setToolTip(tip)
+    group.addButton(button)
+    return button
+
+
 RUN_TIPS = {
-    "run": "Segment the image, or go on with what is shown (Ctrl+Alt+R)",
-    "pause": "Hold the chain after the sweep that it is at, or let it go on (Ctrl+Alt+R)",
-    "step": "One sweep (Ctrl+Alt+N)",
-    "stop": "End the chain and keep what it has come to (Ctrl+Alt+X)",
-    "reset": "Forget the chain, its paint and its locks, and start afresh; Ctrl+Z brings them back",
+    "run": "Segment the image, or continue the run (Ctrl+Alt+R)",
+    "pause": "Pause after the current sweep, or resume (Ctrl+Alt+R)",
+    "step": "Run one sweep (Ctrl+Alt+N)",
+    "stop": "Stop the run and keep the result (Ctrl+Alt+X)",
+    "reset": "Reset the segmentation, its scribbles and its locks; Ctrl+Z brings them back",
 }
-# The longest word of a button that has several, so that none changes its width.
+# The longest text of a button that has several, so that none changes its width.
 WIDEST = {"run": "Continue", "pause": "Resume"}
 
 
 class RunRow(QWidget):  # type: ignore[misc]
-    """One button for each thing that can be done to a run.
+    """One button for each action on a run; `panel` has the methods of the same names."""
 
-    Parameters
-    ----------
-    slots : what each button does, by the names of `TIPS`.
-    """
-
-    def __init__(self, slots: Mapping[str, Callable[[], None]]) -> None:
+    def __init__(self, panel: Any) -> None:
         super().__init__()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        self.buttons: dict[str, QPushButton] = {}
-        for name, tip in RUN_TIPS.items():
-            button = self.buttons[name] = make_button(name.capitalize(), tip, slots[name])
+        self.buttons = {
+            name: make_button(name.capitalize(), tip, getattr(panel, name)) for name, tip in RUN_TIPS.items()
+        }
+        for name, button in self.buttons.items():
             if name in WIDEST:
                 button.setText(WIDEST[name])
                 button.setMinimumWidth(button.sizeHint().width())
                 button.setText(name.capitalize())
             # The one with a colour of its own is two pixels lower than the others: all are as high as the row.
             button.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.MinimumExpanding)
-            row.addWidget(button, 1)
+        make_row(*((button, 1) for button in self.buttons.values()), parent=self)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
-    def refresh(self, session: Session, possible: bool, goes_on: bool) -> None:
-        """Follow a session.
-
-        Parameters
-        ----------
-        possible : whether there can be a run. goes_on : whether it would go on with what is shown.
-        """
+    def refresh(self, session: Session, can_run: bool, continues: bool) -> None:
+        """Show what a session allows; `continues` tells whether a run would continue the one on the screen."""
         for name, button in self.buttons.items():
-            button.setEnabled(session.can(name) and (possible or name not in ("run", "step")))
+            button.setEnabled(session.can(name) and (can_run or name not in ("run", "step")))
         self.buttons["pause"].setText("Resume" if session.state == "paused" else "Pause")
-        self.buttons["run"].setText("Continue" if session.state == "done" and goes_on else "Run")
+        self.buttons["run"].setText("Continue" if session.state == "done" and continues else "Run")
 
     def follow_theme(self, name: str) -> None:
-        """Give Run the colour that a theme has for what matters now."""
+        """Give Run the accent colour of a theme."""
         theme: Any = get_theme(name)
         colours = f"background-color: {theme.current.as_hex()}; color: {theme.text.as_hex()}"
         self.buttons["run"].setStyleSheet(f"QPushButton:enabled {{ {colours}; font-weight: 600; }}")
 
 
-KEEP_TIP = (
-    "What you paint stays as you painted it, is outlined, and teaches the chain what else belongs to it; the eraser "
-    "frees it"
-)
-HINT_TIP = "What you paint is where the chain goes on from; it may change it again"
+KEEP_TIP = "Scribbles stay as painted, and similar superpixels follow them; the eraser releases them"
+HINT_TIP = "Scribbles are a starting value that later sweeps may change"
 
 
 class PaintRow(QWidget):  # type: ignore[misc]
-    """Keep or hint, and whether the painted labels are all that there are.
-
-    Signals
-    -------
-    keep_changed : whether strokes are kept from now on.
-
-    Parameters
-    ----------
-    keep : whether strokes are kept. only_painted : the control of that setting.
-    """
+    """Whether scribbles are kept (signal `keep_changed`), and whether only the painted labels exist."""
 
     keep_changed = Signal(bool)
 
     def __init__(self, keep: bool, only_painted: SettingWidget) -> None:
         super().__init__()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        self.keep, self.hint = QPushButton("Keep"), QPushButton("Hint")
         self._group = QButtonGroup(self)
-        row.addWidget(RowHeading("Strokes"))
-        for button, tip in ((self.keep, KEEP_TIP), (self.hint, HINT_TIP)):
-            button.setCheckable(True)
-            button.setToolTip(tip)
-            self._group.addButton(button)
-            row.addWidget(button, 1)
-        (self.keep if keep else self.hint).setChecked(True)
+        self.keep = make_choice("Keep", KEEP_TIP, self._group)
+        self.hint = make_choice("Hint", HINT_TIP, self._group)
+        self.set_keep(keep)
         self.keep.toggled.connect(self.keep_changed)
-        words = QLabel("Only mine")  # as short as the narrowest panel
-        words.setToolTip(only_painted.toolTip())
-        row.addSpacing(6)
-        row.addWidget(words)
-        row.addWidget(only_painted, 1)
+        label = QLabel("Only mine")  # as short as the narrowest panel
+        label.setToolTip(only_painted.toolTip())
+        row = make_row(RowHeading("Strokes"), (self.keep, 1), (self.hint, 1), label, (only_painted, 1), parent=self)
+        row.insertSpacing(3, 6)
         set_tab_order(self.keep, self.hint, only_painted.box)
 
     def set_keep(self, keep: bool) -> None:
-        """Press one of the two, as the user would."""
         (self.keep if keep else self.hint).setChecked(True)
 
 
 EDIT_TIPS: dict[Action, str] = {
-    "accept": "Hold the {word} as it is: later runs leave it alone. Button: the selected label; key {key}: the {word} "
-    "under the mouse",
-    "merge": "Draw from one {word} into others to make them one (key {key}); the brush with a label that is there does "
-    "the same",
-    "cut": "Draw a line right across {a} {word} to make it two (key {key}); the eraser does the same",
+    "accept": "Lock the {word}: later runs do not change it. Button: the selected label; key {key}: the {word} under "
+    "the mouse",
+    "merge": "Merge {word}s: draw from one into the others (key {key}), or paint with the label of one of them",
+    "cut": "Split {a} {word}: draw a line across it (key {key}), or use the eraser",
     "delete": "{fate} Button: the selected label; key {key}: the {word} under the mouse",
-    "draw": "Paint a new {word} (key {key}); press it again for the next one",
+    "draw": "Paint a new {word} (key {key}); press again for the next one",
 }
-FATES = {
-    "object": "The object becomes background.",
-    "region": "The region goes to its neighbours.",
-}
+FATES = {"object": "The object becomes background.", "region": "The region is divided among its neighbours."}
 TOOLS: tuple[Action, ...] = ("merge", "cut", "draw")
 
 
 class EditRow(QWidget):  # type: ignore[misc]
-    """One button for each edit; those of the tools stay down while the tool is in hand."""
+    """One button for each edit of objects or regions; the button of the active tool stays down."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
         self.heading = RowHeading()
-        row.addWidget(self.heading)
         self.buttons: dict[Action, QPushButton] = {}
         for action in EDIT_TIPS:
-            button = make_button(action.capitalize(), "", partial(session.editor.act, action))
+            button = self.buttons[action] = make_button(action.capitalize(), "", partial(session.editor.act, action))
             button.setCheckable(action in TOOLS)
             button.setMinimumWidth(0)
-            self.buttons[action] = button
-            row.addWidget(button, 1)
-        session.editor.changed.connect(self.refresh)
-        for signal in (session.framed, session.state_changed):
+        make_row(self.heading, *((button, 1) for button in self.buttons.values()), parent=self)
+        for signal in (session.editor.changed, session.framed, session.state_changed):
             signal.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
-        """Say what is edited, and which tool is in hand."""
+        """Name what is edited, and show which tool is active."""
         editor, frame = self.session.editor, self.session.frame
         word = "region" if frame is None else frame.kind
         self.setEnabled(editor.layer is not None and self.session.array_run is not None)
         self.heading.setText(f"{word.capitalize()}s")
         a = "an" if word == "object" else "a"
         for action, button in self.buttons.items():
-            tip = EDIT_TIPS[action].format(word=word, a=a, key=EDIT_KEYS[action], fate=FATES[word])
-            button.setToolTip(tip)
+            button.setToolTip(EDIT_TIPS[action].format(word=word, a=a, key=EDIT_KEYS[action], fate=FATES[word]))
             button.setChecked(editor.tool == action)
 
 
 QUERY_TIP = (
-    "Go to the place whose label would teach most, and ask for it. Keys: 1 to 9 for that label, Enter or Y for the "
-    "likeliest, N or Esc to skip; or paint it. Press again to stop"
+    "Show the place where a label helps most. Keys: 1 to 9 for a label, Enter or Y for the likeliest one, N or Esc to "
+    "skip; or paint it. Press again to stop"
 )
 QUERY_KEYS = "Keys 1-9, Enter: likeliest, N: skip"
 
 
 class QueryRow(QWidget):  # type: ignore[misc]
-    """Asks until the button is pressed again; the keys work on the canvas and in this row."""
+    """Active learning: asks for labels until its button is pressed again; its keys work here and on the canvas."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session, self.active_learning = session, session.active_learning
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        self.button = QPushButton("Ask me")
+        self.button = make_button("Ask me", QUERY_TIP, self._toggle)
         self.button.setCheckable(True)
-        self.button.setToolTip(QUERY_TIP)
         self.button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Enter is an answer, not another click
-        self.button.clicked.connect(self._clicked)
         self.line = ElidedLabel("question", 2)
-        row.addWidget(self.button)
-        row.addWidget(self.line, 1)
+        make_row(self.button, (self.line, 1), parent=self)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        # The layer whose keys are ours; the viewer's come after those of the layer that is selected.
+        # The viewer and the layers that have our keys: those of the selected layer come before the viewer's.
         self._bound: list[Any] = []
         session.connections.on_close(self._unbind)
-        self.active_learning.changed.connect(self._refresh)
-        session.framed.connect(self._refresh)
-        session.state_changed.connect(self._refresh)
+        for signal in (self.active_learning.changed, session.framed, session.state_changed):
+            signal.connect(self._refresh)
         self._refresh()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Answers, while the row has the focus."""
         names = {Qt.Key.Key_Return: "Enter", Qt.Key.Key_Enter: "Enter", Qt.Key.Key_Escape: "Escape"}
         action = self._actions().get(names.get(event.key(), event.text().upper()))
         if self.active_learning.question is None or action is None:
@@ -236,19 +205,12 @@ class QueryRow(QWidget):  # type: ignore[misc]
             action()
 
     def _actions(self) -> dict[str, Callable[[], None]]:
-        """What each key does."""
-        active_learning = self.active_learning
-        keys: dict[str, Callable[[], None]] = {
-            str(digit): partial(active_learning.answer, digit) for digit in range(1, 10)
-        }
-        return keys | {
-            "Enter": active_learning.answer,
-            "Y": active_learning.answer,
-            "N": active_learning.skip,
-            "Escape": active_learning.skip,
-        }
+        """Get what each key does."""
+        answer, skip = self.active_learning.answer, self.active_learning.skip
+        digits = {str(digit): partial(answer, digit) for digit in range(1, 10)}
+        return digits | {"Enter": answer, "Y": answer, "N": skip, "Escape": skip}
 
-    def _clicked(self) -> None:
+    def _toggle(self) -> None:
         if self.active_learning.active:
             self.active_learning.stop()
         else:
@@ -256,57 +218,48 @@ class QueryRow(QWidget):  # type: ignore[misc]
             self.setFocus()
 
     def _refresh(self) -> None:
-        active_learning = self.active_learning
-        self.button.setChecked(active_learning.active)
-        array_run = self.session.array_run
-        is_chunked = self.session.segmentation is not None and self.session.segmentation.plan.source.is_chunked
-        self.button.setEnabled(active_learning.active or (array_run is not None and not is_chunked))
-        self.line.set_text(active_learning.text + (f"\n{QUERY_KEYS}" if active_learning.question is not None else ""))
-        if active_learning.active:
+        learning, seg = self.active_learning, self.session.segmentation
+        self.button.setChecked(learning.active)
+        can_ask = self.session.array_run is not None and not (seg is not None and seg.plan.source.is_chunked)
+        self.button.setEnabled(learning.active or can_ask)
+        self.line.set_text(learning.text + (f"\n{QUERY_KEYS}" if learning.question is not None else ""))
+        if learning.active:
             self._bind()
         else:
             self._unbind()
 
-    # ---- keys on the canvas
-
     def _bind(self) -> None:
+        """Bind the keys of the viewer and of every layer that may be selected, which has keys for its own tools."""
         seg = self.session.segmentation
-        # Whichever of them is selected: it is asked before the viewer, and has keys of its own for its tools.
         layers: list[Layer] = [] if seg is None else [*seg.layers.all(), *seg.plan.source.image_layers]
         wanted = [self.session.viewer, *layers]
-        if len(wanted) == len(self._bound) and all(a is b for a, b in zip(wanted, self._bound, strict=True)):
+        if [id(x) for x in wanted] == [id(x) for x in self._bound]:
             return
         self._unbind()
-        for thing in wanted:
+        for keymap in wanted:
             for key, action in self._actions().items():
-                thing.bind_key(key, lambda _, action=action: action(), overwrite=True)
+                keymap.bind_key(key, lambda _, action=action: action(), overwrite=True)
         self._bound = wanted
 
     def _unbind(self) -> None:
-        """Give the keys back; it touches no Qt object."""
-        for thing in self._bound:
+        for keymap in self._bound:
             for key in self._actions():
-                thing.bind_key(key, None)
+                keymap.bind_key(key, None)
         self._bound = []
 
 
 # More would not fit into a narrow panel.
-IN_A_ROW = 3
+PRESETS_IN_ROW = 3
 
 
-class PresetStep:
-    """The choice of a preset, as a step that can be undone: it took the place of all that was in the form.
+class PresetStep(NamedTuple):
+    """The choice of a preset as an undo step: it replaced everything in the form."""
 
-    Attributes
-    ----------
-    owner : the row. before, after : what was in the form.
-    """
-
-    keeps_chains = False
-    is_obsolete = False
-
-    def __init__(self, owner: PresetRow, before: FormValues, after: FormValues) -> None:
-        self.owner, self.before, self.after = owner, before, after
+    owner: PresetRow
+    before: FormValues
+    after: FormValues
+    keeps_chains: bool = False
+    is_obsolete: bool = False
 
     def undo(self) -> None:
         self.owner.put(self.before)
@@ -316,12 +269,7 @@ class PresetStep:
 
 
 class PresetRow(QWidget):  # type: ignore[misc]
-    """A few buttons, of which one is pressed; it fills the form.
-
-    Parameters
-    ----------
-    form : what a preset is put into. steps : what can be undone.
-    """
+    """One button for each preset; the one that is pressed filled the form."""
 
     def __init__(self, form: SettingsForm, steps: UndoStack) -> None:
         super().__init__()
@@ -332,112 +280,88 @@ class PresetRow(QWidget):  # type: ignore[misc]
         grid.setSpacing(4)
         self.heading = RowHeading("Preset")
         grid.addWidget(self.heading, 0, 0)
-        for place, name in enumerate(PRESETS):
-            button = QPushButton(name.capitalize())
-            button.setCheckable(True)
-            button.setToolTip(preset_tip(name))
-            button.setProperty("preset", name)
-            self._group.addButton(button)
-            grid.addWidget(button, place // IN_A_ROW, 1 + place % IN_A_ROW)
-            grid.setColumnStretch(1 + place % IN_A_ROW, 1)
-        self._group.buttonClicked.connect(lambda button: self._clicked(button.property("preset")))
+        self._buttons: dict[str, QPushButton] = {}
+        for index, name in enumerate(PRESETS):
+            button = self._buttons[name] = make_choice(name.capitalize(), PRESET_TIPS[name], self._group)
+            button.clicked.connect(partial(self._press, name))
+            grid.addWidget(button, index // PRESETS_IN_ROW, 1 + index % PRESETS_IN_ROW)
+            grid.setColumnStretch(1 + index % PRESETS_IN_ROW, 1)
 
     def button(self, name: str) -> QPushButton:
-        """The button of a preset."""
-        return next(b for b in self._group.buttons() if b.property("preset") == name)
+        return self._buttons[name]
 
     def choose(self, name: str) -> None:
-        """Press the button of a preset, and set every control as it says."""
-        self.button(name).setChecked(True)
+        """Press the button of a preset, and set every control to its values."""
+        self._buttons[name].setChecked(True)
         self._form.choose_preset(name)
 
-    def put(self, filling: FormValues) -> None:
-        """Fill the form as it was."""
-        self.button(filling.preset).setChecked(True)
-        self._form.put(filling)
+    def put(self, values: FormValues) -> None:
+        """Fill the form with values that it had before."""
+        self._buttons[values.preset].setChecked(True)
+        self._form.put(values)
 
-    def _clicked(self, name: str) -> None:
-        before = self._form.filling()
+    def _press(self, name: str, _checked: bool = True) -> None:
+        before = self._form.values()
         self.choose(name)
-        after = self._form.filling()
+        after = self._form.values()
         if after != before:
             self._steps.push(PresetStep(self, before, after))
 
     def mark(self, changes: list[str]) -> None:
-        """Show which settings differ from the chosen preset: with a star where it moves nothing."""
-        known = setting_fields()
-        words = f"Changed: {', '.join(setting_title(name, known[name]) for name in changes)}." if changes else ""
+        """Show which settings differ from the chosen preset: with a star, so that nothing moves."""
+        fields = setting_fields()
+        text = f"Changed: {', '.join(setting_title(name, fields[name]) for name in changes)}." if changes else ""
         self.heading.setText("Preset *" if changes else "Preset")
-        self.heading.setToolTip(words)
-        for button in self._group.buttons():
-            name, changed = button.property("preset"), button.isChecked() and bool(changes)
-            tip = preset_tip(name)
-            button.setToolTip(tip + (f"\n{words} Click to undo." if changed else ""))
+        self.heading.setToolTip(text)
+        for name, button in self._buttons.items():
+            more = f"\n{text} Click to undo." if changes and button.isChecked() else ""
+            button.setToolTip(PRESET_TIPS[name] + more)
 
 
 AXIS_TIPS: dict[AxisMeaning, str] = {
-    "channels": "The planes show the same place in different colours: they are segmented together",
-    "time": "The planes show the same place at different times: each is segmented on its own",
-    "depth": "The planes lie above each other: they are one volume",
+    "channels": "The planes are channels of one image: they are segmented together",
+    "time": "The planes are time points: each is segmented on its own",
+    "depth": "The planes are z-slices of one volume",
 }
 
 
 class AxisRow(QWidget):  # type: ignore[misc]
-    """Three answers, of which one is down.
-
-    Signals
-    -------
-    answered : the user has chosen one of `TIPS`.
-    """
+    """Asks what an unnamed axis of an image means; the signal `answered` has the user's answer."""
 
     answered = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
         self.words = QLabel()
-        row.addWidget(self.words)
         self._group = QButtonGroup(self)
-        self.buttons: dict[AxisMeaning, QPushButton] = {}
-        for meaning, tip in AXIS_TIPS.items():
-            button = self.buttons[meaning] = QPushButton(meaning.capitalize())
-            button.setCheckable(True)
-            button.setToolTip(tip)
+        self.buttons = {
+            meaning: make_choice(meaning.capitalize(), tip, self._group) for meaning, tip in AXIS_TIPS.items()
+        }
+        for meaning, button in self.buttons.items():
             button.clicked.connect(lambda _, meaning=meaning: self.answered.emit(meaning))
-            self._group.addButton(button)
-            row.addWidget(button, 1)
+        make_row(self.words, *((button, 1) for button in self.buttons.values()), parent=self)
 
     def ask(self, question: AxisGuess) -> None:
-        """Ask about an image, with the likeliest answer down."""
+        """Ask about an image, with the likeliest answer pressed."""
         self.words.setText(f"{question.planes} planes:")
         self.buttons[question.guess].setChecked(True)
 
 
-# As many as are needed to see a chain that has settled elsewhere, and as most computers have cores for.
+# As many as are needed to see a chain that has converged elsewhere, and as most computers have cores for.
 SEVERAL = 4
 SEVERAL_TIP = (
-    f"Start {SEVERAL} chains afresh from different states, with these settings; locks stay. If they come to the same, "
-    "the result does not hang on where one of them began. The best state of all is kept"
+    f"Restart with {SEVERAL} chains from different states; settings and locks stay. If the chains agree, the result "
+    "does not depend on the start. The best sample of all chains is kept"
 )
-ONE_TIP = (
-    "One chain can show that it still drifts, not that it has looked everywhere: another may settle at a better state. "
-    "Only chains that began apart and came to the same say more"
-)
+ONE_TIP = f"One chain cannot show convergence; run {SEVERAL} and compare"
 ALL_TIP = (
-    "Whether the chains, which began apart, agree on log posterior, number of clusters, their sizes and every edge "
-    "(R-hat near 1, enough effective samples)"
+    "Whether chains from different starts agree on log posterior, number and sizes of clusters, and every edge (R-hat "
+    "near 1, enough effective samples)"
 )
 
 
 class ConvergenceRow(QWidget):  # type: ignore[misc]
-    """The line below the trace.
-
-    Signals
-    -------
-    several_wanted : the user wants several chains.
-    """
+    """The diagnostic summary, and a button (signal `several_wanted`) where there is only one chain."""
 
     several_wanted = Signal()
 
@@ -445,131 +369,106 @@ class ConvergenceRow(QWidget):  # type: ignore[misc]
         super().__init__()
         self.line = ElidedLabel("verdict", 3)
         self.several = make_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        row.addWidget(self.line, 1)
-        row.addWidget(self.several, 0, Qt.AlignmentFlag.AlignTop)
+        row = make_row((self.line, 1), self.several, parent=self)
+        row.setAlignment(self.several, Qt.AlignmentFlag.AlignTop)
         self.refresh(False)
 
-    def refresh(self, possible: bool, frame: Frame | None = None) -> None:
-        """Follow a frame; `possible` is whether there can be a run."""
+    def refresh(self, can_run: bool, frame: Frame | None = None) -> None:
         if frame is None or not frame.verdict:
             self.line.set_text("")
             self.several.setVisible(False)
             return
-        alone = len(frame.traces) == 1
-        words, figures = split_figures(frame.verdict)
-        self.line.set_text(words, "\n".join(filter(None, (figures, ONE_TIP if alone else ALL_TIP))))
-        self.several.setVisible(alone)
-        self.several.setEnabled(possible)
+        is_one = len(frame.traces) == 1
+        text, figures = split_figures(frame.verdict)
+        self.line.set_text(text, "\n".join(filter(None, (figures, ONE_TIP if is_one else ALL_TIP))))
+        self.several.setVisible(is_one)
+        self.several.setEnabled(can_run)
 
 
-def split_figures(verdict: str) -> tuple[str, str]:
-    """A verdict as a sentence without figures, and the figures for whoever wants them.
+def split_figures(summary: str) -> tuple[str, str]:
+    """Split a diagnostic summary into a sentence and its figures.
 
-    >>> plain("one chain, not settled yet: run longer (log posterior: R-hat 1.30)")
+    >>> split_figures("one chain, not settled yet: run longer (log posterior: R-hat 1.30)")
     ('One chain, not settled yet: run longer.', 'Log posterior: R-hat 1.30.')
-    >>> plain("4 chains agree (R-hat 1.01, 210 effective samples)")
-    ('4 chains agree.', 'R-hat 1.01, 210 effective samples.')
     """
-    before, _, rest = verdict.partition(" (")
+    before, _, rest = summary.partition(" (")
     figures, _, after = rest.rpartition(")")
-    return _sentence(before + after), _sentence(figures)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    first, second = (f"{text[0].upper()}{text[1:]}." if text else "" for text in (before + after, figures))
+    return first, second
 
 
 REGION_HINT = "Point at a region to learn about it."
 
 
 class RegionLabel(ElidedLabel):
-    """Two lines of text that never change their height."""
+    """Two lines about the region under the mouse, or about what another widget describes."""
 
     def __init__(self, session: Session) -> None:
         super().__init__("region", 2)
         self.session = session
-        # The run that the text is about; None if it is about none. The table that a region was last looked up in.
+        # The run that the text is about, and the table in which a region was looked up; None if there is none.
         self._subject: object = None
         self._table: object = None
         self.set_text(REGION_HINT)
 
-    def tell(self, text: str) -> None:
-        """Say something, or again what this line is for."""
+    def show_text(self, text: str) -> None:
+        """Show a text, or the hint if it is empty."""
         self._subject = self.session.array_run if text else None
         self._table = None
         self.set_text(text or REGION_HINT)
 
     def refresh(self) -> None:
-        """Forget what was said about an earlier run, and look again at what was said of a region that has changed."""
+        """Clear what is about an earlier run, and look a region that has changed up again."""
         frame = self.session.frame
         if self._subject is not None and self._subject is not self.session.array_run:
-            self.tell("")
-        elif self._table is not None and frame is not None and frame.table is not self._table:
-            self.look()
+            self.show_text("")
+        elif frame is not None and frame.table is not self._table:
+            self.update_region()
 
-    def renew(self) -> None:
-        """What is said of a region may be known better now."""
+    def update_region(self) -> None:
+        """Look the region on display up again, since more may be known about it."""
         if self._table is not None:
-            self.look()
+            self.show_region()
 
-    def look(self, event: Any = None) -> None:
-        """Tell about the region under the mouse."""
+    def show_region(self, event: Any = None) -> None:
+        """Describe the region under the mouse."""
         seg, frame = self.session.segmentation, self.session.frame
         if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
             return
-        where = self.session.viewer.cursor.position
-        text = self._region_at(where) or describe_cluster_at(
-            seg.layers.labels, where, frame.table, seg.plan.source.depth
-        )
+        position, depth = self.session.viewer.cursor.position, seg.plan.source.depth
+        text = self._describe_measured(position, seg.layers.regions, frame.kind)
+        text = text or describe_cluster_at(seg.layers.labels, position, frame.table, depth)
         if text:
-            self.tell(text)
+            self.show_text(text)
             self._table = frame.table
 
-    def _region_at(self, where: Any) -> str:
-        """What the table says of the region on the screen, which is measured when a run has come to rest."""
-        seg, frame = self.session.segmentation, self.session.frame
-        layer = None if seg is None else seg.layers.regions
-        if (
-            layer is None
-            or frame is None
-            or not layer.visible
-            or self.session.commands.sampling
-            or not has_table(layer)
-        ):
+    def _describe_measured(self, position: Any, layer: Any, kind: str) -> str:
+        """Describe a region by its row in the table, which is measured when a run is at rest."""
+        if layer is None or not layer.visible or self.session.commands.sampling or not has_table(layer):
             return ""
         if not set(NEEDED) <= set(layer.features.columns):
-            return ""  # somebody else's table
-        row = find_row(layer, layer.features, where)
-        return "" if row is None else describe_region(layer.features.iloc[row].to_dict(), frame.kind)
-
-
-class StageWords(NamedTuple):
-    """What a person reads while a stage of the preparation goes on, and what it is counted in."""
-
-    title: str
-    unit: str = ""
+            return ""  # the table of another plugin
+        row = find_row(layer, layer.features, position)
+        return "" if row is None else describe_region(layer.features.iloc[row].to_dict(), kind)
 
 
 STAGES = {
-    "preparing": StageWords("Opening the image"),
-    "preview": StageWords("Looking at a coarse copy"),
-    "planes": StageWords("Looking at planes"),
-    "noise": StageWords("Taking off noise"),
-    "superpixels": StageWords("Making superpixels"),
-    "graph": StageWords("Building the graph"),
-    "features": StageWords("Counting words"),
-    "blocks": StageWords("Reading, making superpixels", "block"),
-    "assembly": StageWords("Joining the blocks"),
-    "start": StageWords("Starting the chain"),
-    "compiling": StageWords("Compiling, once on this machine"),
+    "preparing": "Opening the image",
+    "preview": "Segmenting a coarse copy",
+    "planes": "Finding objects, slice by slice",
+    "noise": "Denoising",
+    "superpixels": "Making superpixels",
+    "graph": "Building the graph",
+    "features": "Computing features",
+    "blocks": "Reading, making superpixels",
+    "assembly": "Joining the blocks",
+    "start": "Starting the chain",
+    "compiling": "Compiling, once on this machine",
 }
 
 
 class ProgressRow(QWidget):  # type: ignore[misc]
-    """Bar and counters of a session."""
+    """Progress bar and counters of a session."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -583,72 +482,61 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         column.addWidget(self.bar)
         column.addWidget(self.status)
 
-    def refresh(self, expectation: RunEstimate | None, frame: Frame | None = None) -> None:
-        """Follow a frame; `expectation` is what to speak of where there is none."""
+    def refresh(self, estimate: RunEstimate | None, frame: Frame | None = None) -> None:
+        """Show the present stage, else a frame, else what a run would begin with."""
         stage = self.session.commands.stage
-        if stage is None or stage.name != "sampling":  # whatever it does, this is what it waits for
+        if stage is None or stage.name != "sampling":  # every other stage waits for the compiler
             stage = compiling_stage() or stage
         if stage is not None and stage.name != "sampling":
             self._fill_bar(stage.done, stage.total, "%p %" if stage.total else "")
             self.status.set_text(describe_stage(stage))
         elif frame is None:
             self._fill_bar(0, 1, "")
-            self.status.set_text("" if expectation is None else describe_expectation(expectation))
+            self.status.set_text("" if estimate is None else estimate.describe())
         else:
             self._show_frame(frame)
 
     def _show_frame(self, frame: Frame) -> None:
+        session = self.session
         left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
-        running = self.session.state == "running" and left > 0
-        sweeps = f"{frame.sweep:,} / {frame.target:,} sweeps{f', {_time(left)} left' if running else ''}"
-        self._fill_bar(frame.sweep, max(frame.target, 1), sweeps)
-        run, many = self.session.run, ""
-        if run is not None and len(run.jobs) > 1 and self.session.state in ("running", "paused"):
-            many = f"Slice {run.place + 1} of {len(run.jobs)}. "
-        speed = f", {frame.rate:,.0f}/s" if frame.rate else ""
-        plural = "" if frame.n_clusters == 1 else "s"
-        regions = f", {frame.n_regions} {frame.kind}{'' if frame.n_regions == 1 else 's'}" if frame.n_regions else ""
-        words = f"{many}{frame.n_clusters} cluster{plural}{regions}, best {frame.best:,.1f}{speed}"
-        more = f"Best: log posterior of the best state, of sweep {frame.best_sweep:,}"
-        self.status.set_text(words, more + ("\n/s: sweeps a second" if frame.rate else ""))
+        time_left = f", {format_time(left)} left" if session.state == "running" and left > 0 else ""
+        self._fill_bar(frame.sweep, max(frame.target, 1), f"{frame.sweep:,} / {frame.target:,} sweeps{time_left}")
+        run, text = session.run, ""
+        if run is not None and len(run.jobs) > 1 and session.state in ("running", "paused"):
+            text = f"Slice {run.place + 1} of {len(run.jobs)}. "
+        text += f"{frame.n_clusters} cluster{'s' * (frame.n_clusters != 1)}"
+        if frame.n_regions:
+            text += f", {frame.n_regions} {frame.kind}{'s' * (frame.n_regions != 1)}"
+        text += f", best {frame.best:,.1f}"
+        more = f"Best: log posterior of the best sample, found at sweep {frame.best_sweep:,}"
+        if frame.rate:
+            text, more = f"{text}, {frame.rate:,.0f}/s", f"{more}\n/s: sweeps a second"
+        self.status.set_text(text, more)
 
-    def _fill_bar(self, value: int, most: int, text: str) -> None:
-        """Qt paints a progress bar, and the window around it, at every change; here it may wait for its turn."""
+    def _fill_bar(self, value: int, maximum: int, text: str) -> None:
+        """Fill the bar; Qt paints it, and the window around it, at every change unless it may wait for its turn."""
         self.bar.setUpdatesEnabled(False)
-        self.bar.setRange(0, most)
+        self.bar.setRange(0, maximum)
         self.bar.setValue(value)
         self.bar.setFormat(text)
         self.bar.setUpdatesEnabled(True)
 
 
 def describe_stage(stage: Stage) -> str:
-    """What goes on, in words.
+    """Describe a stage of the preparation.
 
     >>> describe_stage(Stage("blocks", 12, 64)), describe_stage(Stage("features"))
-    ('Reading, making superpixels: block 12 of 64', 'Counting words ...')
+    ('Reading, making superpixels: block 12 of 64', 'Computing features ...')
     """
-    words = STAGES.get(stage.name, StageWords(stage.name.replace("-", " ").capitalize()))
-    if not stage.total:
-        return f"{words.title} ..."
-    unit = f"{words.unit} " if words.unit else ""
-    return f"{words.title}: {unit}{stage.done:,} of {stage.total:,}"
+    title = STAGES.get(stage.name, stage.name.replace("-", " ").capitalize())
+    unit = "block " if stage.name == "blocks" else ""
+    return f"{title}: {unit}{stage.done:,} of {stage.total:,}" if stage.total else f"{title} ..."
 
 
-def describe_expectation(expectation: RunEstimate) -> str:
-    """What a run would begin with, in words; nothing if it is not known.
+def format_time(seconds: float) -> str:
+    """Format a duration for people.
 
-    >>> describe_expectation(Expectation(1000, False, 18.2))
-    'About 1,000 sites; the prior expects 18 clusters.'
-    """
-    if expectation.sites is None or expectation.clusters is None:
-        return ""
-    return f"{count_sites(expectation).capitalize()}; the prior expects {count_clusters(expectation)}."
-
-
-def _time(seconds: float) -> str:
-    """A time as a person says it.
-
-    >>> _time(4.2), _time(200), _time(8000)
+    >>> format_time(4.2), format_time(200), format_time(8000)
     ('4 s', '3 min', '2.2 h')
     """
     if seconds < 90:
