@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -62,7 +63,7 @@ def test_files_of_others_stay(folder, tmp_path, no_sampling):
     out = tmp_path / "out"
     out.mkdir()
     (out / "a1.people.tif").write_text("mine")
-    with pytest.raises(gsw.InputError, match=r"a1.people.tif' is there already"):
+    with pytest.raises(gsw.InputError, match=r"a1.people.tif': the file exists"):
         run_batch(folder, out, extras=OutputOptions(uncertainty=True), **FAST)
     (out / "batch.csv").write_text("mine")
     with pytest.raises(gsw.InputError, match=r"batch.csv"):
@@ -121,14 +122,15 @@ def test_no_row_is_lost_when_another_run_reports_in_between(folder, tmp_path, mo
 
 
 def test_scratch_of_a_living_run_stays(folder, tmp_path):
-    from napari_gsw.files.output_folder import scratch_folder
+    from napari_gsw.files.output_folder import machine, scratch_folder
 
     out = tmp_path / "out"
     out.mkdir()
-    left = out / f"{SCRATCH}dead"
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    left = out / f"{SCRATCH}{machine()}-{process.pid}-dead"
     with scratch_folder(out) as living:
         left.mkdir()
-        (left / ".owner").write_text((living / ".owner").read_text())
         run_batch(folder, out, selection=part("a1*"), **FAST)
         assert living.exists()
         assert not left.exists()

@@ -81,7 +81,7 @@ def test_a_file_in_the_way_is_named_before_anything_is_sampled(options, named, t
     fast = () if "--method" in options else FAST
     assert run("segment", theirs / "photo.png", "-o", theirs, *options, *fast) == 2
     printed = capsys.readouterr().err
-    assert f"{named}' is there already" in printed
+    assert f"{named}': the file exists" in printed
     assert "--overwrite" in printed
     assert printed.count("\n") == 1
     assert content(theirs) == before
@@ -101,7 +101,7 @@ def test_labels_that_somebody_has_worked_on_stay(image, tmp_path, capsys):
     tifffile.imwrite(tmp_path / "out" / "labels.tif", np.ones((5, 5), np.uint8))
     before = content(tmp_path)
     assert run("segment", image, "-o", tmp_path / "out", *FAST) == 2
-    assert "labels.tif' is there already" in capsys.readouterr().err
+    assert "labels.tif': the file exists" in capsys.readouterr().err
     assert content(tmp_path) == before
 
 
@@ -109,7 +109,7 @@ def test_two_formats_do_not_share_a_provenance(image, tmp_path, capsys):
     assert run("segment", image, "-o", tmp_path / "x.tif", *FAST) == 0
     before = content(tmp_path)
     assert run("segment", image, "-o", tmp_path / "x.png", "--seed", 1, *FAST) == 2
-    assert "x.provenance.json' tells what made 'x.tif'" in capsys.readouterr().err
+    assert "x.provenance.json' is the provenance of 'x.tif'" in capsys.readouterr().err
     assert content(tmp_path) == before
     assert run("segment", image, "-o", tmp_path / "x.png", "--seed", 1, "--overwrite", *FAST) == 0
     assert content(tmp_path).keys() == {"photo.png", "x.png", "x.provenance.json", "x.trace.csv"}

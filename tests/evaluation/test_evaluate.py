@@ -351,7 +351,7 @@ def test_files_of_others_are_not_written_over(folder, tmp_path, monkeypatch, cap
         with monkeypatch.context() as patched:
             patched.setattr("napari_gsw.batch.jobs.run_jobs", lambda *_: pytest.fail("it was segmented"))
             assert main([*words, str(out)]) == 2
-        assert f"{name.rpartition('/')[2]}' is there already" in capsys.readouterr().err
+        assert f"{name.rpartition('/')[2]}': the file exists" in capsys.readouterr().err
         assert (out / name).read_text() == "mine"
         (out / name).unlink()
     (out / "images.csv").write_text("mine")
@@ -362,5 +362,5 @@ def test_files_of_others_are_not_written_over(folder, tmp_path, monkeypatch, cap
 def test_figures_of_others_are_not_written_over(tmp_path, capsys):
     (tmp_path / "fig1.png").write_text("mine")
     assert main(["reproduce", "fig1", "-o", str(tmp_path), "--quick", "-q"]) == 2
-    assert "fig1.png' is there already" in capsys.readouterr().err
+    assert "fig1.png': the file exists" in capsys.readouterr().err
     assert (tmp_path / "fig1.png").read_text() == "mine"

@@ -258,7 +258,7 @@ def file_formats() -> dict[str, list[str]]:
     """Endings that are read and written."""
     from napari_gsw.batch.selection import ENDINGS
     from napari_gsw.files.images import IMAGE_SUFFIXES
-    from napari_gsw.files.label_formats import WRITERS
+    from napari_gsw.files.labels import WRITERS
     from napari_gsw.files.maps import HDF5
 
     return {

@@ -32,9 +32,8 @@ from napari_gsw.core.pipeline.sampling_run import (
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
 from napari_gsw.core.versions import package_version
-from napari_gsw.files.label_formats import sibling_name
 from napari_gsw.files.maps import open_map_file
-from napari_gsw.files.output_folder import OWNER, PROVENANCE, output_folder, provenance_digest
+from napari_gsw.files.output_folder import PROVENANCE, output_folder, provenance_digest, sibling_name
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_results
 from napari_gsw.files.zarr_io import is_zarr
 from napari_gsw.methods import METHODS, Choice, open_image_for, segment
@@ -193,7 +192,7 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
         remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.extras, where)
         if blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
-        files = sorted(file.name for file in scratch.iterdir() if file.name != OWNER)
+        files = sorted(file.name for file in scratch.iterdir())
     result = outcome.result
     return {
         "regions": int(outcome.provenance["regions"]) if result is None else result.n_regions,

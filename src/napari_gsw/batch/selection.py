@@ -12,8 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.label_formats import base_name as file_stem
-from napari_gsw.files.label_formats import sibling_name
+from napari_gsw.files.output_folder import base_name, sibling_name
 from napari_gsw.files.results import SIBLING_FILES
 from napari_gsw.files.zarr_io import is_zarr
 
@@ -95,7 +94,7 @@ def output_stems(names: Sequence[str]) -> list[str]:
     >>> output_stems(["a.png", "b.jpg", "b.png", "sub/a.png", "a.sites.png"])
     ['a', 'b_jpg', 'b_png', 'sub/a', 'a_sites_png']
     """
-    short = [str(PurePosixPath(name).with_name(file_stem(PurePosixPath(name).name))) for name in names]
+    short = [str(PurePosixPath(name).with_name(base_name(PurePosixPath(name).name))) for name in names]
     uses = Counter(stem.casefold() for stem in short)
     taken: set[str] = set()
     stems = []

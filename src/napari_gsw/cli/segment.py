@@ -246,8 +246,7 @@ def write_and_report(
 ) -> None:
     """Write what was made of an image to its `target`, a folder and the name of the labels, and say so in a line."""
     from napari_gsw.core.features.input_maps import format_map_notes
-    from napari_gsw.files.label_formats import sibling_name
-    from napari_gsw.files.output_folder import PROVENANCE, output_folder
+    from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name
     from napari_gsw.files.results import make_printable, write_results
 
     folder, name = target
@@ -264,7 +263,7 @@ def write_and_report(
 
 def resolve_target(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """The folder to write into and the name of the labels in it; nothing that was read is written over."""
-    from napari_gsw.files.label_formats import sibling_name
+    from napari_gsw.files.output_folder import sibling_name
     from napari_gsw.files.results import SIBLING_FILES
 
     output = Path(arguments.output)

@@ -107,7 +107,7 @@ def geometry_from_layer(words: Mapping[str, Any], axes: str) -> Geometry:
 
     Examples
     --------
-    >>> layer_geometry({"scale": [0.5, 0.5], "units": ["micrometer", "micrometer"]}, "YXC")
+    >>> geometry_from_layer({"scale": [0.5, 0.5], "units": ["micrometer", "micrometer"]}, "YXC")
     Geometry(axes='', size={'Y': 0.5, 'X': 0.5}, unit={'Y': 'micrometer', 'X': 'micrometer'}, origin={})
     """
     try:
@@ -134,7 +134,7 @@ def label_geometry(image: Geometry, axes: str, ndim: int) -> Geometry:
 
     Examples
     --------
-    >>> of_labels(Geometry("", {"Y": 0.5, "X": 0.5, "Z": 2.0}), "YXC", 2)
+    >>> label_geometry(Geometry("", {"Y": 0.5, "X": 0.5, "Z": 2.0}), "YXC", 2)
     Geometry(axes='YX', size={'Y': 0.5, 'X': 0.5}, unit={}, origin={})
     """
     letters = "".join(axis for axis in axes.upper() if axis in "ZYX")
@@ -157,7 +157,7 @@ def normalize_unit(unit: object) -> str:
 
     Examples
     --------
-    >>> unit_name("µm"), unit_name("seconds"), unit_name("furlong")
+    >>> normalize_unit("µm"), normalize_unit("seconds"), normalize_unit("furlong")
     ('micrometer', 'second', 'furlong')
     """
     text = " ".join(str(unit).split())
@@ -229,9 +229,9 @@ def resolve_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
     Examples
     --------
     >>> file = Geometry("", {"Z": 2.5, "Y": 0.5, "X": 0.5}, dict.fromkeys("ZYX", "micrometer"))
-    >>> chosen_geometry(file, "ZYX", "5,1,1") == file
+    >>> resolve_geometry(file, "ZYX", "5,1,1") == file
     True
-    >>> chosen_geometry(file, "ZYX", "3,1,1")
+    >>> resolve_geometry(file, "ZYX", "3,1,1")
     Geometry(axes='', size={'Z': 3.0, 'Y': 1.0, 'X': 1.0}, unit={}, origin={})
     """
     known = known if _is_usable(known) else UNKNOWN

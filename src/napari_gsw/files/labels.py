@@ -1,4 +1,4 @@
-"""Label images to files: written in a scratch folder beside their place first, and then moved there."""
+"""Label image files: ImageJ, plain and OME TIFF, PNG, NumPy and OME-Zarr."""
 
 from __future__ import annotations
 
@@ -6,17 +6,32 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import imageio.v3 as iio
 import numpy as np
-from numpy.typing import ArrayLike
+import tifffile
+from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.files.geometry import Geometry, make_geometry
-from napari_gsw.files.label_formats import cast_labels, check_target, sibling_name, writer
-from napari_gsw.files.output_folder import PROVENANCE, check_overwrite, output_folder
-from napari_gsw.files.zarr_io import write_zarr
+from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, make_geometry, reorder_axes
+from napari_gsw.files.output_folder import (
+    PROVENANCE,
+    check_label_folder,
+    check_overwrite,
+    output_folder,
+    sibling_name,
+)
+from napari_gsw.files.zarr_io import OME_ORDER, write_zarr
+
+CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not read
+IMAGEJ_ORDER = "TZCYX"
+# ImageJ gives the time between two frames in seconds.
+SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+
+# Labels from `cast_labels`, path, geometry, name of the image, provenance as JSON.
+Writer = Callable[[NDArray[Any], Path, Geometry, str, str | None], None]
 
 
 def write_labels(
@@ -31,61 +46,73 @@ def write_labels(
     provenance: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a label image in the format that the file's name asks for.
+    """Write a label image in the format of the file name's ending.
 
-    ``.tif`` is an ImageJ hyperstack, ``.ome.tif`` an OME-TIFF, ``.zarr`` an OME-Zarr; ``.npy`` and ``.png`` hold the
+    ``.tif`` is an ImageJ hyperstack, ``.ome.tif`` an OME-TIFF, ``.zarr`` an OME-Zarr. ``.npy`` and ``.png`` hold the
     numbers alone. What PNG cannot hold (volumes, more than 16 bits) becomes a TIFF of the same name.
 
     Parameters
     ----------
-    labels : whole numbers >= 0, 2D to 5D. uint8 and uint16 stay what they are; others are written as the smallest
-        unsigned type that holds them.
-    axes : a letter of TCZYX for each axis; by default ``YX``, ``ZYX``, ``TZYX`` or ``TCZYX``. Axes in an order that a
-        format does not know are written in the order that it knows.
-    scale : distance from one pixel to the next along each axis, in `units`.
-    units : one for all axes of space, or one for each axis: words or symbols such as ``micrometer``, ``um``, ``second``
-        and ``pixel``, or objects whose ``str`` is one (pint's, which napari uses).
-    translate : position of the first pixel, in `units`; kept by .tif and .zarr.
-    name : of the image, kept by .ome.tif and .zarr.
-    provenance : what made the labels, ready for JSON: written beside them as ``<stem>.provenance.json`` (beside
-        ``labels.tif`` as ``provenance.json``), and also into .tif, .ome.tif and .zarr. The file beside them also lists
-        what was written, so that it can be replaced.
-    overwrite : write over `path` and its provenance even if they are not as this package has written them.
+    labels : array-like of int >= 0
+        Label image, 2D to 5D. uint8 and uint16 are kept; others become the smallest unsigned type that holds them.
+    path : path-like
+        File to write.
+    axes : str, optional
+        A letter of TCZYX for each axis; by default ``YX``, ``ZYX``, ``TZYX`` or ``TCZYX``. Axes are written in the
+        order that the format has.
+    scale : sequence of float, optional
+        Size of a pixel along each axis, in `units`.
+    units : str or sequence, optional
+        One unit for all axes of space, or one for each axis: names or symbols such as ``micrometer``, ``um``,
+        ``second`` and ``pixel``, or objects whose ``str`` is a name, such as those of pint.
+    translate : sequence of float, optional
+        Position of the first pixel, in `units`; kept by .tif and .zarr.
+    name : str
+        Name of the image, kept by .ome.tif and .zarr.
+    provenance : mapping, optional
+        What made the labels, ready for JSON. It is written into .tif, .ome.tif and .zarr, and beside the labels as
+        ``<stem>.provenance.json`` (``provenance.json`` for ``labels.tif``). The file also lists what was written, so
+        that a later call may replace it.
+    overwrite : bool
+        Replace `path` and its provenance even if napari-gsw has not written them.
 
     Returns
     -------
-    Where the labels went: `path`, or the TIFF that they became.
+    Path
+        `path`, or the TIFF that was written instead of a PNG.
     """
     target = Path(path)
-    agreed = (target.name, sibling_name(target.name, PROVENANCE)) if overwrite else ()
-    place = make_geometry(np.ndim(labels), axes, scale, units, translate)
+    geometry = make_geometry(np.ndim(labels), axes, scale, units, translate)
 
-    def put(scratch: Path) -> Path:
-        return write_label_file(labels, scratch / target.name, place, name, provenance)
+    def write(scratch: Path) -> Path:
+        return write_label_file(labels, scratch / target.name, geometry, name, provenance)
 
-    return write_with_siblings(target, put, agreed)
+    return write_with_siblings(target, write, (target.name, sibling_name(target.name, PROVENANCE)) if overwrite else ())
 
 
-def write_with_siblings(target: Path, put: Callable[[Path], Path], agreed: Collection[str]) -> Path:
-    """Labels and what stands beside them, all or nothing.
+def write_with_siblings(target: Path, write: Callable[[Path], Path], overwrite: Collection[str]) -> Path:
+    """Write labels and the files beside them, all or none.
 
     Parameters
     ----------
-    target : the file of the labels.
-    put : writes them, under that name, and the rest into the scratch folder that it is given; returns where the labels
-        went there.
-    agreed : names of files that may be written over though they are not as we have written them.
+    target : Path
+        File of the labels.
+    write : callable
+        Writes all files into a scratch folder and returns the file of the labels there.
+    overwrite : collection of str
+        Names of foreign files that may be replaced.
 
     Returns
     -------
-    Where the labels went.
+    Path
+        File of the labels; another than `target` if PNG could not hold them.
     """
-    mark = sibling_name(target.name, PROVENANCE)
+    manifest = sibling_name(target.name, PROVENANCE)
     check_target(target)
-    check_overwrite(target.parent, [target.name], mark, agreed)
-    with output_folder(target.parent, mark, agreed) as scratch:
-        file = target.with_name(put(scratch).name)
-        if file != target and os.path.lexists(file):  # nobody was asked whether that one may go
+    check_overwrite(target.parent, [target.name], manifest, overwrite)
+    with output_folder(target.parent, manifest, overwrite) as scratch:
+        file = target.with_name(write(scratch).name)
+        if file != target and os.path.lexists(file):  # nobody was asked about this name
             raise InputError(f"PNG cannot hold these labels, and {str(file)!r} is there already; write another .tif")
     return file
 
@@ -93,33 +120,147 @@ def write_with_siblings(target: Path, put: Callable[[Path], Path], agreed: Colle
 def write_label_file(
     labels: ArrayLike,
     path: Path,
-    place: Geometry | None = None,
+    geometry: Geometry | None = None,
     name: str = "labels",
     provenance: Mapping[str, Any] | None = None,
 ) -> Path:
-    """The work of :func:`write_labels`, straight into a folder that is scratch already.
-
-    Parameters
-    ----------
-    labels, name, provenance : as for :func:`write_labels`; lazy labels are written as .zarr only.
-    path : of the file; a PNG that cannot hold the labels becomes a TIFF of the same name.
-    place : axes of the labels, and where their pixels lie; by default what the number of axes says.
-
-    Returns
-    -------
-    Where the labels went.
-    """
+    """Write a label image and its provenance straight into a scratch folder; see :func:`write_labels`."""
     array = cast_labels(labels)
-    if is_lazy(array) and writer(path) is not write_zarr:
+    if is_lazy(array) and find_writer(path) is not write_zarr:
         raise InputError(f"lazy labels are written chunk by chunk as .zarr, not as {path.name!r}")
     try:
-        provenance_json = None if provenance is None else json.dumps(dict(provenance), indent=2)
-    except (TypeError, ValueError) as reason:
-        raise InputError(f"the provenance must be ready for JSON: {reason}") from None
+        text = None if provenance is None else json.dumps(dict(provenance), indent=2)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the provenance must be ready for JSON: {error}") from None
     if path.suffix.lower() == ".png" and (array.ndim > 2 or array.dtype.itemsize > 2):
         path = path.with_suffix(".tif")
-    writer(path)(array, path, place or make_geometry(array.ndim), name, provenance_json)
-    if provenance_json is not None:
-        beside = path.with_name(sibling_name(path.name, PROVENANCE))
-        beside.write_text(provenance_json + "\n", encoding="utf-8")
+    find_writer(path)(array, path, geometry or make_geometry(array.ndim), name, text)
+    if text is not None:
+        path.with_name(sibling_name(path.name, PROVENANCE)).write_text(text + "\n", encoding="utf-8")
     return path
+
+
+def cast_labels(labels: ArrayLike) -> NDArray[Any]:
+    """Cast labels to the type in which they are written; lazy ones must be unsigned and are returned unchanged."""
+    if is_lazy(labels):
+        lazy_labels: Any = labels
+        if lazy_labels.dtype.kind != "u":
+            raise InputError(f"lazy labels must be of an unsigned type, not {lazy_labels.dtype}")
+        return cast(NDArray[Any], lazy_labels)
+    array = np.asarray(labels)
+    if array.dtype.kind not in "bui":
+        raise InputError(f"labels must be whole numbers, not {array.dtype}")
+    if array.size == 0:
+        raise InputError(f"labels must not be empty: their shape is {array.shape}")
+    if array.dtype.kind == "u" and array.dtype.itemsize <= 2:
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.min() < 0:
+        raise InputError(f"labels must be numbers >= 0, not {array.min()}")
+    smallest = np.min_scalar_type(int(array.max()))
+    return array.astype(smallest.name, copy=False)  # by name: numpy has two types of 64 bits, zarr knows one
+
+
+def write_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
+    """Write labels or float32 values as an ImageJ hyperstack; labels of 32 bits or over 4 GB as a plain TIFF."""
+    labels, axes = reorder_axes(labels, geometry.axes, IMAGEJ_ORDER)
+    metadata: dict[str, Any] = {"axes": axes, **_imagej_calibration(geometry)}
+    size = {axis: abs(length) for axis, length in geometry.size.items()}
+    resolution = (1 / size["X"], 1 / size["Y"]) if size else None
+    options: dict[str, Any] = {"photometric": "minisblack", "resolution": resolution, "resolutionunit": 1}  # 1: none
+    if (labels.dtype.itemsize <= 2 or labels.dtype == np.float32) and labels.nbytes <= CLASSIC_TIFF:
+        if provenance is not None:
+            metadata["Info"] = provenance
+        tifffile.imwrite(path, labels, imagej=True, metadata=metadata, **options)
+        return
+    _check_32_bits(labels, "TIFF")
+    if provenance is not None:
+        metadata["provenance"] = json.loads(provenance)
+    big = labels.nbytes > CLASSIC_TIFF
+    tifffile.imwrite(path, labels, metadata=metadata, compression="zlib", bigtiff=big, **options)
+
+
+def _imagej_calibration(geometry: Geometry) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    if geometry.size or geometry.unit:  # without a unit ImageJ ignores the resolution
+        for key, axis in (("unit", "X"), ("yunit", "Y"), ("zunit", "Z")):
+            if axis in geometry.axes:
+                entries[key] = _imagej_unit(geometry.unit.get(axis, PIXEL))
+        entries = {key: unit for key, unit in entries.items() if key == "unit" or unit != entries["unit"]}
+    if "Z" in geometry.size:
+        entries["spacing"] = abs(geometry.size["Z"])
+    if "T" in geometry.size and (unit := geometry.unit.get("T", "second")) in SECONDS:
+        entries["finterval"] = abs(geometry.size["T"]) * SECONDS[unit]
+    for axis, start in geometry.origin.items():
+        if axis in "ZYX" and start:  # ImageJ's origin is the pixel at position 0
+            entries[f"{axis.lower()}origin"] = -start / abs(geometry.size.get(axis, 1.0))
+    return entries
+
+
+def _imagej_unit(name: str) -> str:
+    symbol = {"micrometer": "um"}.get(name, LENGTHS.get(name, name))
+    return symbol if symbol.isascii() else name.encode("ascii", "replace").decode()  # the description is ASCII
+
+
+def write_ome_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
+    """Write an OME-TIFF with pixel size and name, and the provenance as the description of the image."""
+    _check_32_bits(labels, "OME-TIFF")
+    labels, axes = reorder_axes(labels, geometry.axes, OME_ORDER)
+    metadata: dict[str, Any] = {"axes": axes, "Name": "".join(c for c in name if c.isprintable())}
+    for axis in "XYZ":
+        if axis in geometry.size:
+            unit = geometry.unit.get(axis, PIXEL)
+            metadata[f"PhysicalSize{axis}"] = abs(geometry.size[axis])
+            metadata[f"PhysicalSize{axis}Unit"] = LENGTHS.get(unit, PIXEL if unit == PIXEL else "reference frame")
+    if "T" in geometry.size and (unit := geometry.unit.get("T", "second")) in TIMES:
+        metadata |= {"TimeIncrement": abs(geometry.size["T"]), "TimeIncrementUnit": TIMES[unit]}
+    if provenance is not None:
+        metadata["Description"] = provenance
+    tifffile.imwrite(
+        path, labels, ome=True, metadata=metadata, photometric="minisblack", compression="zlib",
+        bigtiff=labels.nbytes > CLASSIC_TIFF,
+    )  # fmt: skip
+
+
+def _check_32_bits(labels: NDArray[Any], format: str) -> None:
+    if labels.dtype.itemsize > 4:
+        raise InputError(f"{format} holds labels up to 4294967295, not {labels.max()}; write .npy or .zarr")
+
+
+def write_png(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
+    """Write a 2D image of at most 16 bits as PNG."""
+    # By way of memory: image libraries do not report a full disk as such.
+    path.write_bytes(iio.imwrite("<bytes>", reorder_axes(labels, geometry.axes, "YX")[0], extension=".png"))
+
+
+def write_npy(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
+    """Write the numbers with the axes as they are."""
+    with path.open("wb") as file:  # given a name, np.save would add .npy to one that ends in .NPY
+        np.save(file, labels, allow_pickle=False)
+
+
+# By the ending of a file's name; of two endings that match, the longer one comes first.
+WRITERS: Mapping[str, Writer] = {
+    ".ome.tif": write_ome_tiff,
+    ".ome.tiff": write_ome_tiff,
+    ".tif": write_tiff,
+    ".tiff": write_tiff,
+    ".png": write_png,
+    ".npy": write_npy,
+    ".zarr": write_zarr,  # also .ome.zarr
+}
+
+
+def find_writer(path: Path) -> Writer:
+    """Return the writer for the ending of a file's name."""
+    for ending, writer in WRITERS.items():
+        if path.name.lower().endswith(ending) and len(path.name) > len(ending):
+            return writer
+    raise InputError(f"labels are written as {', '.join(WRITERS)}, not as {path.name!r}; choose one of these endings")
+
+
+def check_target(path: Path) -> None:
+    """Refuse a name of no known format, and a folder that holds something else than a label image."""
+    if find_writer(path) is write_zarr:
+        check_label_folder(path)
+    elif os.path.isdir(path):
+        raise InputError(f"{str(path)!r} is a folder; name a file for the labels")

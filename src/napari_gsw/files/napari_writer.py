@@ -11,9 +11,8 @@ import numpy as np
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.geometry import make_geometry
-from napari_gsw.files.label_formats import base_name, sibling_name
 from napari_gsw.files.labels import write_label_file, write_with_siblings
-from napari_gsw.files.output_folder import PROVENANCE
+from napari_gsw.files.output_folder import PROVENANCE, base_name, sibling_name
 
 # What people call their axes, in lower case.
 AXIS_NAMES = {

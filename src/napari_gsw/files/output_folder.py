@@ -1,8 +1,13 @@
-"""Scratch folders: each belongs to a living process, or was left by one that was killed and is cleared by the next.
+"""Output folders: results are complete or absent, and no file of the user is replaced unasked.
 
-A process keeps a file of its scratch folder locked for as long as it lives, however it ends: a lock that can be taken
-tells of a death. A lock of another machine may not reach this one (some shared file systems keep locks to themselves),
-so what another machine has left goes only when nothing in it has changed for a day, by the clock of the file system.
+A result is written into a scratch folder and then moved to its place. Its provenance lists all its files with their
+SHA-256. That list is the manifest: a later run replaces or removes only files that are still as the manifest says.
+
+Before the files are moved, the manifest is replaced by one that accepts the old and the new files and is marked as
+unfinished. So a run that is killed at any moment leaves only files that the next run may replace.
+
+Reports such as ``batch.csv`` may be written by several processes at a time. Each process lists what it has written in
+a file of its own in the folder `JOURNALS`.
 """
 
 from __future__ import annotations
@@ -15,167 +20,157 @@ import re
 import secrets
 import shutil
 import socket
-import sys
 import tempfile
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.label_formats import WRITERS, check_target, sibling_name
+from napari_gsw.files.zarr_io import is_label_zarr
 
-# How the name of a scratch folder begins.
 SCRATCH = ".unfinished-"
-# The file in it that its process keeps locked; it holds the name of the machine.
-OWNER = ".owner"
 DAY = 86_400.0  # seconds
+PROVENANCE = "provenance.json"
+FILES, UNFINISHED = "files", "unfinished"  # keys of a manifest
+SOFTWARE = "napari-gsw"
+HEX = re.compile("[0-9a-f]{64}")
+LABEL_SUFFIXES = (".tif", ".tiff", ".png", ".npy", ".zarr")
+# The folder inside an output folder in which runs keep what they need to resume.
+JOURNALS = ".progress"
+# NumPy's message where a write was cut short, which only a full disk does.
+SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+RUN = secrets.token_hex(4)  # of this process
+# Whether foreign files may be replaced: all of them, or those of these names.
+Overwrite = bool | Collection[str]
 
-# The scratch folders of this process: a lock does not keep out the process that holds it.
-_own_scratch: set[Path] = set()
+
+def base_name(name: str | os.PathLike[str]) -> str:
+    """Return the name of a file without its ending.
+
+    Examples
+    --------
+    >>> base_name("cells.ome.tif"), base_name("cells.v2.png")
+    ('cells', 'cells.v2')
+    """
+    return re.sub(r"(?<=.)\.ome$", "", Path(name).stem, flags=re.IGNORECASE)
+
+
+def sibling_name(labels_name: str, name: str) -> str:
+    """Name a file beside the labels: ``trace.csv`` for ``labels.tif``, ``mine.trace.csv`` for ``mine.tif``."""
+    prefix = base_name(labels_name)
+    return name if prefix == "labels" else f"{prefix}.{name}"
+
+
+@contextmanager
+def report_write_errors(subject: str) -> Iterator[None]:
+    """Turn a refusal of the system (a full disk, missing rights) into an InputError of one line."""
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno is None and SHORT_WRITE.search(str(error))
+        text = os.strerror(errno.ENOSPC) if is_full else error.strerror or error
+        raise InputError(f"{subject} cannot be written: {text}") from None
+
+
+def ensure_folder(folder: Path) -> Path:
+    """Make a folder and its parents where they are missing, and return it."""
+    with report_write_errors(f"the output folder {str(folder)!r}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def writable_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a folder that can be written into; if the block fails, remove it again unless it is in use."""
+    target = Path(folder)
+    created: list[Path] = []
+    try:
+        with report_write_errors(f"the output folder {str(folder)!r}"):
+            for parent in reversed([path for path in (target, *target.parents) if not os.path.exists(path)]):
+                parent.mkdir(exist_ok=True)
+                created.append(parent)
+            with scratch_folder(target):
+                pass
+        yield target
+    except BaseException:
+        with suppress(OSError):
+            for path in reversed(created):
+                path.rmdir()
+        raise
 
 
 @contextmanager
 def scratch_folder(folder: Path) -> Iterator[Path]:
-    """A new folder inside `folder` for what is not finished; it vanishes with all that is still in it.
-
-    What dead processes have left in `folder` is cleared first.
-    """
-    owner = _make_scratch(folder)
-    scratch = Path(owner.name).parent
-    try:
-        with owner:
-            owner.write(machine())
-            owner.flush()
-            with suppress(OSError):  # a file system without locks
-                _take_lock(owner)
-            clear_leftovers(folder, os.stat(scratch / OWNER).st_mtime)
-            yield scratch
-    finally:
-        _remove_scratch(scratch)
-        _own_scratch.discard(scratch)
+    """Make a scratch folder inside `folder`, which is removed at the end; remove those of dead processes first."""
+    prefix = f"{SCRATCH}{machine()}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as name:
+        remove_leftovers(folder, os.stat(name).st_mtime)
+        yield Path(name).absolute()
 
 
-def _make_scratch(folder: Path) -> IO[str]:
-    """The open file in a new scratch folder that tells whose it is."""
-    while True:
-        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder)).absolute()
-        _own_scratch.add(scratch)
-        try:
-            return (scratch / OWNER).open("w", encoding="utf-8")
-        except FileNotFoundError:  # another process has taken it for a leftover
-            _own_scratch.discard(scratch)
-        except BaseException:
-            _remove_scratch(scratch)
-            _own_scratch.discard(scratch)
-            raise
+def remove_leftovers(folder: Path, now: float) -> None:
+    """Remove scratch folders of processes that are gone; those of other machines after a day without a change."""
+    import psutil
 
-
-def _remove_scratch(scratch: Path) -> None:
-    """Remove a scratch folder, what tells whose it is last: whoever is killed meanwhile leaves what can be known."""
-    with suppress(OSError), os.scandir(scratch) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            elif entry.name != OWNER:
-                os.unlink(entry.path)
-    shutil.rmtree(scratch, ignore_errors=True)
-
-
-def clear_leftovers(folder: Path, now: float) -> None:
-    """Remove the scratch folders of dead processes from a folder; `now` by the clock of its file system."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(SCRATCH) and entry.is_dir(follow_symlinks=False):
-                scratch = Path(entry.path).absolute()
-                if scratch in _own_scratch:
-                    continue
-                with suppress(OSError):  # an empty one is of no use to a dead process, and a living one makes another
-                    os.rmdir(scratch)
-                if _is_dead(scratch, now):
-                    _remove_scratch(scratch)
+            name = re.fullmatch(re.escape(SCRATCH) + r"([0-9a-f]{12})-(\d+)-\w+", entry.name)
+            if name is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            is_gone = name[1] == machine() and not psutil.pid_exists(int(name[2]))
+            if is_gone or now - _last_change(entry.path) > DAY:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 @cache
 def machine() -> str:
-    """A name of this machine since it was started, which no other has."""
+    """Return a short name of this machine, or of the container on it, since it was started."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        text = f"{boot}{os.readlink('/proc/self/ns/pid')}"  # containers number their processes separately
     except OSError:
-        return f"{socket.gethostname()} {uuid.getnode():x}"
+        text = f"{socket.gethostname()} {uuid.getnode():x}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _is_dead(scratch: Path, now: float) -> bool:
-    """Whether nobody will finish what is in a scratch folder of another process."""
-    free_lock = here = False
-    try:
-        with (scratch / OWNER).open("r+", encoding="utf-8") as owner:
-            here = owner.read() == machine()
-            try:
-                _take_lock(owner)
-                free_lock = True
-            except (BlockingIOError, PermissionError):
-                return False
-    except FileNotFoundError:
-        pass  # removed meanwhile, or with files of ours in it that somebody has taken the owner's from
-    except OSError:
-        pass  # a file system without locks
-    return (free_lock and here) or now - _last_change(scratch) > DAY
-
-
-def _last_change(folder: Path) -> float:
-    """Time of the last change of anything in a folder."""
-    times = [os.stat(folder).st_mtime] if os.path.exists(folder) else [0.0]
-    for parent, below, files in os.walk(folder):
-        for name in (*below, *files):
+def _last_change(folder: str) -> float:
+    times = [os.stat(folder).st_mtime]
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
             with suppress(OSError):
                 times.append(os.lstat(os.path.join(parent, name)).st_mtime)
     return max(times)
 
 
-def _take_lock(file: IO[Any]) -> None:
-    """Lock a file until it is closed; BlockingIOError or PermissionError if another process has done so."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        file.seek(2**20)  # beyond its end, so that others can read it
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-FILES, UNFINISHED = "files", "unfinished"
-PROVENANCE = "provenance.json"
-SOFTWARE = "napari-gsw"
-HEX = re.compile("[0-9a-f]{64}")
-# Whether files that are not ours may be written over: all that are in the way, or those of these names.
-Overwrite = bool | Collection[str]
-
-
 class Manifest(NamedTuple):
-    """What a mark says.
+    """The provenance of a result and its files.
 
     Attributes
     ----------
-    content : all of it but the files.
-    files : by name, the fingerprints that a file of ours may have; more than one while a result takes its place.
+    content : the provenance without the list of files.
+    files : accepted digests of each file, by name; more than one while a result is being replaced.
     """
 
     content: Mapping[str, Any]
-    files: Mapping[str, Collection[str]]
+    files: Mapping[str, list[str]]
 
-    def claims(self, file: Path) -> bool:
-        """Whether a file that is there is ours: as it was written, and no link."""
-        expected = self.files.get(file.name, ())
-        return bool(expected) and not file.is_symlink() and fingerprint(file) in expected
+    def owns(self, path: Path) -> bool:
+        """Return whether an existing file is listed, unchanged, and not a link."""
+        digests = self.files.get(path.name, ())
+        return bool(digests) and not path.is_symlink() and fingerprint(path) in digests
+
+    def to_json(self, unfinished: bool = False) -> str:
+        """Return the text of the manifest's file."""
+        files = {name: digests[0] if len(digests) == 1 else digests for name, digests in sorted(self.files.items())}
+        state = {UNFINISHED: True} if unfinished else {}
+        return json.dumps({**self.content, **state, FILES: files}, indent=2) + "\n"
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of a file; of a folder that of the names and fingerprints of all that is in it."""
+    """Compute the SHA-256 of a file, or of the names and contents in a folder."""
     if not path.is_dir():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -186,24 +181,24 @@ def fingerprint(path: Path) -> str:
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """The mark in a file; None if there is none, or none of ours."""
+    """Read a manifest; None if there is none or if it is not from napari-gsw."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         entries = content.get(FILES, {})
         files = {name: [entry] if isinstance(entry, str) else list(entry) for name, entry in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
-    # A provenance may be of the user's own making; then its list of files tells that we wrote it.
-    listed = bool(files) and all(HEX.fullmatch(str(one)) for entry in files.values() for one in entry)
-    if not listed and content.get("software") != SOFTWARE:
+    # A provenance that the user has passed names no software; then its list of files shows that we wrote it.
+    has_digests = bool(files) and all(HEX.fullmatch(str(digest)) for entry in files.values() for digest in entry)
+    if not has_digests and content.get("software") != SOFTWARE:
         return None
     return Manifest({key: value for key, value in content.items() if key not in (FILES, UNFINISHED)}, files)
 
 
 def provenance_digest(path: Path) -> str:
-    """SHA-256 of what a mark says but its files: of what made a result, and so of the result.
+    """Compute the SHA-256 of a provenance without its list of files.
 
-    ValueError if there is no mark, or if its files are not all in their places yet.
+    ValueError if the file is not a provenance, or if its result is unfinished.
     """
     content = json.loads(path.read_text(encoding="utf-8"))
     if UNFINISHED in content:
@@ -212,240 +207,164 @@ def provenance_digest(path: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def manifest_text(content: Mapping[str, Any], files: Mapping[str, Any], unfinished: bool = False) -> str:
-    """The text of a mark: what it tells, and the fingerprint of each file (or several, where either may be there)."""
-    state = {UNFINISHED: True} if unfinished else {}
-    return json.dumps({**content, **state, FILES: dict(sorted(files.items()))}, indent=2) + "\n"
-
-
-def may_overwrite(overwrite: Overwrite, name: str) -> bool:
-    """Whether a person has said that the file of this name may be written over."""
-    return overwrite if isinstance(overwrite, bool) else name in overwrite
-
-
 def check_overwrite(
-    folder: Path, names: Iterable[str], mark: str | None, overwrite: Overwrite = False
+    folder: Path, names: Iterable[str], manifest: str | None, overwrite: Overwrite = False
 ) -> dict[str, bool]:
-    """Refuse to write over what is not ours.
+    """Refuse to replace files that napari-gsw has not written, or that have changed since.
 
     Parameters
     ----------
-    folder : where files are to be written; need not be there.
-    names : of those files.
-    mark : name of the file that lists them; None if there is none, and everything that is there is foreign.
-    overwrite : what may be written over all the same.
+    folder : Path
+        Output folder, which need not exist.
+    names : iterable of str
+        Files that are to be written.
+    manifest : str or None
+        Name of the manifest; without one every existing file is foreign.
+    overwrite : bool or collection of str
+        Whether foreign files may be replaced, or the names of those that may.
 
     Returns
     -------
-    For each name that is there already, whether it is ours.
+    dict of str to bool
+        For each of `names` that exists, whether it is ours.
     """
-    earlier = None if mark is None else read_manifest(folder / mark)
-    standing = {}
+    earlier = None if manifest is None else read_manifest(folder / manifest)
+    existing = {}
     for name in names:
         path = folder / name
         if os.path.lexists(path):
-            standing[name] = earlier is not None and (name == mark or earlier.claims(path))
-            if not standing[name] and not may_overwrite(overwrite, name):
-                raise InputError(overwrite_error(path))
-    return standing
+            existing[name] = earlier is not None and (name == manifest or earlier.owns(path))
+            if not (existing[name] or (overwrite if isinstance(overwrite, bool) else name in overwrite)):
+                raise InputError(_overwrite_error(path))
+    return existing
 
 
-def overwrite_error(path: Path) -> str:
-    """The sentence about a file in the way."""
+def _overwrite_error(path: Path) -> str:
     return (
-        f"{str(path)!r} is there already, and is not as napari-gsw has written it: choose another name, move it away, "
-        "or say --overwrite (in Python overwrite=True)"
+        f"cannot write {str(path)!r}: the file exists and was not written by napari-gsw, or has changed since. "
+        "Choose another name, move the file, or pass --overwrite (in Python overwrite=True)"
     )
 
 
-def check_sole_result(folder: Path, names: Collection[str], mark: str) -> None:
-    """Refuse labels whose mark would be that of other labels, which would then have none.
-
-    Parameters
-    ----------
-    folder, names, mark : as for :func:`check_free`.
-    """
-    for name in find_other_labels(folder, names, mark):
+def check_sole_result(folder: Path, names: Collection[str], manifest: str) -> None:
+    """Refuse to replace the manifest of other labels, which would then have none."""
+    for name in _list_other_labels(folder, names, manifest):
         raise InputError(
-            f"{str(folder / mark)!r} tells what made {name!r}, and can tell of one result only: choose another name, "
-            "move them away, or say --overwrite (in Python overwrite=True)"
+            f"{str(folder / manifest)!r} is the provenance of {name!r}, and can be that of one result only: choose "
+            "another name, move both files, or pass --overwrite (in Python overwrite=True)"
         )
 
 
-def find_other_labels(folder: Path, names: Collection[str], mark: str) -> list[str]:
-    """Label images that a mark lists, that are there, and that are not among `names`."""
-    earlier = read_manifest(folder / mark)
-    if earlier is None:
-        return []
+def _list_other_labels(folder: Path, names: Collection[str], manifest: str) -> list[str]:
+    """List existing label images of a manifest that are not among `names`."""
+    earlier = read_manifest(folder / manifest)
     return [
         name
-        for name in earlier.files
-        if name not in names and os.path.lexists(folder / name) and _is_label_name(name) and _mark_of(name) == mark
+        for name in (() if earlier is None else earlier.files)
+        if name not in names
+        and os.path.lexists(folder / name)
+        and name.lower().endswith(LABEL_SUFFIXES)
+        and sibling_name(name, PROVENANCE) == manifest
     ]
-
-
-def _is_label_name(name: str) -> bool:
-    return any(name.lower().endswith(ending) for ending in WRITERS)
-
-
-def _mark_of(labels_name: str) -> str:
-    """Name of the mark of labels."""
-    return sibling_name(labels_name, PROVENANCE)
-
-
-# What NumPy says when the system takes only a part of what it is given: nothing but a full disk does that.
-SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-
-
-@contextmanager
-def report_write_errors(what: str) -> Iterator[None]:
-    """What the system does not let us write (a full disk, a lack of rights) is the user's to mend: one line tells.
-
-    Parameters
-    ----------
-    what : the subject of that line, such as ``the journal 'a.jsonl'``.
-    """
-    try:
-        yield
-    except OSError as reason:
-        full = reason.errno is None and SHORT_WRITE.search(str(reason))
-        words = os.strerror(errno.ENOSPC) if full else reason.strerror or reason
-        raise InputError(f"{what} cannot be written: {words}") from None
-
-
-def ensure_folder(folder: Path) -> Path:
-    """Make a folder and those above it, as far as they are missing; returns the folder."""
-    with report_write_errors(f"the output folder {str(folder)!r}"):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@contextmanager
-def writable_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder that can be written into, made if it is missing; if what follows fails, it goes again unless in use."""
-    target = Path(folder)
-    created: list[Path] = []
-    try:
-        with report_write_errors(f"the output folder {str(folder)!r}"):
-            for parent in reversed([p for p in (target, *target.parents) if not os.path.exists(p)]):
-                parent.mkdir(exist_ok=True)  # another process may have been quicker
-                created.append(parent)
-            with scratch_folder(target):
-                pass
-        yield target
-    except BaseException:
-        _remove_empty(created)
-        raise
 
 
 @contextmanager
 def output_folder(
-    folder: str | os.PathLike[str], mark: str | None = None, overwrite: Overwrite = False
+    folder: str | os.PathLike[str], manifest: str | None = None, overwrite: Overwrite = False
 ) -> Iterator[Path]:
-    """A scratch folder inside `folder` whose files move into it when all went well, and vanish otherwise.
+    """Open a scratch folder whose files move into `folder` if the block succeeds, and are removed if not.
 
     Parameters
     ----------
-    folder : where the files go; made if it is missing.
-    mark : name of the file that lists the others, see :mod:`napari_gsw.files.output_folder`. What the mark of an earlier
-        result lists and this one does not write goes, as far as it is still as it was written: it would belong to
-        other labels.
-    overwrite : what is not ours and may be written over all the same.
+    folder : path-like
+        Where the files go; made if it is missing.
+    manifest : str, optional
+        Name of the file that lists the others. Files of an earlier result that this one does not write are removed,
+        as they would belong to other labels, unless they have changed.
+    overwrite : bool or collection of str
+        As for :func:`check_overwrite`.
     """
-    what = f"the output folder {str(folder)!r}"
-    with writable_folder(folder) as target, report_write_errors(what), scratch_folder(target) as scratch:
+    subject = f"the output folder {str(folder)!r}"
+    with writable_folder(folder) as target, report_write_errors(subject), scratch_folder(target) as scratch:
         yield scratch
-        _place(scratch, target, mark, overwrite)
-
-
-def _place(scratch: Path, target: Path, mark: str | None, overwrite: Overwrite) -> None:
-    """Move all files of a scratch folder to their places."""
-    names = sorted(set(os.listdir(scratch)) - {OWNER})
-    standing = check_overwrite(target, names, mark, overwrite)
-    for name in names:
-        _check_folder(scratch / name, target / name, standing.get(name, True))
-    earlier = None if mark is None else read_manifest(target / mark)
-    if mark is None or mark not in names:
+        names = sorted(os.listdir(scratch))
+        existing = check_overwrite(target, names, manifest, overwrite)
         for name in names:
-            _move(scratch / name, target / name)
-        if mark is not None and earlier is not None:
-            _disclaim(target, mark, earlier, names)
-        return
-    content = json.loads((scratch / mark).read_text(encoding="utf-8"))
-    # The same result in another format: both are told of by one mark, and both stay.
-    same = earlier is not None and dict(earlier.content) == content
-    if not same and overwrite is not True:
-        check_sole_result(target, names, mark)
-    kept = find_other_labels(target, names, mark) if same else []
-    others = [name for name in names if name != mark]
-    files: dict[str, Any] = {name: fingerprint(scratch / name) for name in others}
+            if os.path.isdir(target / name) and not (scratch / name).is_dir():
+                raise InputError(f"{str(target / name)!r} is a folder, and a file is to be written there; move it away")
+            if (scratch / name).is_dir() and not existing.get(name, True):
+                check_label_folder(target / name)
+        if manifest is not None and manifest in names:
+            _place_result(scratch, target, names, manifest, overwrite)
+        else:
+            for name in names:
+                _move(scratch / name, target / name)
+            if manifest is not None:
+                _disown(scratch, target, names, manifest)
+
+
+def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, overwrite: Overwrite) -> None:
+    """Move files to their places and list them in the manifest."""
+    content = json.loads((scratch / manifest).read_text(encoding="utf-8"))
+    earlier = read_manifest(target / manifest)
     listed = {} if earlier is None else dict(earlier.files)
-    before = {name: [*listed.get(name, ()), *_present(target / name)] for name in others}
-    both = {**listed, **{name: [files[name], *before[name]] for name in others}}
-    _put_manifest(scratch, target / mark, manifest_text(content, both, unfinished=True))
-    moved: list[str] = []
+    # The same result in another format: both stay, and one manifest lists them.
+    is_same = earlier is not None and dict(earlier.content) == content
+    if not is_same and overwrite is not True:
+        check_sole_result(target, names, manifest)
+    kept = {name: listed[name] for name in _list_other_labels(target, names, manifest)} if is_same else {}
+    others = [name for name in names if name != manifest]
+    new = {name: [fingerprint(scratch / name)] for name in others}
+    # A foreign file that may be replaced is accepted, too.
+    replaced = [name for name in others if os.path.exists(target / name) and not (target / name).is_symlink()]
+    either = {name: [*new[name], *listed.get(name, ())] for name in others}
+    for name in replaced:
+        either[name].append(fingerprint(target / name))
+    before = (target / manifest).read_text(encoding="utf-8") if earlier is not None else None
+    _replace_text(scratch, target / manifest, Manifest(content, {**listed, **either}).to_json(unfinished=True))
+    has_moved = False
     try:
         for name in others:
             _move(scratch / name, target / name)
-            moved.append(name)
+            has_moved = True
     except BaseException:
-        if not moved:  # nothing has changed
-            _restore_manifest(scratch, target / mark, earlier)
+        if before is not None and not has_moved:
+            _replace_text(scratch, target / manifest, before)
+        elif not has_moved:
+            (target / manifest).unlink()
         raise
     for name in set(listed) - {*names, *kept}:
-        path = target / name
-        if earlier is not None and os.path.lexists(path) and earlier.claims(path):
-            _remove(path)
-    _put_manifest(scratch, target / mark, manifest_text(content, {**files, **_entries(listed, kept)}))
+        if earlier is not None and os.path.lexists(target / name) and earlier.owns(target / name):
+            os.replace(target / name, scratch / f".stale-{name}")
+    _replace_text(scratch, target / manifest, Manifest(content, {**new, **kept}).to_json())
 
 
-def _present(path: Path) -> list[str]:
-    """Fingerprint of what a person lets us write over, if it is there."""
-    return [fingerprint(path)] if os.path.exists(path) and not path.is_symlink() else []
-
-
-def _entries(listed: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Entries of a mark for some of its files: one fingerprint as it is, several as a list."""
-    return {name: listed[name][0] if len(listed[name]) == 1 else list(listed[name]) for name in names}
-
-
-def _put_manifest(scratch: Path, path: Path, text: str) -> None:
-    new = scratch / ".mark"
+def _replace_text(scratch: Path, path: Path, text: str) -> None:
+    new = scratch / ".new"
     new.write_text(text, encoding="utf-8")
     os.replace(new, path)
 
 
-def _restore_manifest(scratch: Path, path: Path, earlier: Manifest | None) -> None:
-    if earlier is None:
-        path.unlink(missing_ok=True)
-    else:
-        _put_manifest(scratch, path, manifest_text(earlier.content, _entries(earlier.files, list(earlier.files))))
-
-
-def _disclaim(target: Path, mark: str, earlier: Manifest, names: Sequence[str]) -> None:
-    """Of files that were written over without a word on what made them, an earlier mark would tell a lie."""
-    if not set(names) & set(earlier.files):
+def _disown(scratch: Path, target: Path, names: Collection[str], manifest: str) -> None:
+    """Remove replaced files from an earlier manifest, which does not hold for them any more."""
+    earlier = read_manifest(target / manifest)
+    if earlier is None or not set(names) & set(earlier.files):
         return
-    left = find_other_labels(target, names, mark)
-    if left:
-        with scratch_folder(target) as scratch:
-            kept = [name for name in earlier.files if name not in names]
-            _put_manifest(scratch, target / mark, manifest_text(earlier.content, _entries(earlier.files, kept)))
+    if _list_other_labels(target, names, manifest):
+        files = {name: digests for name, digests in earlier.files.items() if name not in names}
+        _replace_text(scratch, target / manifest, Manifest(earlier.content, files).to_json())
     else:
-        (target / mark).unlink(missing_ok=True)
+        (target / manifest).unlink(missing_ok=True)
 
 
-def _check_folder(source: Path, target: Path, ours: bool) -> None:
-    """Refuse to replace a folder by a file, or one that is neither ours nor a label image: a person's word is not for
-    whatever else is in it."""
-    if os.path.isdir(target) and not source.is_dir():
-        raise InputError(f"{str(target)!r} is a folder, and a file is to be written there; move it away")
-    if source.is_dir() and not ours:
-        check_target(target)
+def check_label_folder(path: Path) -> None:
+    """Refuse an existing file or folder that is not a label image of OME-Zarr."""
+    if os.path.lexists(path) and not is_label_zarr(path):
+        raise InputError(f"{str(path)!r} is there already and is no label image of OME-Zarr; choose another name")
 
 
 def _move(source: Path, target: Path) -> None:
-    """Put a file or folder in its place. A folder cannot be moved onto another: the old one steps aside first."""
+    """Put a file or folder in its place; an old folder is moved away first, since it cannot be replaced."""
     if not source.is_dir() or not os.path.lexists(target):
         os.replace(source, target)
         return
@@ -458,84 +377,46 @@ def _move(source: Path, target: Path) -> None:
         raise
 
 
-def _remove(path: Path) -> None:
-    """Remove a file or a folder with all that is in it."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    """Remove folders from the last to the first until one is not empty."""
-    for folder in reversed(folders):
-        try:
-            folder.rmdir()
-        except OSError:
-            return
-
-
-# The folder inside that of the results where runs keep what they need to go on.
-JOURNALS = ".progress"
-
-
 def process_name() -> str:
-    """A name that no other process has, on whatever machine: for files that have one writer each."""
-    return _run_name(os.getpid())
-
-
-@lru_cache
-def _run_name(process: int) -> str:
+    """Return a name that no other process has, on any machine."""
     host = re.sub(r"[^A-Za-z0-9-]", "_", socket.gethostname())[:40]
-    return f"{host}-{process}-{secrets.token_hex(4)}"
-
-
-def is_own_file(path: Path) -> bool:
-    """Whether a report that is there is as a run of ours has written it."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    line = f"{fingerprint(path)}  {path.name}"
-    return any(line in _lines(ledger) for ledger in (path.parent / JOURNALS).glob("files-*.txt"))
+    return f"{host}-{os.getpid()}-{RUN}"
 
 
 def check_writable(folder: Path, names: Iterable[str], overwrite: bool = False) -> None:
-    """See before the work begins that reports can be written: a foreign file in the way is an error that names it.
-
-    Parameters
-    ----------
-    folder : of the reports; need not be there.
-    names : of the files.
-    overwrite : a person's word: what is there now is ours to replace.
-    """
+    """Refuse, before the work begins, reports whose place is taken by a foreign file, unless `overwrite`."""
     for name in names:
         path = folder / name
-        if not os.path.lexists(path) or is_own_file(path):
-            continue
-        if not overwrite or not os.path.isfile(path):
-            raise InputError(overwrite_error(path))
-        _claim(path, fingerprint(path))
+        if os.path.lexists(path) and not _is_own_report(path):
+            if not overwrite or not os.path.isfile(path):
+                raise InputError(_overwrite_error(path))
+            _list_report(path, fingerprint(path))
 
 
 @contextmanager
 def replace_atomically(path: Path) -> Iterator[Path]:
-    """A scratch file that takes the place of a report when it is complete, unless somebody else's is there."""
+    """Open a scratch file that replaces a report when it is complete, unless a foreign file is in its place."""
     with report_write_errors(repr(str(path))), scratch_folder(path.parent) as scratch:
         new = scratch / path.name
         yield new
-        if os.path.lexists(path) and not is_own_file(path):
-            raise InputError(overwrite_error(path))
-        _claim(path, fingerprint(new))
+        if os.path.lexists(path) and not _is_own_report(path):
+            raise InputError(_overwrite_error(path))
+        _list_report(path, fingerprint(new))
         os.replace(new, path)
 
 
-def _claim(path: Path, digest: str) -> None:
+def _is_own_report(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    line = os.fsencode(f"{fingerprint(path)}  {path.name}")
+    for ledger in (path.parent / JOURNALS).glob("files-*.txt"):
+        with suppress(OSError):
+            if line in ledger.read_bytes().splitlines():
+                return True
+    return False
+
+
+def _list_report(path: Path, digest: str) -> None:
     ledger = ensure_folder(path.parent / JOURNALS) / f"files-{process_name()}.txt"
     with ledger.open("ab", buffering=0) as file:
         file.write(os.fsencode(f"{digest}  {path.name}\n"))
-
-
-def _lines(ledger: Path) -> list[str]:
-    try:
-        return os.fsdecode(ledger.read_bytes()).splitlines()
-    except OSError:
-        return []

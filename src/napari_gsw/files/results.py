@@ -20,9 +20,14 @@ from napari_gsw.core.posterior.label_table import Columns, measure_labels
 from napari_gsw.core.posterior.result import MethodResult, Result, Trace
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import UNKNOWN, Geometry, label_geometry, scale_and_unit
-from napari_gsw.files.label_formats import check_target, sibling_name, write_tiff, writer
-from napari_gsw.files.labels import write_label_file
-from napari_gsw.files.output_folder import PROVENANCE, check_overwrite, check_sole_result, replace_atomically
+from napari_gsw.files.labels import check_target, find_writer, write_label_file, write_tiff
+from napari_gsw.files.output_folder import (
+    PROVENANCE,
+    check_overwrite,
+    check_sole_result,
+    replace_atomically,
+    sibling_name,
+)
 from napari_gsw.files.zarr_io import write_values, write_zarr, zarr_package
 
 
@@ -45,7 +50,7 @@ def columns_to_csv(columns: Columns, delimiter: str) -> str:
     """A table of columns (k,) by name as text, with every digit; what is not known is empty.
 
     >>> import numpy as np
-    >>> print(columns_text({"index": np.array([1, 2]), "sd": np.array([0.5, np.nan])}, ","))
+    >>> print(columns_to_csv({"index": np.array([1, 2]), "sd": np.array([0.5, np.nan])}, ","))
     index,sd
     1,0.5
     2,
@@ -75,7 +80,7 @@ def make_printable(text: str) -> str:
 
     Examples
     --------
-    >>> print(printable("caf\udce9.png"))
+    >>> print(make_printable("caf\udce9.png"))
     caf\xe9.png
     """
     try:
@@ -108,7 +113,7 @@ def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_na
     image : that was segmented.
     result : what was found of it.
     folder : where the files go; it is there already.
-    labels_name : of the file of the labels, which all other names follow (:func:`~napari_gsw.files.label_formats.sibling_name`).
+    labels_name : of the file of the labels, which all other names follow (:func:`~napari_gsw.files.output_folder.sibling_name`).
     where : the labels lie.
     """
     lazily = is_lazy(result.labels)
@@ -228,7 +233,7 @@ def check_outputs(folder: Path, names: Sequence[str], overwrite: bool) -> None:
     """
     labels_name = names[0]
     mark = sibling_name(labels_name, PROVENANCE)
-    if writer(Path(labels_name)) is write_zarr:
+    if find_writer(Path(labels_name)) is write_zarr:
         zarr_package()
     standing = check_overwrite(folder, names, mark, overwrite)
     if not standing.get(labels_name, False):

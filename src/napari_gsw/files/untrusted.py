@@ -52,7 +52,7 @@ def stored_size(path: Path) -> int:
 def _format_bytes(count: int) -> str:
     """Bytes for a person.
 
-    >>> _words(10**12), _words(512)
+    >>> _format_bytes(10**12), _format_bytes(512)
     ('1000 GB', '512 bytes')
     """
     for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
@@ -66,7 +66,7 @@ def parse_xml(content: str | bytes) -> ET.Element:
 
     Examples
     --------
-    >>> parsed_xml("<a>1 &lt; 2</a>").text
+    >>> parse_xml("<a>1 &lt; 2</a>").text
     '1 < 2'
     """
     refuse_entities(content)

@@ -672,7 +672,7 @@ def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "overlay.png").write_text("mine")
     panel.export.export(tmp_path / "out")
-    wait_for(qtbot, lambda: "overlay.png' is there already" in panel.reason.text())
+    wait_for(qtbot, lambda: "overlay.png': the file exists" in panel.reason.text())
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["overlay.png"]
 
 

@@ -18,9 +18,8 @@ from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import Geometry, make_geometry, select_last_axes
-from napari_gsw.files.label_formats import sibling_name
 from napari_gsw.files.labels import write_label_file
-from napari_gsw.files.output_folder import PROVENANCE, output_folder
+from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name
 from napari_gsw.files.results import REGION_TABLE, write_columns, write_trace
 from napari_gsw.widgets.common.collapsible import Section
 from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource, Position

@@ -1,25 +1,31 @@
-"""Nothing that we did not write is removed or written over."""
+"""Nothing that we did not write is removed or replaced, and results are whole or absent."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.files import output_folder as module
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.napari_writer import write_labels_layer
 from napari_gsw.files.output_folder import (
+    SCRATCH,
+    Manifest,
     check_writable,
     fingerprint,
-    manifest_text,
+    machine,
     output_folder,
     read_manifest,
     replace_atomically,
+    scratch_folder,
 )
 from napari_gsw.files.results import write_csv
 
@@ -47,7 +53,7 @@ def test_labels_of_ours_are_replaced_and_those_of_others_are_not(ending, tmp_pat
     with (path / "0" / "zarr.json" if path.is_dir() else path).open("ab") as file:
         file.write(b" ")  # somebody has worked on them
     before = content(tmp_path)
-    with pytest.raises(InputError, match=rf"cells{ending}' is there already.*overwrite=True"):
+    with pytest.raises(InputError, match=rf"cells{ending}': the file exists.*overwrite=True"):
         write_labels(LABELS, path, provenance=MADE)
     assert content(tmp_path) == before
     write_labels(LABELS, path, provenance=MADE, overwrite=True)
@@ -57,7 +63,7 @@ def test_labels_of_ours_are_replaced_and_those_of_others_are_not(ending, tmp_pat
 def test_a_provenance_of_somebody_else_stays(tmp_path):
     (tmp_path / "cells.provenance.json").write_text('{"software": "another"}')
     before = content(tmp_path)
-    with pytest.raises(InputError, match=r"cells.provenance.json' is there already"):
+    with pytest.raises(InputError, match=r"cells.provenance.json': the file exists"):
         write_labels(LABELS, tmp_path / "cells.tif", provenance=MADE)
     assert content(tmp_path) == before
 
@@ -67,14 +73,14 @@ def test_a_link_is_never_ours(tmp_path):
     write_labels(LABELS, tmp_path / "a.tif", provenance=MADE)
     (tmp_path / "a.tif").rename(tmp_path / "mine.tif")
     (tmp_path / "a.tif").symlink_to("mine.tif")
-    with pytest.raises(InputError, match=r"a.tif' is there already"):
+    with pytest.raises(InputError, match=r"a.tif': the file exists"):
         write_labels(LABELS, tmp_path / "a.tif", provenance=MADE)
     assert (tmp_path / "a.tif").is_symlink()
 
 
 def test_one_provenance_tells_of_one_result(tmp_path):
     write_labels(LABELS, tmp_path / "x.tif", provenance=MADE)
-    with pytest.raises(InputError, match=r"x.provenance.json' tells what made 'x.tif'"):
+    with pytest.raises(InputError, match=r"x.provenance.json' is the provenance of 'x.tif'"):
         write_labels(LABELS, tmp_path / "x.png", provenance=MADE | {"seed": 4})
     assert {p.name for p in tmp_path.iterdir()} == {"x.tif", "x.provenance.json"}
     write_labels(LABELS, tmp_path / "x.png", provenance=MADE)  # the same result in another format
@@ -89,10 +95,10 @@ def test_the_dialog_of_napari_has_asked_about_one_name_only(tmp_path):
         (tmp_path / name).write_text("an earlier file")
     write_labels_layer(str(tmp_path / "cells.tif"), LABELS, layer)
     assert np.array_equal(read_labels(tmp_path / "cells.tif"), LABELS)
-    with pytest.raises(OSError, match=r"plain.tif' is there already"):  # asked about `plain`
+    with pytest.raises(OSError, match=r"plain.tif': the file exists"):  # asked about `plain`
         write_labels_layer(str(tmp_path / "plain"), LABELS, layer)
     (tmp_path / "other.provenance.json").write_text("mine")
-    with pytest.raises(OSError, match=r"other.provenance.json' is there already"):
+    with pytest.raises(OSError, match=r"other.provenance.json': the file exists"):
         write_labels_layer(str(tmp_path / "other.tif"), LABELS, layer)
     assert not (tmp_path / "other.tif").exists()
 
@@ -124,12 +130,8 @@ def test_killed_at_any_moment_what_is_there_is_ours(step, tmp_path, monkeypatch)
         real(source, target)
 
     monkeypatch.setattr("os.replace", dies)
-    monkeypatch.setattr(
-        "napari_gsw.files.output_folder._restore_manifest", lambda *_: None
-    )  # nothing is done after a death
-    if step < 5:
-        with pytest.raises(Killed):
-            put(tmp_path, names, seed=4)
+    with pytest.raises(Killed):
+        put(tmp_path, names, seed=4)
     monkeypatch.undo()
     put(tmp_path, names, seed=4)
     assert {n: c for n, c in content(tmp_path).items() if n != "provenance.json"} == {
@@ -138,7 +140,7 @@ def test_killed_at_any_moment_what_is_there_is_ours(step, tmp_path, monkeypatch)
     mark = read_manifest(tmp_path / "provenance.json")
     assert mark.content["seed"] == 4
     assert "unfinished" not in json.loads((tmp_path / "provenance.json").read_text())
-    assert all(mark.claims(tmp_path / name) for name in ("labels.tif", "trace.csv"))
+    assert all(mark.owns(tmp_path / name) for name in ("labels.tif", "trace.csv"))
 
 
 def test_what_cannot_be_placed_changes_nothing(tmp_path, monkeypatch):
@@ -164,7 +166,7 @@ def test_a_mark_that_is_nonsense_is_none(tmp_path):
         file = tmp_path / str(number)
         file.write_text(text)
         assert read_manifest(file) is None
-    (tmp_path / "own.json").write_text(manifest_text({"mine": 1}, {"a.tif": "0" * 64}))
+    (tmp_path / "own.json").write_text(Manifest({"mine": 1}, {"a.tif": ["0" * 64]}).to_json())
     assert read_manifest(tmp_path / "own.json").content == {"mine": 1}
 
 
@@ -184,7 +186,7 @@ def test_pictures_on_a_full_disk_say_so(tmp_path):
     from matplotlib.figure import Figure
 
     from napari_gsw.files.geometry import make_geometry
-    from napari_gsw.files.label_formats import write_npy, write_png, write_tiff
+    from napari_gsw.files.labels import write_npy, write_png, write_tiff
     from napari_gsw.files.output_folder import report_write_errors
     from napari_gsw.files.plots import save_figure, save_overlay
 
@@ -207,9 +209,9 @@ def test_reports_of_others_are_not_written_over(tmp_path):
     write_csv(tmp_path / "batch.csv", ["a"], [[2]])
     assert (tmp_path / "batch.csv").read_bytes() == b"a\r\n2\r\n"
     (tmp_path / "batch.csv").write_text("mine")
-    with pytest.raises(InputError, match=r"batch.csv' is there already"):
+    with pytest.raises(InputError, match=r"batch.csv': the file exists"):
         write_csv(tmp_path / "batch.csv", ["a"], [[3]])
-    with pytest.raises(InputError, match=r"batch.csv' is there already"):
+    with pytest.raises(InputError, match=r"batch.csv': the file exists"):
         check_writable(tmp_path, ["other.csv", "batch.csv"])
     assert (tmp_path / "batch.csv").read_text() == "mine"
     check_writable(tmp_path, ["batch.csv"], overwrite=True)
@@ -229,3 +231,69 @@ def test_a_fingerprint_of_a_folder_sees_names_and_contents(tmp_path):
     (tmp_path / "z" / "deep" / "a").rename(tmp_path / "z" / "deep" / "b")
     seen.append(fingerprint(tmp_path / "z"))
     assert len(set(seen)) == 3
+
+
+# Scratch folders
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from napari_gsw.files.output_folder import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("written")
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def scratches(folder):
+    return sorted(p.name for p in folder.iterdir() if p.name.startswith(SCRATCH))
+
+
+def remaining(folder):
+    """Scratch folders that are left after another run."""
+    with scratch_folder(folder):
+        pass
+    return scratches(folder)
+
+
+def test_scratch_is_removed_after_an_error(tmp_path):
+    with pytest.raises(ZeroDivisionError), scratch_folder(tmp_path) as folder:
+        (folder / "half").write_text(str(1 / 0))
+    assert scratches(tmp_path) == []
+
+
+def test_scratch_of_a_living_process_stays_and_of_a_dead_one_goes(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        with scratch_folder(tmp_path):  # one of this process stays, too
+            assert len(remaining(tmp_path)) == 2
+    finally:
+        process.kill()
+        process.communicate()
+    assert len(scratches(tmp_path)) == 1
+    assert remaining(tmp_path) == []
+
+
+def test_scratch_of_another_machine_goes_after_a_day_without_a_change(tmp_path):
+    left = tmp_path / f"{SCRATCH}{'0' * 12}-{os.getpid()}-abc"
+    left.mkdir()
+    (left / "half").write_text("written")
+    yesterday = time.time() - module.DAY - 60
+    os.utime(left, (yesterday, yesterday))
+    assert remaining(tmp_path) == [left.name]  # a file in it is younger
+    os.utime(left / "half", (yesterday, yesterday))
+    assert remaining(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["mine", f"{'0' * 12}-x-abc", f"{'0' * 12}-1-abc.txt"])
+def test_folder_of_another_name_stays(name, tmp_path):
+    left = tmp_path / f"{SCRATCH}{name}"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    assert remaining(tmp_path) == [left.name]
+
+
+def test_machine_has_one_short_name():
+    assert len(machine()) == 12

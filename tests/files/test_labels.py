@@ -16,12 +16,12 @@ import pytest
 import tifffile
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files import label_formats
+from napari_gsw.files import labels as labels_module
 from napari_gsw.files.geometry import normalize_unit
 from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.label_formats import sibling_name
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.napari_writer import layer_axes, write_labels_layer
+from napari_gsw.files.output_folder import sibling_name
 
 ENDINGS = (".tif", ".tiff", ".ome.tif", ".ome.tiff", ".png", ".npy", ".zarr", ".ome.zarr")
 MADE = {"software": "napari-gsw", "seed": 3, "settings": {"alpha": 1.5, "note": "<µm> & {braces}"}}
@@ -137,7 +137,7 @@ def test_what_imagej_cannot_hold_is_a_plain_tiff_that_tells_the_same(tmp_path, m
     labels = example(2, 3, 5, 7, dtype=np.uint32, most=70_000)
     given = dict(scale=(1.5, 2, 0.5, 0.25), units=("s", "um", "um", "um"), provenance=MADE)
     write_labels(labels, tmp_path / "a.tif", **given)
-    monkeypatch.setattr(label_formats, "CLASSIC_TIFF", 100)
+    monkeypatch.setattr(labels_module, "CLASSIC_TIFF", 100)
     write_labels(labels.astype(np.uint16), tmp_path / "big.tif", **given)
     for name, wanted, big in (("a.tif", labels, False), ("big.tif", labels.astype(np.uint16), True)):
         with tifffile.TiffFile(tmp_path / name) as tiff:
