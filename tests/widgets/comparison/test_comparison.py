@@ -64,7 +64,7 @@ def endless(monkeypatch):
             report("counting sheep")
             time.sleep(0.01)
 
-    monkeypatch.setattr("napari_gsw.scores.partitions.compute_scores", measure)
+    monkeypatch.setattr("napari_gsw.widgets.comparison.scoring.compute_scores", measure)
 
 
 def tick(qtbot, panel, name):
@@ -371,7 +371,7 @@ def test_an_error_in_the_worker_is_shown_and_the_button_comes_back(pair, qtbot, 
         raise kind("the disk is on fire\nand more")
 
     with monkeypatch.context() as patch:
-        patch.setattr("napari_gsw.scores.partitions.compute_disagreement", broken)
+        patch.setattr("napari_gsw.widgets.comparison.scoring.compute_disagreement", broken)
         before = len(notification_manager.records)
         compare(qtbot, pair)
     assert "the disk is on fire" in pair.status.text()
@@ -391,7 +391,7 @@ def test_the_figures_are_not_computed_on_the_gui_thread(pair, qtbot, monkeypatch
         threads.append(threading.current_thread())
         return metrics.compute_scores(*args, **options)
 
-    monkeypatch.setattr("napari_gsw.scores.partitions.compute_scores", measure)
+    monkeypatch.setattr("napari_gsw.widgets.comparison.scoring.compute_scores", measure)
     compare(qtbot, pair)
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()

@@ -150,7 +150,7 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     def broken(*_):
         raise kind("out of ink")
 
-    monkeypatch.setattr("napari_gsw.core.sites.superpixels.make_superpixels", broken)
+    monkeypatch.setattr("napari_gsw.widgets.superpixels.panel.make_superpixels", broken)
     viewer.add_image(mosaic()[0], name="m")
     click(qtbot, cutter.make_button.native)
     wait_for(qtbot, lambda: cutter.worker is None)

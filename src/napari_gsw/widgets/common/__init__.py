@@ -1,4 +1,1 @@
-"""Small parts that every dock is built of: buttons, sections, one control for one setting, and how a dock ends.
-
-May import Qt, napari, and of the package the settings, presets and errors of `core`; nothing else of `widgets`.
-"""
+"""Parts of all docks. Imports Qt, napari, settings and errors of `core`, and nothing else of `widgets`."""

@@ -1,4 +1,4 @@
-"""A column of widgets that scrolls up and down when the dock is low."""
+"""Sections that fold, the scroll area around them, and the headings of rows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from qtpy.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QSizePolicy
 from superqt import QElidingLabel
 
 from napari_gsw.widgets.common.help_page import make_help_button
-from napari_gsw.widgets.common.labels import THEME_ROOM, add_whats_this
+from napari_gsw.widgets.common.labels import LINE_MARGIN, add_whats_this
 from napari_gsw.widgets.common.tab_order import set_tab_order
+
+# The headings of the panel's rows. Each is as wide as the widest, so that all rows begin at one line.
+HEADINGS = ("Image", "Where", "Preset *", "Strokes", "Regions", "Objects", "Show", "Range", "Detail")
+# The font of a theme is a little larger than the one that is measured.
+HEADING_MARGIN = 10
 
 
 def make_scroll_area(column: QWidget) -> QScrollArea:
-    """A scroll area around a column, as wide as itself."""
+    """Make a scroll area around a column, as wide as itself."""
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
@@ -22,39 +27,38 @@ def make_scroll_area(column: QWidget) -> QScrollArea:
     return area
 
 
-# All that stand one below the other in the panel: each is as wide as the widest, so that the rows begin at one line.
-WORDS = ("Image", "Where", "Preset *", "Strokes", "Regions", "Objects", "Show", "Range", "Detail")
-# The theme makes its font a little larger than what is measured.
-MARGIN = 10
-
-
 class RowHeading(QLabel):  # type: ignore[misc]
-    """As wide as any of `WORDS`, in whatever font a theme has, and whatever it says."""
+    """Label as wide as the widest of the headings, in the font of any theme."""
 
     def sizeHint(self) -> QSize:
-        widest = max(self.fontMetrics().horizontalAdvance(word) for word in WORDS)
-        return QSize(widest + MARGIN, super().sizeHint().height())
+        widest = max(self.fontMetrics().horizontalAdvance(heading) for heading in HEADINGS)
+        return QSize(widest + HEADING_MARGIN, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
 
 class Section(QWidget):  # type: ignore[misc]
-    """Folded, it tells what is set; unfolded, it lets it be changed.
+    """Title with a summary of the values; unfolded, it shows its controls.
 
-    What folds is kept out of the window until it is first unfolded: a panel has three hundred widgets in it, to each of
-    which Qt and napari would send eighteen events when the dock opens. It has no parent before that; then it is a
-    window of ours that nobody sees, since what has no parent is Python's to delete, in any thread.
+    superqt's QCollapsible fixes the height of its content, and its content is in the window from the start. Here it
+    joins when it is first unfolded: a panel has 300 widgets in its sections, and Qt and napari would send 18 events to
+    each when the dock opens. Until then it is an invisible window of ours, for Python may delete a widget without a
+    parent in any thread.
 
-    Signals
-    -------
-    toggled : it was folded or unfolded.
+    Parameters
+    ----------
+    title : str
+        Text of the button.
+    help : str
+        Its tooltip.
+    page : str
+        Page of the documentation that ``?`` opens, with a heading after ``#``.
     """
 
     toggled = Signal(bool)
 
     def __init__(self, title: str, help: str = "", page: str = "widget.md") -> None:
-        """`page` is what its ``?`` opens: a page of the documentation, with a heading after ``#``."""
         super().__init__()
         self.button = QToolButton()
         self.button.setText(title)
@@ -68,13 +72,14 @@ class Section(QWidget):  # type: ignore[misc]
         self.button.setToolTip(help)
         self.button.toggled.connect(self._toggle)
         self.summary = QElidingLabel()
-        self.summary.setEllipsesWidth(THEME_ROOM)
+        self.summary.setEllipsesWidth(LINE_MARGIN)
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.help = make_help_button(page)
         self.body = QWidget()
         self.destroyed.connect(self.body.deleteLater)  # if it was never shown
-        self._opened = QTimer(self)
-        self._opened.setSingleShot(True)
-        self._opened.timeout.connect(self._keep_body)
+        self._body_timer = QTimer(self)
+        self._body_timer.setSingleShot(True)
+        self._body_timer.timeout.connect(self._adopt_body)
         self.content = QVBoxLayout(self.body)
         self.content.setContentsMargins(14, 2, 0, 6)
         self.content.setSpacing(4)
@@ -83,7 +88,6 @@ class Section(QWidget):  # type: ignore[misc]
         head.setSpacing(0)
         head.addWidget(self.button)
         head.addWidget(self.summary, 1)
-        self.help = make_help_button(page)
         head.addWidget(self.help)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -91,22 +95,30 @@ class Section(QWidget):  # type: ignore[misc]
         column.addLayout(head)
 
     def set_summary(self, text: str) -> None:
+        """Show the present values beside the title."""
         self.summary.setText(text)
         self.summary.setToolTip(text)
 
-    def set_ink(self, colour: str) -> None:
-        """The colour of the line of values: they stand back behind the title."""
+    def set_summary_colour(self, colour: str) -> None:
+        """Set the colour of the summary."""
         self.summary.setStyleSheet(f"QLabel {{ color: {colour}; }}")
 
     def unfold(self, on: bool = True) -> None:
+        """Show the controls, or hide them."""
         self.button.setChecked(on)
 
+    def add_line(self, text: str) -> QLabel:
+        """Add a line of explanation to the controls."""
+        label = QLabel(text)
+        label.setWordWrap(True)
+        self.content.addWidget(label)
+        return label
+
     def showEvent(self, event: QShowEvent) -> None:
-        if self.body.parentWidget() is None:
-            self._opened.start(0)  # in a turn after the one in which the dock opens
+        self._body_timer.start(0)  # in a later event than the one that opens the dock
         super().showEvent(event)
 
-    def _keep_body(self) -> None:
+    def _adopt_body(self) -> None:
         if self.body.parentWidget() is None:
             self.body.setParent(self, Qt.WindowType.Window)
 
@@ -117,13 +129,6 @@ class Section(QWidget):  # type: ignore[misc]
             self.layout().addWidget(self.body)
         self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
         self.body.setVisible(on)
-        if on:  # controls have made their boxes now
+        if on:  # the settings have made their controls now
             set_tab_order(self.help, self.body)
         self.toggled.emit(on)
-
-    def add_line(self, text: str) -> QLabel:
-        """A line of explanation among the controls."""
-        label = QLabel(text)
-        label.setWordWrap(True)
-        self.content.addWidget(label)
-        return label

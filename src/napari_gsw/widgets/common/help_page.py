@@ -1,4 +1,4 @@
-"""The ``?`` beside things: it opens the page of the documentation that is about them, without a network."""
+"""The ``?`` buttons and the window of help, which shows the documentation without a network."""
 
 from __future__ import annotations
 
@@ -14,48 +14,50 @@ from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWid
 from napari_gsw.widgets.common.labels import link_colour
 
 PACKAGE = Path(__file__).parents[2]
-# With the package where it is installed, beside its source where it is worked on.
+# With the package where it is installed, beside its source in a checkout.
 FOLDERS = (PACKAGE / "docs", PACKAGE.parents[1] / "docs")
-SMOOTH = Qt.TransformationMode.SmoothTransformation
 
 
-class Page(QTextBrowser):  # type: ignore[misc]
-    """Text with pictures that are no wider than itself."""
+class PageBrowser(QTextBrowser):  # type: ignore[misc]
+    """Text browser that scales wide images down to its own width."""
 
     def loadResource(self, kind: int, name: QUrl) -> Any:
-        picture = QImage(str(find_page(name.toString())))
-        if picture.isNull():
+        image = QImage(str(find_page(name.toString())))
+        if image.isNull():
             return super().loadResource(kind, name)
-        room = max(200, self.viewport().width() - 40)
-        return picture.scaledToWidth(room, SMOOTH) if picture.width() > room else picture
+        width = max(200, self.viewport().width() - 40)
+        if image.width() <= width:
+            return image
+        return image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
 
 
 class HelpPage(QDialog):  # type: ignore[misc]
-    """A page of the documentation in a window of its own, at one of its headings; links lead to the other pages."""
+    """Window with a page of the documentation; links lead to other pages."""
 
     def __init__(self, address: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setModal(False)
         self.resize(760, 640)
-        self.browser = Page()
+        self.browser = PageBrowser()
         self.browser.setOpenLinks(False)
+        theme = get_settings().appearance.theme
+        colour = QColor(link_colour(get_system_theme() if theme == "system" else theme))
         palette = self.browser.palette()
         for role in (QPalette.ColorRole.Link, QPalette.ColorRole.LinkVisited):
-            palette.setColor(role, QColor(link_colour(_theme())))
+            palette.setColor(role, colour)
         self.browser.setPalette(palette)
-        self.browser.anchorClicked.connect(lambda connections: self.open_page(connections.toString()))
+        self.browser.anchorClicked.connect(lambda url: self.open_page(url.toString()))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.browser)
         self._page = self._heading = ""
-        # When the window is there and has laid out its text.
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._scroll)
+        self._scrolling = QTimer(self)  # fires when the window has laid out its text
+        self._scrolling.setSingleShot(True)
+        self._scrolling.timeout.connect(self._scroll_to_heading)
         self.open_page(address)
 
     def open_page(self, address: str) -> None:
-        """Show a page, ``widget.md#the-trace`` for example; an address in the network goes to the user's browser."""
+        """Show a page, ``widget.md#the-trace`` for example, or open a web address in the user's browser."""
         if "://" in address:
             QDesktopServices.openUrl(QUrl(address))
             return
@@ -65,10 +67,9 @@ class HelpPage(QDialog):  # type: ignore[misc]
         self.browser.setSearchPaths([str(path.parent)])
         self.browser.setMarkdown(path.read_text(encoding="utf-8") if path.exists() else f"There is no page {name}.")
         self.setWindowTitle(f"GSW segmentation: {path.stem.replace('_', ' ')}")
-        self._later.start(0)
+        self._scrolling.start(0)
 
-    def _scroll(self) -> None:
-        """Bring the heading to the top."""
+    def _scroll_to_heading(self) -> None:
         document = self.browser.document()
         block = document.begin()
         while self._heading and block.isValid():
@@ -79,28 +80,22 @@ class HelpPage(QDialog):  # type: ignore[misc]
             block = block.next()
 
 
-def _theme() -> str:
-    """The theme of napari's windows."""
-    chosen: str = get_settings().appearance.theme
-    return get_system_theme() if chosen == "system" else chosen
-
-
 def find_page(name: str) -> Path:
-    """Where a page is; in the first of the folders if it is in none."""
+    """Return the path of a page; in the first folder if it is in none."""
     return next((folder / name for folder in FOLDERS if (folder / name).exists()), FOLDERS[0] / name)
 
 
 def make_anchor(heading: str) -> str:
-    """A heading as links name it.
+    """Return the anchor of a heading, as links name it.
 
-    >>> anchor_of("The trace"), anchor_of("Sessions: nothing is lost")
+    >>> make_anchor("The trace"), make_anchor("Sessions: nothing is lost")
     ('the-trace', 'sessions-nothing-is-lost')
     """
     return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
 
 def make_help_button(address: str) -> QToolButton:
-    """A ``?`` that opens a page of the documentation."""
+    """Make a ``?`` button that opens a page of the documentation."""
     button = QToolButton()
     button.setText("?")
     button.setAutoRaise(True)
@@ -108,12 +103,12 @@ def make_help_button(address: str) -> QToolButton:
     button.setAccessibleName("Help")
     button.setProperty("page", address)
     button.setStyleSheet("QToolButton { border: none; background: transparent; font-weight: 600; padding: 2px 5px; }")
-    button.clicked.connect(lambda: show_page(button))
+    button.clicked.connect(lambda: _show_page(button))
     return button
 
 
-def show_page(button: QToolButton) -> HelpPage:
-    """Open the page of a button in the window of help that is open, or in a new one; the window goes with ours."""
+def _show_page(button: QToolButton) -> None:
+    """Open the page of a button in the open window of help, or in a new one."""
     window = button.window()
     dialog = next((child for child in window.children() if isinstance(child, HelpPage)), None)
     if dialog is None:
@@ -122,4 +117,3 @@ def show_page(button: QToolButton) -> HelpPage:
         dialog.open_page(button.property("page"))
     dialog.show()
     dialog.raise_()
-    return dialog

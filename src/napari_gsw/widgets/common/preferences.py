@@ -1,4 +1,4 @@
-"""The user's own defaults, from napari's preferences (the manifest declares them)."""
+"""The user's defaults in napari's preferences, which the manifest declares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
 
 PLUGIN = "napari-gsw"
-# What holds where napari does not know the plugin's preferences; a test compares it with the manifest.
+# Values where napari does not know the plugin's preferences; a test compares them with the manifest.
 FALLBACK: dict[str, Any] = {
     "preset": DEFAULT_PRESET,
     "seed": 0,
@@ -21,7 +21,7 @@ FALLBACK: dict[str, Any] = {
 
 
 def get_preference(name: str) -> Any:
-    """One of the user's defaults."""
+    """Return the user's value of a preference."""
     try:
         from napari.settings import get_plugin_settings
 

@@ -1,8 +1,7 @@
-"""One control for one setting, made from its declaration: value, bounds, words and tooltip."""
+"""The control of a setting, made from its declaration, and the texts of settings in the window."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -18,10 +17,12 @@ GREEK = {
     "T_min": "Tₘᵢₙ", "T_max": "Tₘₐₓ",
 }  # fmt: skip
 MAX_INT, MAX_FLOAT = 2**31 - 1, 1e9
-# A place to look for a value of one's own, beside the words that are known.
+# Distance from a bound that is not allowed itself.
+MARGIN = 1e-6
+# Values to choose from where any text may be entered.
 SUGGESTIONS = {"codebook": ("auto", "shipped", "image")}
-# Choices in words that say what they do, and what experts call them.
-PLAIN = {
+# Texts of choices.
+CHOICE_TEXTS = {
     "slic": "SLIC", "gsw": "GSW", "swendsen-wang": "Swendsen-Wang",
     "one": "One cluster", "singletons": "Every site its own", "chi2": "Chi squared",
     "dirichlet-process": "Any number", "pitman-yor": "Any number, many small", "finite-dirichlet": "At most K",
@@ -29,8 +30,9 @@ PLAIN = {
     "words": "Colour words", "luminance": "Brightness", "gaussian": "Channel values",
     "vi": "Typical", "binder": "Typical, by pairs",
 }  # fmt: skip
-# The same of a choice that means something else in each setting.
-NONE = {"consensus": "Best state", "likelihood": "Nothing but maps"}
+# Texts of the choice "none", which means something else in each setting.
+NONE_TEXTS = {"consensus": "Best state", "likelihood": "Nothing but maps"}
+# Technical terms of choices, for their tooltips.
 TERMS = {
     "dirichlet-process": "Dirichlet process", "pitman-yor": "Pitman-Yor process",
     "finite-dirichlet": "Finite Dirichlet", "potts": "Potts model", "lab": "CIE Lab", "hsv": "HSV",
@@ -41,51 +43,51 @@ TERMS = {
 
 
 def setting_title(name: str, setting: Setting) -> str:
-    """What stands beside a control: a word, with the paper's symbol in brackets."""
-    words = setting.title or name.replace("_", " ").capitalize()
-    return f"{words} ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else words
+    """Return the label of a setting: its title, with the symbol of the paper in brackets."""
+    title = setting.title or name.replace("_", " ").capitalize()
+    return f"{title} ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else title
 
 
-def display_text(word: str, name: str = "") -> str:
-    """A choice of the setting `name` as a person reads it; :data:`TERMS` has what it is called elsewhere.
+def display_text(choice: str, name: str = "") -> str:
+    """Return the text of a choice of the setting `name`.
 
-    >>> spoken("dirichlet-process"), spoken("grid"), spoken("none", "consensus")
+    >>> display_text("dirichlet-process"), display_text("grid"), display_text("none", "consensus")
     ('Any number', 'Grid', 'Best state')
     """
-    if word == "none" and name in NONE:
-        return NONE[name]
-    return PLAIN.get(word, word.replace("-", " ").capitalize())
+    if choice == "none" and name in NONE_TEXTS:
+        return NONE_TEXTS[name]
+    return CHOICE_TEXTS.get(choice, choice.replace("-", " ").capitalize())
 
 
 def tooltip_text(name: str, setting: Setting) -> str:
-    """What a setting does and what it may be, in the words of the window and in those of scripts."""
+    """Return what a setting does, its allowed values and its name in scripts."""
     if setting.choices:
-        allowed = "; ".join(f"{display_text(word, name)} ({word})" for word in setting.choices)
+        allowed = "; ".join(f"{display_text(choice, name)} ({choice})" for choice in setting.choices)
     else:
         allowed = setting.allowed.replace("or none", "or unticked")
     return f"{setting.help}\nAllowed: {allowed}.\nIn scripts: {name}."
 
 
 def insert_titles(text: str) -> str:
-    """A sentence about settings with what stands beside their controls, where it has the names of scripts.
+    """Replace the names of settings in a sentence by their titles.
 
-    Only names that are no words of their own are known for sure, and whatever a sentence says something *must be* of.
+    A name that is also a common word is replaced only where the sentence says what it *must be*.
 
-    >>> with_titles("max_size must be a whole number >= min_size (50), not 10")
+    >>> insert_titles("max_size must be a whole number >= min_size (50), not 10")
     'Largest cluster must be a whole number >= Smallest cluster (50), not 10'
     """
-    known = setting_fields()
+    settings = setting_fields()
 
-    def words(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         name = match[0]
-        is_meant = name in known and ("_" in name or text.startswith(f"{name} must be"))
-        return (known[name].title or name.replace("_", " ").capitalize()) if is_meant else name
+        is_setting = name in settings and ("_" in name or text.startswith(f"{name} must be"))
+        return (settings[name].title or name.replace("_", " ").capitalize()) if is_setting else name
 
-    return re.sub(r"\b[A-Za-z_]+\b", words, text)
+    return re.sub(r"\b[A-Za-z_]+\b", replace, text)
 
 
-class NoWheel(QObject):  # type: ignore[misc]
-    """The wheel scrolls the panel; it changes a value only where the user has clicked first."""
+class WheelFilter(QObject):  # type: ignore[misc]
+    """Lets the wheel scroll the panel; it changes a value only in the control that has the focus."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
@@ -94,22 +96,18 @@ class NoWheel(QObject):  # type: ignore[misc]
         return False
 
 
-class Number(QDoubleSpinBox):  # type: ignore[misc]
-    """A spin box that shows no more digits than there are."""
+class FloatBox(QDoubleSpinBox):  # type: ignore[misc]
+    """Spin box without trailing zeros."""
 
     def textFromValue(self, value: float) -> str:
         return f"{value:g}"
 
 
 class SettingWidget(QWidget):  # type: ignore[misc]
-    """The control of one setting.
+    """Control of one setting, which holds the exact value.
 
-    It holds the value itself. What the user operates, :attr:`box`, shows it, and is made when it is first seen: a panel
-    has eighty of them, most in folded sections, and to make them all would keep the window waiting.
-
-    Signals
-    -------
-    changed : the user (or :meth:`set_value`) has changed the value.
+    The spin box or combo box is made when it is first seen: a panel has 80 settings, most of them in folded sections,
+    and making them all would keep the window waiting. magicgui's widgets have no editable combo box, and round.
     """
 
     changed = Signal()
@@ -124,64 +122,75 @@ class SettingWidget(QWidget):  # type: ignore[misc]
 
     @property
     def box(self) -> QWidget:
-        """What shows the value and changes it."""
+        """The spin box or combo box."""
         if self._box is None:
             self._build()
         return self._box
 
+    def value(self) -> Any:
+        """Return the value of the setting."""
+        return self._value
+
+    def set_value(self, value: Any) -> None:
+        """Set the value, exactly: the box may show fewer digits."""
+        if value == self._value and type(value) is type(self._value):
+            return
+        self._value = value
+        if self._box is not None:
+            self._update_box()
+        self.changed.emit()
+
     def showEvent(self, event: QShowEvent) -> None:
-        self._build() if self._box is None else None
+        if self._box is None:
+            self._build()
         super().showEvent(event)
 
     def _build(self) -> None:
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
-        box = self._box = self._new_box()
-        box.installEventFilter(NoWheel(self))
+        box = self._box = self._make_box()
+        box.installEventFilter(WheelFilter(self))
         box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        parts = [box]
+        widgets = [box]
         if self.setting.optional:
             self._check = QCheckBox()
-            self._check.toggled.connect(self._toggled)
-            parts.insert(0, self._check)
-        for part in parts:
-            row.addWidget(part, part is box)
-            part.setAccessibleName(setting_title(self.name, self.setting))
-            part.setWhatsThis(self.toolTip())
-        self._show_value()
+            self._check.toggled.connect(self._on_toggled)
+            widgets.insert(0, self._check)
+        for widget in widgets:
+            row.addWidget(widget, widget is box)
+            widget.setAccessibleName(setting_title(self.name, self.setting))
+            widget.setWhatsThis(self.toolTip())
+        self._update_box()
 
-    def _new_box(self) -> QWidget:
+    def _make_box(self) -> QWidget:
         setting = self.setting
         if setting.choices or setting.kind is str:
-            box = QComboBox()
-            for word in setting.choices or SUGGESTIONS.get(self.name, ()):
-                box.addItem(display_text(word, self.name) if setting.choices else word, word)
-                box.setItemData(box.count() - 1, TERMS.get(word), Qt.ItemDataRole.ToolTipRole)
-            box.setEditable(not setting.choices)
-            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            box.setMinimumContentsLength(8)
-            box.currentTextChanged.connect(self._edited)
-            return box
+            combo = QComboBox()
+            for choice in setting.choices or SUGGESTIONS.get(self.name, ()):
+                combo.addItem(display_text(choice, self.name) if setting.choices else choice, choice)
+                combo.setItemData(combo.count() - 1, TERMS.get(choice), Qt.ItemDataRole.ToolTipRole)
+            combo.setEditable(not setting.choices)
+            combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            combo.setMinimumContentsLength(8)
+            combo.currentTextChanged.connect(self._on_edited)
+            return combo
+        low, high = setting.low, setting.high
         if setting.kind is int:
-            integer = QSpinBox()
-            integer.setRange(int(max(setting.low, -MAX_INT)), int(min(setting.high, MAX_INT)))
-            integer.setGroupSeparatorShown(True)
-            integer.valueChanged.connect(self._edited)
-            integer.setKeyboardTracking(False)
-            return integer
-        number = Number()
-        number.setDecimals(6)
-        small = 1e-6  # an end that is not allowed itself
-        low, high = max(setting.low, -MAX_FLOAT), min(setting.high, MAX_FLOAT)
-        number.setRange(low + small * setting.exclusive_min, high - small * setting.exclusive_max)
-        number.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
-        number.valueChanged.connect(self._edited)
-        number.setKeyboardTracking(False)
-        return number
+            box = QSpinBox()
+            box.setRange(int(max(low, -MAX_INT)), int(min(high, MAX_INT)))
+            box.setGroupSeparatorShown(True)
+        else:
+            box = FloatBox()
+            box.setDecimals(6)
+            low, high = max(low, -MAX_FLOAT), min(high, MAX_FLOAT)
+            box.setRange(low + MARGIN * setting.exclusive_min, high - MARGIN * setting.exclusive_max)
+            box.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
+        box.valueChanged.connect(self._on_edited)
+        box.setKeyboardTracking(False)
+        return box
 
-    def _edited(self) -> None:
-        """The user has put another value into the box."""
+    def _on_edited(self) -> None:
         box = self.box
         if isinstance(box, QComboBox):
             self._value = box.currentText() if box.isEditable() else box.currentData()
@@ -189,28 +198,16 @@ class SettingWidget(QWidget):  # type: ignore[misc]
             self._value = box.value()
         self.changed.emit()
 
-    def _toggled(self, on: bool) -> None:
+    def _on_toggled(self, on: bool) -> None:
         self.box.setEnabled(on)
         if on:
-            self._edited()
+            self._on_edited()
         else:
             self._value = None
             self.changed.emit()
 
-    def value(self) -> Any:
-        return self._value
-
-    def set_value(self, value: Any) -> None:
-        """Put a value into the control, exactly: the box may show fewer digits."""
-        if value == self._value and type(value) is type(self._value):
-            return
-        self._value = value
-        if self._box is not None:
-            self._show_value()
-        self.changed.emit()
-
-    def _show_value(self) -> None:
-        """Bring the box up to date; nobody hears of it."""
+    def _update_box(self) -> None:
+        """Show the value in the box, without a signal; the usual value in place of None."""
         box, value = self.box, self._value
         with QSignalBlocker(box):
             if self._check is not None:
@@ -222,7 +219,6 @@ class SettingWidget(QWidget):  # type: ignore[misc]
             if value is None:
                 return
             if not isinstance(box, QComboBox):
-                assert math.isfinite(value)
                 box.setValue(value)
             elif box.isEditable():
                 box.setCurrentText(value)

@@ -1,8 +1,7 @@
-"""One list of what can be undone in a viewer, newest first, whichever dock did it."""
+"""The undo stack of a viewer, shared by all docks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -12,26 +11,26 @@ from qtpy.QtCore import QObject, Signal
 from napari_gsw.core.interactive.actions import MAX_UNDO
 from napari_gsw.widgets.common.dock_panel import Connections
 
-# Steps that keep chains alive which nobody else needs, at most: each may take as much memory as a run.
+# Steps that keep chains in memory which nothing else needs: each may take as much memory as a run.
 MAX_KEPT_CHAINS = 3
 # napari has Ctrl+Y for two or three dimensions, so that it is not for redo.
 UNDO_KEY, REDO_KEY = "Control-Z", "Control-Shift-Z"
 
 
 class UndoStep(Protocol):
-    """Something that was done."""
+    """An action that can be undone."""
 
     @property
     def owner(self) -> object:
-        """Who can take it back; his steps go with him."""
+        """The object that can undo the step; its steps go with it."""
 
     @property
     def keeps_chains(self) -> bool:
-        """Whether it keeps chains alive."""
+        """Whether the step keeps chains in memory."""
 
     @property
     def is_obsolete(self) -> bool:
-        """Whether there is nothing to take back, since it was refused or what it was done to is gone."""
+        """Whether there is nothing to undo: the action was refused, or its object is gone."""
 
     def undo(self) -> None: ...
 
@@ -39,11 +38,9 @@ class UndoStep(Protocol):
 
 
 class UndoStack(QObject):  # type: ignore[misc]
-    """What was done, and what was undone, each up to a bound.
+    """Actions that can be undone and redone.
 
-    Signals
-    -------
-    changed : something can be undone or done again that could not before, or the reverse.
+    Qt's QUndoStack cannot forget the steps of one owner, nor bound those that keep chains.
     """
 
     changed = Signal()
@@ -52,66 +49,74 @@ class UndoStack(QObject):  # type: ignore[misc]
         super().__init__()
         self._done: list[UndoStep] = []
         self._undone: list[UndoStep] = []
-        self._docks = 0
+        self._n_docks = 0
 
     @property
     def can_undo(self) -> bool:
+        """Whether a step can be undone."""
         return any(not step.is_obsolete for step in self._done)
 
     @property
     def can_redo(self) -> bool:
+        """Whether a step can be redone."""
         return any(not step.is_obsolete for step in self._undone)
 
     def push(self, step: UndoStep) -> None:
-        """Something was done; nothing can be done again after it."""
+        """Add a step that was done; nothing can be redone after it."""
         self._undone.clear()
         self._done.append(step)
         del self._done[:-MAX_UNDO]
-        keeps_chains = [place for place, one in enumerate(self._done) if one.keeps_chains]
-        if len(keeps_chains) > MAX_KEPT_CHAINS:  # what came before it cannot be undone without it
-            del self._done[: keeps_chains[-MAX_KEPT_CHAINS - 1] + 1]
+        keeping = [index for index, step in enumerate(self._done) if step.keeps_chains]
+        if len(keeping) > MAX_KEPT_CHAINS:  # earlier steps cannot be undone without the one that goes
+            del self._done[: keeping[-MAX_KEPT_CHAINS - 1] + 1]
         self.changed.emit()
 
     def undo(self) -> None:
-        """Take back what was done last."""
-        self._move(self._done, self._undone, lambda step: step.undo())
+        """Undo the newest step that is not obsolete."""
+        if (step := _pop_valid(self._done)) is not None:
+            self._undone.append(step)
+            step.undo()
+        self.changed.emit()
 
     def redo(self) -> None:
-        """Do again what was undone last."""
-        self._move(self._undone, self._done, lambda step: step.redo())
-
-    def _move(self, here: list[UndoStep], there: list[UndoStep], act: Callable[[UndoStep], None]) -> None:
-        while here:
-            step = here.pop()
-            if not step.is_obsolete:
-                there.append(step)
-                act(step)
-                break
+        """Redo the step that was undone last."""
+        if (step := _pop_valid(self._undone)) is not None:
+            self._done.append(step)
+            step.redo()
         self.changed.emit()
 
     def forget(self, owner: object) -> None:
-        """The steps of an owner cannot be taken back any more; silent, since Qt may have destroyed a dock by then."""
+        """Drop the steps of an owner, without a signal: Qt may have deleted a dock by then."""
         self._done = [step for step in self._done if step.owner is not owner]
         self._undone = [step for step in self._undone if step.owner is not owner]
 
     def bind_undo_keys(self, viewer: napari.Viewer, connections: Connections) -> None:
-        """Listen to the keys of a viewer while a dock is open; layers with an undo of their own come first."""
-        self._docks += 1
-        if self._docks == 1:
+        """Bind the keys in a viewer while a dock is open; layers with an undo of their own come first."""
+        self._n_docks += 1
+        if self._n_docks == 1:
             viewer.bind_key(UNDO_KEY, lambda _: self.undo(), overwrite=True)
             viewer.bind_key(REDO_KEY, lambda _: self.redo(), overwrite=True)
-        connections.on_close(lambda: self._leave(viewer))
+        connections.on_close(lambda: self._release_keys(viewer))
 
-    def _leave(self, viewer: napari.Viewer) -> None:
-        self._docks -= 1
-        if self._docks == 0:
+    def _release_keys(self, viewer: napari.Viewer) -> None:
+        self._n_docks -= 1
+        if self._n_docks == 0:
             viewer.bind_key(UNDO_KEY, None)
             viewer.bind_key(REDO_KEY, None)
 
 
-_LISTS: WeakKeyDictionary[napari.Viewer, UndoStack] = WeakKeyDictionary()
+def _pop_valid(steps: list[UndoStep]) -> UndoStep | None:
+    """Drop obsolete steps from the end of a list and pop the next one."""
+    while steps:
+        step = steps.pop()
+        if not step.is_obsolete:
+            return step
+    return None
+
+
+_STACKS: WeakKeyDictionary[napari.Viewer, UndoStack] = WeakKeyDictionary()
 
 
 def get_undo_stack(viewer: napari.Viewer) -> UndoStack:
-    """The list of a viewer, the same for all of its docks."""
-    return _LISTS.setdefault(viewer, UndoStack())
+    """Return the undo stack of a viewer."""
+    return _STACKS.setdefault(viewer, UndoStack())

@@ -1,4 +1,4 @@
-"""Work in a thread beside the window: what it holds is let go when it is done, and it can begin at once."""
+"""Background workers of napari that release what they hold when they are done, and can start at once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from weakref import WeakMethod
 from napari.qt.threading import GeneratorWorker, WorkerBase, create_worker
 from qtpy.QtCore import QThreadPool, QTimer
 
-# Milliseconds after its end in which everybody has heard of it.
-HEARD = 1000
+# Milliseconds after its end in which all slots of a worker have been called.
+RELEASE_DELAY = 1000
 SIGNALS = ("started", "finished", "returned", "errored", "warned", "yielded", "paused", "resumed", "aborted")
 
 
 class EndingWorker(GeneratorWorker):  # type: ignore[misc]
-    """One that is told to come to its end when napari asks it to quit, as at the end of the window.
-
-    napari's own leaves its generator where it is, for good.
-    """
+    """Worker whose generator comes to its end when napari closes the window; napari's own stops where it is."""
 
     end: WeakMethod[Callable[[], object]] | None = None
 
@@ -35,15 +32,19 @@ class EndingWorker(GeneratorWorker):  # type: ignore[misc]
 
 
 def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], object] | None = None) -> WorkerBase:
-    """A worker of napari's that has not begun; a generator function becomes one that yields.
+    """Make a worker of napari that has not started; a generator function becomes a worker that yields.
 
-    napari lists every worker for as long as its window is open, and with it whatever its function and its slots hold: a
-    chain, a picture, a panel that was closed. So the function is given away when it begins, and the slots when it is
-    over.
+    napari lists every worker as long as its window is open, and with it all that its function and its slots hold: a
+    chain, an image, a closed panel. So the function is dropped when the worker starts, and the slots when it is done.
 
     Parameters
     ----------
-    end : method by which a generator comes to its end when it has to quit; None leaves it where it is.
+    function : callable
+        What to run.
+    *args : object
+        Arguments of `function`.
+    end : method, optional
+        Brings a generator to its end when it has to quit.
     """
     work = [partial(function, *args)]
 
@@ -58,15 +59,15 @@ def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], obje
     else:
         worker = create_worker(generate, _start_thread=False, _worker_class=EndingWorker)
         worker.end = None if end is None else WeakMethod(end)
-    worker.finished.connect(lambda: QTimer.singleShot(HEARD, partial(_let_go, worker)))
+    worker.finished.connect(lambda: QTimer.singleShot(RELEASE_DELAY, partial(_disconnect_all, worker)))
     return worker
 
 
 def start_at_once(worker: WorkerBase) -> None:
-    """As the worker's own start, which lets the event loop go round before: with a screen to paint that takes long."""
+    """Start a worker now; its own start lets the event loop go round first, which takes long with much to paint."""
     workers, forget = getattr(worker, "_worker_set", None), getattr(worker, "_set_discard", None)
     finished = getattr(worker, "_finished", None)
-    if workers is None or forget is None or finished is None:  # names of its own that it may change
+    if workers is None or forget is None or finished is None:  # private names, which superqt may change
         worker.start()
         return
     workers.add(worker)  # so that napari waits for it at the end
@@ -74,10 +75,10 @@ def start_at_once(worker: WorkerBase) -> None:
     QThreadPool.globalInstance().start(worker)
 
 
-def _let_go(worker: WorkerBase) -> None:
-    """Cut all that would hear of a worker that has nothing more to say."""
+def _disconnect_all(worker: WorkerBase) -> None:
     for name in SIGNALS:
-        # None of that name, nobody connected, deleted; PySide6 warns where nobody is, and fails if warnings are errors.
+        # There may be no such signal, no slot, or no Qt object. PySide6 warns where there is no slot, and fails if
+        # warnings are errors.
         with suppress(AttributeError, TypeError, RuntimeError, SystemError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             getattr(worker.signals, name).disconnect()

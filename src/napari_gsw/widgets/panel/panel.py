@@ -454,7 +454,7 @@ class SegmentationPanel(DockPanel):
         self.run_row.follow_theme(self.viewer.theme)
         ink = muted_colour(self.viewer.theme)
         for section in (self.trace_section, *self.sections):
-            section.set_ink(ink)
+            section.set_summary_colour(ink)
         self.region.setStyleSheet(f"QLabel {{ color: {ink}; }}")
         self.reason.setStyleSheet(f"QLabel {{ color: {warning_colour(self.viewer.theme)}; }}")
 

@@ -12,7 +12,7 @@ pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 from napari.qt.threading import WorkerBase, create_worker
 
-from napari_gsw.widgets.common import worker as kit_worker
+from napari_gsw.widgets.common import worker as worker_module
 from napari_gsw.widgets.common.worker import make_worker, start_at_once
 
 pytestmark = pytest.mark.gui
@@ -31,7 +31,7 @@ class Thing:
 
 @pytest.mark.parametrize("way", ["plain", "generator"])
 def test_napari_which_lists_every_worker_holds_nothing_of_ours_when_it_is_done(qtbot, viewer, monkeypatch, way):
-    monkeypatch.setattr(kit_worker, "HEARD", 0)
+    monkeypatch.setattr(worker_module, "RELEASE_DELAY", 0)
     thing, ear, heard = Thing(), Thing(), []
     gone = [weakref.ref(thing), weakref.ref(ear)]
     worker = make_worker(getattr(thing, way))

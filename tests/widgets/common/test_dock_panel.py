@@ -1,10 +1,11 @@
-"""Whatever order Qt deletes in, every panel lets go of the viewer, ends its work and says nothing about it.
+"""Docks release the viewer and end their work silently, in whatever order Qt deletes them.
 
 An error in a slot that Qt calls fails a test by itself, as does one that Python can only print.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
@@ -80,23 +81,18 @@ ORDERS = (
 )
 
 
-def layer_events(viewer):
-    """What of this package hangs on a viewer: slots that hear its events or those of its layers, and keys.
-
-    The guard of its canvas is to stay.
-    """
+def callbacks_of_package(viewer):
+    """Slots and keys of this package that a viewer calls, but for the guard of its canvas, which stays."""
     from napari_gsw.widgets.common.dock_panel import CanvasGuard
 
     groups = [viewer.events, viewer.layers.events, viewer.dims.events, viewer.cursor.events]
     groups += [layer.events for layer in viewer.layers]
     signals = [signal for group in groups for signal in (group, *(group[name] for name in group))]
-    slots = [callback for signal in signals for callback in signal.callbacks]
-    owners = [callback[0]() if isinstance(callback, tuple) else callback for callback in slots]
-    owners = [owner for owner in owners if not isinstance(owner, CanvasGuard)]
-    ours = [owner for owner in owners if type(owner).__module__.startswith("napari_gsw")]
-    keys = [f for f in viewer.keymap.values() if getattr(f, "__module__", "").startswith("napari_gsw")]
-    watched = [layer for layer in viewer.layers if {"undo", "redo"} & set(vars(layer))]
-    return ours + keys + watched
+    callbacks = [callback for signal in signals for callback in signal.callbacks]
+    owners = [callback[0]() if isinstance(callback, tuple) else callback for callback in callbacks]
+    owners = [owner for owner in owners if not isinstance(owner, CanvasGuard)] + list(viewer.keymap.values())
+    ours = [owner for owner in owners if str(getattr(owner, "__module__", "")).startswith("napari_gsw")]
+    return ours + [layer for layer in viewer.layers if {"undo", "redo"} & set(vars(layer))]
 
 
 def busy_panel(viewer, qtbot, monkeypatch, name):
@@ -119,7 +115,7 @@ def busy_panel(viewer, qtbot, monkeypatch, name):
             report("counting sheep")
             time.sleep(0.01)
 
-    monkeypatch.setattr("napari_gsw.scores.partitions.compute_scores", endless)
+    monkeypatch.setattr("napari_gsw.widgets.comparison.scoring.compute_scores", endless)
     panel.start()
     wait_for(qtbot, lambda: panel.comparison.step == "counting sheep")
     return dock, panel, panel.comparison.worker
@@ -145,21 +141,21 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("name", "order"), ENDS)
-def test_the_end_is_silent(stocked, qtbot, monkeypatch, name, order):
-    assert layer_events(stocked) == []
+def test_closing_is_silent(stocked, qtbot, monkeypatch, name, order):
+    assert callbacks_of_package(stocked) == []
     dock, panel, worker = busy_panel(stocked, qtbot, monkeypatch, name)
-    assert layer_events(stocked) != []
+    assert callbacks_of_package(stocked) != []
     connections = panel.connections
     end(order, stocked, qtbot, dock, panel)
     assert not connections.is_open
     wait_for(qtbot, lambda: not worker.is_running)
     qtbot.wait(50)  # what is still on its way
-    assert layer_events(stocked) == []
+    assert callbacks_of_package(stocked) == []
 
 
 @pytest.mark.parametrize("name", [WIDGETS[0], *map(slow, WIDGETS[1:])])
-def test_a_slot_with_another_name_is_let_go(stocked, qtbot, monkeypatch, name):
-    """To disconnect a slot, napari looks for its name on its owner, which may be deleted and have none of that name."""
+def test_slot_under_another_name_is_disconnected(stocked, monkeypatch, name):
+    """To disconnect a method, napari looks for its name on its owner, which may be deleted and have none of it."""
     from napari_gsw.widgets.comparison.panel import ComparisonPanel
     from napari_gsw.widgets.panel.panel import SegmentationPanel
     from napari_gsw.widgets.superpixels.panel import SuperpixelPanel
@@ -167,20 +163,16 @@ def test_a_slot_with_another_name_is_let_go(stocked, qtbot, monkeypatch, name):
     def wrapped(inner):
         return lambda self, event=None: inner(self, event)
 
-    for owner, slot in (
-        (SegmentationPanel, "_layers_changed"),
-        (SuperpixelPanel, "_layers_changed"),
-        (ComparisonPanel, "_heard"),
-    ):
-        monkeypatch.setattr(owner, slot, wrapped(getattr(owner, slot)))
+    for owner in (SegmentationPanel, SuperpixelPanel, ComparisonPanel):
+        monkeypatch.setattr(owner, "_layers_changed", wrapped(owner._layers_changed))
     _, panel = stocked.window.add_plugin_dock_widget("napari-gsw", name)
     delete(panel)
     panel.connections.close()
     panel.shut_down()
-    assert layer_events(stocked) == []
+    assert callbacks_of_package(stocked) == []
 
 
-def test_everything_ends_even_if_something_fails():
+def test_all_endings_run_if_one_fails():
     from napari_gsw.widgets.common.dock_panel import Connections
 
     ended = []
@@ -196,3 +188,78 @@ def test_everything_ends_even_if_something_fails():
     assert ended == ["last", "first"]
     connections.close()
     assert len(ended) == 2
+
+
+def test_slot_is_called_once_for_a_batch_of_removed_layers():
+    from napari.components import LayerList
+    from napari.layers import Points
+
+    from napari_gsw.widgets.common.dock_panel import Connections
+
+    layers, heard, connections = LayerList(), [], Connections()
+    connections.connect_layers(layers.events, lambda event: heard.append((event.type, len(layers))))
+    layers.extend(Points() for _ in range(6))
+    assert [kind for kind, _ in heard if kind != "renamed"] == 6 * ["inserted"]
+    heard.clear()
+    layers.remove(layers[0])
+    assert heard == [("removed", 5)]
+    layers.selection = set(layers[:2])
+    layers.remove_selected()
+    assert heard == [("removed", 5), ("removed", 3)]
+    with layers.batched_update():
+        layers.clear()
+        assert len(heard) == 2, "the inner batch does not end the outer one"
+    assert heard[2:] == [("removed", 0)]
+    with layers.batched_update():
+        layers.append(Points())
+        assert heard[3][0] == "inserted"
+    connections.close()
+    before = len(heard)
+    layers.clear()
+    assert len(heard) == before
+    callbacks = [c for name in ("begin_batch", "end_batch", "removed") for c in layers.events[name].callbacks]
+    assert not [c for c in callbacks if str(getattr(c, "__module__", "")).startswith("napari_gsw")]
+
+
+@pytest.fixture
+def interval():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    yield 0.005
+    sys.setswitchinterval(before)
+
+
+def test_switch_interval_is_short_until_the_last_dock_closes(interval):
+    from napari_gsw.widgets.common.dock_panel import SwitchInterval
+
+    intervals = SwitchInterval()
+    for change, expected in (
+        (intervals.begin, intervals.SECONDS),
+        (intervals.begin, intervals.SECONDS),
+        (intervals.end, intervals.SECONDS),
+        (intervals.end, interval),
+    ):
+        change()
+        assert sys.getswitchinterval() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("before", "meanwhile", "after"), [(2e-5, None, 2e-5), (0.005, 0.02, 0.02)])
+def test_switch_interval_of_other_code_stays(interval, before, meanwhile, after):
+    from napari_gsw.widgets.common.dock_panel import SwitchInterval
+
+    intervals = SwitchInterval()
+    sys.setswitchinterval(before)
+    intervals.begin()
+    if meanwhile is not None:
+        sys.setswitchinterval(meanwhile)
+    intervals.end()
+    assert sys.getswitchinterval() == pytest.approx(after)
+
+
+def test_dock_shortens_switch_interval(viewer, interval):
+    from napari_gsw.widgets.common.dock_panel import SwitchInterval
+
+    dock, _ = viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
+    assert sys.getswitchinterval() == pytest.approx(SwitchInterval.SECONDS)
+    dock.destroyOnClose()
+    assert sys.getswitchinterval() == pytest.approx(interval)
