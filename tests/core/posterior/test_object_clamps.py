@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.block_objects import number_stitched_objects
-from napari_gsw.core.posterior.objects import label_objects
+from napari_gsw.core.posterior.block_objects import label_stitched_objects
+from napari_gsw.core.posterior.objects import find_objects
 from pictures import CENTRES, cells
 
 IMAGE, TRUTH = cells()
@@ -36,9 +36,9 @@ def clamped(problem, **numbers):
 
 
 def test_an_object_has_the_number_of_its_clamp_and_the_others_those_that_are_left(problem, bright):
-    free = label_objects(problem, bright, 16, 0.85)
+    free = find_objects(problem, bright, 16, 0.85)
     seeds = clamped(problem, cell_2=24, cell_5=1)
-    labels = label_objects(problem, bright, 16, 0.85, seeds)
+    labels = find_objects(problem, bright, 16, 0.85, seeds)
     assert labels[CENTRES[2]] == 24
     assert labels[CENTRES[5]] == 1
     assert np.array_equal(np.unique(labels), [0, 1, 2, 3, 4, 5, 6, 24])
@@ -49,7 +49,7 @@ def test_an_object_has_the_number_of_its_clamp_and_the_others_those_that_are_lef
 
 def test_a_clamped_patch_of_the_background_is_shown_and_no_more(problem, bright):
     seeds = clamped(problem, row_60_column_70=7)
-    labels = label_objects(problem, bright, 16, 0.85, seeds)
+    labels = find_objects(problem, bright, 16, 0.85, seeds)
     assert np.array_equal(labels == 7, np.isin(problem.site_image, np.flatnonzero(seeds == 7) + 1))
     assert labels[0, 0] == 0
     assert np.array_equal(np.unique(labels), np.arange(9))
@@ -57,7 +57,7 @@ def test_a_clamped_patch_of_the_background_is_shown_and_no_more(problem, bright)
 
 def test_clamped_objects_are_never_too_small(problem, bright):
     seeds = clamped(problem, cell_0=9)
-    labels = label_objects(problem, bright, 5000, 0.0, seeds)
+    labels = find_objects(problem, bright, 5000, 0.0, seeds)
     assert np.array_equal(np.unique(labels), [0, 9])
     assert labels[CENTRES[0]] == 9
 
@@ -68,7 +68,7 @@ def test_two_clamps_are_never_one_object(problem, bright):
     seeds = clamped(problem, cell_3=8, cell_4=5)
     clusters[seeds == 5] = 2
     for neck in (0.0, 0.85):
-        labels = label_objects(problem, clusters, 16, neck, seeds)
+        labels = find_objects(problem, clusters, 16, neck, seeds)
         assert labels[CENTRES[3]] == 8
         assert labels[CENTRES[4]] == 5
         assert np.isin(np.unique(labels[np.isin(TRUTH, (4, 5))]), (0, 5, 8)).all()
@@ -77,12 +77,12 @@ def test_two_clamps_are_never_one_object(problem, bright):
 
 
 def test_the_clamped_piece_keeps_the_number_at_a_neck(problem, bright):
-    labels = label_objects(problem, bright, 16, 0.85, clamped(problem, cell_3=8))
+    labels = find_objects(problem, bright, 16, 0.85, clamped(problem, cell_3=8))
     assert labels[CENTRES[3]] == 8
     assert labels[CENTRES[4]] not in (0, 8)
     # A clamp on the neck itself belongs to the side on which most of it lies, and is shown on both.
     seeds = clamped(problem, row_80_column_36=8)
-    across = label_objects(problem, bright, 16, 0.85, seeds)
+    across = find_objects(problem, bright, 16, 0.85, seeds)
     assert (across[np.isin(problem.site_image, np.flatnonzero(seeds == 8) + 1)] == 8).all()
 
 
@@ -115,7 +115,7 @@ def test_blocks_have_the_numbers_of_the_seeds_too():
 
 
 def test_pieces_that_were_stitched_with_two_clamps_stay_apart():
-    number = number_stitched_objects(
+    number = label_stitched_objects(
         np.array([0, 0, 0, 1, 2, 2]), np.array([9, 5, 7, 50, 2, 1]), np.array([7, 3, 0, 0, 0, 2], np.int32), 40
     )
     assert number.tolist() == [7, 3, 7, 1, 2, 2]

@@ -9,7 +9,7 @@ from skimage.measure import label
 
 import napari_gsw as gsw
 from napari_gsw.core.image.foreground_signal import make_signal_image
-from napari_gsw.core.posterior.objects import assign_pixels, cluster_appearance, label_objects, split_at_necks
+from napari_gsw.core.posterior.objects import assign_pixels, find_objects, measure_appearance, split_at_necks
 from napari_gsw.scores.partitions import adjusted_rand
 from pictures import cells
 
@@ -61,7 +61,7 @@ def test_small_objects_are_background():
     image, _ = cells()
     problem = gsw.prepare(image, preset="microscopy", objects="classical")
     clusters = gsw.run(problem, 30, seed=0).best.labels
-    few = label_objects(problem, clusters, smallest=300)
+    few = find_objects(problem, clusters, min_pixels=300)
     assert few.max() == 1  # only the two that touch are large enough together
     assert np.bincount(few.ravel())[1:].min() >= 300
 
@@ -72,7 +72,7 @@ def test_outlines_are_finer_than_sites():
     clusters = (problem.graph.means[:, 0] > 25).astype(int)
     coarse, fine = (
         problem.paint(clusters) > 0,
-        assign_pixels(problem.sites, problem.signal, cluster_appearance(problem, clusters)) > 0,
+        assign_pixels(problem.sites, problem.signal, measure_appearance(problem, clusters)) > 0,
     )
     wrong = [(found != (truth > 0)).mean() for found in (coarse, fine)]
     assert wrong[1] < wrong[0] / 3
