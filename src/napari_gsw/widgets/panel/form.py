@@ -25,6 +25,7 @@ from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
 from napari_gsw.widgets.common.collapsible import Section
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
+from napari_gsw.widgets.common.layouts import make_form
 from napari_gsw.widgets.common.setting_widgets import SettingWidget, display_text, setting_title
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import is_image
@@ -230,11 +231,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
 
     def _add_section(self, name: str, title: str, tip: str) -> None:
         section = self.sections[name] = Section(title, tip, f"settings.md#{name}")
-        layout = self.layouts[name] = QFormLayout()
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setHorizontalSpacing(8)
-        layout.setVerticalSpacing(4)
-        layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        layout = self.layouts[name] = make_form()
         if name in NETWORK_SECTIONS:
             self._network_lines.append(section.add_line(BY_NETWORK))
         section.content.addLayout(layout)

@@ -43,8 +43,7 @@ from napari_gsw.widgets.panel.rows import (
 )
 from napari_gsw.widgets.panel.scribbles_section import ScribblesSection
 from napari_gsw.widgets.panel.session_section import RestoreRow, SessionSection, remember
-from napari_gsw.widgets.panel.trace_plot import TracePlot
-from napari_gsw.widgets.panel.trace_section import TraceSection
+from napari_gsw.widgets.panel.trace import TracePlot, TraceSection
 from napari_gsw.widgets.session.run_plan import RunPlan, adapt_settings
 from napari_gsw.widgets.session.session import KernelWarmUp, Session
 

@@ -13,12 +13,10 @@ from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QButtonGroup,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,6 +26,7 @@ from napari_gsw.core.settings import setting_fields
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.widgets.common.collapsible import RowHeading
 from napari_gsw.widgets.common.labels import ElidedLabel, make_button
+from napari_gsw.widgets.common.layouts import make_choice, make_column, make_row
 from napari_gsw.widgets.common.setting_widgets import SettingWidget, setting_title
 from napari_gsw.widgets.common.tab_order import set_tab_order
 from napari_gsw.widgets.common.undo import UndoStack
@@ -38,27 +37,6 @@ from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.object_editor import EDIT_KEYS, Action
 from napari_gsw.widgets.session.session import Session
 from napari_gsw.widgets.table.outlines import find_row, has_table
-
-
-def make_row(*widgets: QWidget | tuple[QWidget, int], parent: QWidget | None = None) -> QHBoxLayout:
-    """Lay widgets out side by side, each with its stretch factor if it is given as a pair."""
-    row = QHBoxLayout(parent)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(4)
-    for item in widgets:
-        widget, stretch = item if isinstance(item, tuple) else (item, 0)
-        row.addWidget(widget, stretch)
-    return row
-
-
-def make_choice(text: str, tip: str, group: QButtonGroup) -> QPushButton:
-    """Make a button that stays down until another one of its group is pressed."""
-    button = QPushButton(text)
-    button.setCheckable(True)
-    button.setToolTip(tip)
-    group.addButton(button)
-    return button
-
 
 RUN_TIPS = {
     "run": "Segment the image, or continue the run (Ctrl+Alt+R)",
@@ -476,11 +454,7 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         self.bar = QProgressBar()
         self.bar.setTextVisible(True)
         self.status = ElidedLabel("status")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(self.bar)
-        column.addWidget(self.status)
+        make_column(self.bar, self.status, parent=self, spacing=6)
 
     def refresh(self, estimate: RunEstimate | None, frame: Frame | None = None) -> None:
         """Show the present stage, else a frame, else what a run would begin with."""

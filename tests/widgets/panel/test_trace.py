@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gui
 @pytest.fixture
 def plot(qtbot):
     """A plot of 100 sweeps on the screen."""
-    from napari_gsw.widgets.panel.trace_plot import TracePlot
+    from napari_gsw.widgets.panel.trace import TracePlot
 
     shown = TracePlot()
     qtbot.addWidget(shown)
