@@ -175,7 +175,7 @@ class Reader:
         layer.selected_label = number
         before = np.array(layer.data)
         drag(self.viewer, layer, [(100, x) for x in range(40, 120, 4)])
-        wait_for(lambda: len(self.panel.session.array_run.interactive.changes) == 1, "a stroke that is taken")
+        wait_for(lambda: len(self.panel.session.array_run.interactive.log.corrections) == 1, "a stroke that is taken")
         self.at_rest()
         if not (np.asarray(layer.data) == number).sum() > layer.brush_size * 80:
             raise SystemExit("nothing follows a stroke")
@@ -184,7 +184,10 @@ class Reader:
         canvas.setFocus()
         QTest.keyClick(canvas, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
         interactive = self.panel.session.array_run.interactive
-        wait_for(lambda: len(interactive.changes) == 2 and not interactive.locks.any(), "a stroke that was taken back")
+        wait_for(
+            lambda: len(interactive.log.corrections) == 2 and not interactive.locks.any(),
+            "a stroke that was taken back",
+        )
         self.at_rest()
         if not (before == np.asarray(layer.data)).mean() > 0.5:
             raise SystemExit("what was there before the stroke has not come back")

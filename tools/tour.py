@@ -119,11 +119,12 @@ class Tour:
         self.viewer.layers.selection.active = layer
         layer.mode, layer.brush_size = "paint", 6
         for number, points in enumerate(STROKES.values()):
-            before, changes = np.array(layer.data), len(self.panel.session.array_run.interactive.changes)
+            before, changes = np.array(layer.data), len(self.panel.session.array_run.interactive.log.corrections)
             layer.selected_label = int(before.max()) + 1 + number
             drag(self.viewer, layer, points)
             wait_for(
-                lambda n=changes: len(self.panel.session.array_run.interactive.changes) > n, "a stroke that is taken"
+                lambda n=changes: len(self.panel.session.array_run.interactive.log.corrections) > n,
+                "a stroke that is taken",
             )
             self.film(1.0, hold=1.5)
             self.at_rest()
@@ -147,13 +148,15 @@ class Tour:
         layer = self.labels("[regions]")
         layer.visible = True
         self.viewer.layers.selection.active = layer
-        count = len(self.panel.session.array_run.interactive.changes)
+        count = len(self.panel.session.array_run.interactive.log.corrections)
         place = STROKES["saucer"][3]
         self.viewer.cursor.position = layer.data_to_world(place)
         canvas = self.viewer.window._qt_viewer.canvas.native
         canvas.setFocus()
         QTest.keyClick(canvas, Qt.Key.Key_A)
-        wait_for(lambda: len(self.panel.session.array_run.interactive.changes) > count, "a region that is accepted")
+        wait_for(
+            lambda: len(self.panel.session.array_run.interactive.log.corrections) > count, "a region that is accepted"
+        )
         self.at_rest()
         self.step("accepted")
 

@@ -16,9 +16,7 @@ from skimage.io import imread, imsave
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.interactive_state import save_interactive
 from napari_gsw.core.interactive.saved_session import SavedImage, SavedSession
-from napari_gsw.core.pipeline.provenance import describe_image
 
 IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
 OPTIONS = ("--seed", "3", "--sweeps", "60", "-q")
@@ -89,7 +87,8 @@ def steered(photo, tmp_path):
     live.settle()
     while live.sweep < live.target:
         live.advance()
-    saved = save_interactive(live, describe_image(IMAGE), {})
+    live.image = IMAGE
+    saved = live.save()
     path = tmp_path / "steered.zarr.zip"
     gsw.save_session(path, SavedSession({"run": saved}, (SavedImage("photo", (str(photo),)),)))
     return live, path

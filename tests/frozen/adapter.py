@@ -10,9 +10,7 @@ import numpy as np
 
 import napari_gsw as gsw
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.interactive_state import restore_interactive, save_interactive
 from napari_gsw.core.interactive.replay import replay_run
-from napari_gsw.core.pipeline.provenance import describe_image
 from napari_gsw.core.pipeline.saved_run import attach_image
 from napari_gsw.core.posterior import object_edits
 from napari_gsw.core.sampler import bonds
@@ -27,7 +25,7 @@ class Run:
     def __init__(self, inner: InteractiveRun, image: Any = None, given: dict[str, Any] | None = None) -> None:
         self._inner, self._image, self._given = inner, image, given or {}
         if image is not None and not hasattr(image, "chunks"):  # sites of a lazy image are never split
-            self._inner.remake = self._cut_sites
+            self._inner.rebuild_problem = self._cut_sites
 
     @classmethod
     def begin(cls, image: Any, settings: gsw.Settings, seed: int, seeds: Any = None, **given: Any) -> Run:
@@ -39,19 +37,20 @@ class Run:
     @classmethod
     def restore(cls, saved: gsw.SavedRun, image: Any = None) -> Run:
         """Continue a saved run."""
-        return cls(restore_interactive(_complete(saved, image)), image, dict(saved.given))
+        return cls(InteractiveRun.restore(_complete(saved, image)), image, dict(saved.given))
 
     @classmethod
     def replay(cls, saved: gsw.SavedRun, image: Any) -> Run:
         """Repeat all actions of a saved run from its start."""
         given = {name: value for name, value in saved.given.items() if name != "seeds"}
         saved = _complete(saved, image)
-        remake = cls(restore_interactive(saved), image, given)._cut_sites
+        remake = cls(InteractiveRun.restore(saved), image, given)._cut_sites
         return cls(replay_run(saved, remake), image, given)
 
     def save(self) -> gsw.SavedRun:
         """Freeze the run as it is now."""
-        return save_interactive(self._inner, describe_image(self._image), self._given)
+        self._inner.image, self._inner.inputs = self._image, self._given
+        return self._inner.save()
 
     def _cut_sites(self, sites: Any, strokes: Any) -> Any:
         given = {name: value for name, value in self._given.items() if name not in ("seeds", "init")}
@@ -121,7 +120,7 @@ class Run:
 
     def look_back(self, sweep: int) -> None:
         """Continue from the remembered state nearest to a sweep."""
-        self._inner.go_back(self._inner.history.near(sweep)[1])
+        self._inner.go_back(self._inner.history.nearest(sweep)[1])
 
     def edit(self, kind: str, *arguments: Any, **more: Any) -> None:
         """Edit objects as they are shown: accept, merge, cut, delete or draw."""

@@ -182,7 +182,7 @@ def _groups(names: Iterable[str]) -> Iterator[str]:
 
 
 # Of the format. A newer file is refused; one of an older version is brought up to date when it is read.
-VERSION = 1
+VERSION = 2
 # The key of the group's attributes that says whose file it is.
 SESSION_KEY = "napari-gsw session"
 SUFFIX = ".zarr.zip"

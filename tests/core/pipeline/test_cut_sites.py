@@ -27,7 +27,7 @@ def image():
 
 def live_chain(image, settings=SETTINGS, **more):
     live = InteractiveRun(gsw.prepare(image, settings), settings, seed=1, **more)
-    live.remake = lambda sites, strokes: gsw.prepare(image, settings, sites=sites, seeds=strokes)
+    live.rebuild_problem = lambda sites, strokes: gsw.prepare(image, settings, sites=sites, seeds=strokes)
     live.run_for(10)
     while live.sweep < live.target:
         live.advance()
@@ -174,9 +174,9 @@ def test_a_stroke_that_was_drawn_before_a_cut_means_the_pieces(image):
 def test_looking_back_and_going_back_reach_over_a_cut(image):
     live = live_chain(image)
     live.draw(drawn(live, *LEFT, 41), lock=True)
-    sweep, before = live.history.near(3)
+    sweep, before = live.history.nearest(3)
     live.draw(drawn(live, *RIGHT, 42), lock=True)
-    again, now = live.history.near(3)
+    again, now = live.history.nearest(3)
     assert again == sweep
     assert np.array_equal(now, live.map_to_current_sites(before))
     live.go_back(before)
@@ -224,7 +224,7 @@ def test_shared_slices_are_cut_in_their_own_slice(image):
     remake = partial(shared_problem, list(stack), settings)
     problem = remake(None, None)
     live = InteractiveRun(problem, settings, seed=0)
-    live.remake = remake
+    live.rebuild_problem = remake
     live.advance(5)
     shown = np.asarray(live.problem.paint(live.numbers))
     n = live.problem.n

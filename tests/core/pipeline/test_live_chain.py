@@ -8,7 +8,6 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.interactive.history import History
 from napari_gsw.core.interactive.interactive_run import InteractiveRun, sweeps_to_match
-from napari_gsw.core.interactive.interactive_state import restore_interactive, save_interactive
 from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, make_ensemble
 from napari_gsw.core.posterior.label_table import measure_regions
 from napari_gsw.core.posterior.uncertainty import make_boundary_image
@@ -68,7 +67,7 @@ def test_numbers_do_not_depend_on_how_often_somebody_looks(problem, seed):
     for stop in (23, 37, 60):
         while chain.sweep < stop:
             chain.advance(min(13, stop - chain.sweep))
-        chain = restore_interactive(save_interactive(chain, {}, {}))
+        chain = InteractiveRun.restore(chain.save())
     looks.append(drain(chain).numbers)
     assert len(np.unique(looks[0])) > 2
     for numbers in looks[1:]:
@@ -168,7 +167,9 @@ def test_a_stroke_moves_sites_in_every_chain(problem):
         assert len(np.unique(c.labels[sites])) == 1
     drain(chain)
     consistent(chain)
-    assert chain.sweep == len(chain.traces[0]) == 40 + chain.marks[0]  # the run begins anew at a correction
+    assert (
+        chain.sweep == len(chain.traces[0]) == 40 + chain.log.corrections[0]["sweep"]
+    )  # the run begins anew at a correction
 
 
 def test_a_new_number_makes_a_new_cluster(problem):
@@ -330,14 +331,14 @@ def test_best_and_sums_begin_anew_at_a_correction(problem):
     chain.run_for(40)
     drain(chain)
     assert np.isfinite(chain.snapshot.together).all()
-    assert chain.marks == [40]
+    assert [step["sweep"] for step in chain.log.corrections] == [40]
 
 
 def test_going_back_to_an_earlier_state(problem):
     chain = live(problem)
     for _ in range(4):
         chain.advance()
-    sweep, numbers = chain.history.near(2)
+    sweep, numbers = chain.history.nearest(2)
     drain(chain)
     chain.go_back(numbers)
     assert variation_of_information(chain.numbers, numbers) == pytest.approx(0, abs=1e-9)
@@ -346,7 +347,7 @@ def test_going_back_to_an_earlier_state(problem):
 
 
 def test_memory_is_bounded_and_even():
-    memory = History(most=2000)
+    memory = History(max_bytes=2000)
     for sweep in range(1000):
         memory.keep(sweep, np.full(10, sweep % 60_000))
     assert 40 <= len(memory.sweeps) <= 100
@@ -354,7 +355,7 @@ def test_memory_is_bounded_and_even():
     gaps = np.diff(memory.sweeps)
     assert gaps.max() <= 2 * gaps.min()
     for wanted in (0, 333, 999):
-        found, numbers = memory.near(wanted)
+        found, numbers = memory.nearest(wanted)
         assert abs(found - wanted) <= gaps.max()
         assert (numbers == found).all()
 

@@ -7,10 +7,10 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.actions import Action, replay_actions
+from napari_gsw.core.interactive.actions import Action
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.interactive_state import KINDS, restore_interactive, save_interactive
-from napari_gsw.core.interactive.replay import replay_run
+from napari_gsw.core.interactive.replay import replay_actions, replay_run
+from napari_gsw.core.interactive.saved_session import KINDS
 from napari_gsw.core.pipeline.saved_run import decode_record, encode_record
 from napari_gsw.core.posterior.object_edits import accept_object, delete_object
 from napari_gsw.core.sites.scribbles import make_scribble
@@ -23,7 +23,7 @@ IMAGE = (np.where(np.arange(60) < 25, 60.0, 160.0) + RNG.normal(0, 6, (40, 60)))
 
 def begun(image, settings):
     live = InteractiveRun(gsw.prepare(image, settings), settings, seed=1)
-    live.remake = lambda sites, strokes: gsw.prepare(image, settings, sites=sites, seeds=strokes)
+    live.rebuild_problem = lambda sites, strokes: gsw.prepare(image, settings, sites=sites, seeds=strokes)
     return live
 
 
@@ -90,7 +90,7 @@ def through_a_file(saved):
 
 
 def assert_same(a, b):
-    assert (a.sweep, a.target, a.marks, a.changes, a.steps) == (b.sweep, b.target, b.marks, b.changes, b.steps)
+    assert (a.sweep, a.target, a.log.steps, a.steps) == (b.sweep, b.target, b.log.steps, b.steps)
     for name in ("numbers", "locks", "painted"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     for left, right in zip(a.traces, b.traces, strict=True):
@@ -102,15 +102,15 @@ def assert_same(a, b):
 @pytest.mark.parametrize("make", [steered, edited])
 def test_a_restored_chain_goes_on_as_the_one_that_was_saved(make):
     live = make()
-    other = restore_interactive(through_a_file(save_interactive(live, {}, {})))
-    other.remake = live.remake
+    other = InteractiveRun.restore(through_a_file(live.save()))
+    other.rebuild_problem = live.rebuild_problem
     assert_same(live, other)
     for chain in (live, other):
         chain.undo()
         go(chain, 3)
         chain.redo()
         run(chain, 9)
-        chain.go_back(chain.history.near(12)[1])
+        chain.go_back(chain.history.nearest(12)[1])
         run(chain, 4)
     assert_same(live, other)
 
@@ -118,13 +118,13 @@ def test_a_restored_chain_goes_on_as_the_one_that_was_saved(make):
 @pytest.mark.parametrize("make", [steered, edited])
 def test_what_was_done_is_done_again(make):
     live = make()
-    saved = through_a_file(save_interactive(live, {}, {}))
-    first = saved.live.begun
+    saved = through_a_file(live.save())
+    first = saved.live.initial
     problem = gsw.prepare(IMAGE if make is steered else cells()[0], first.settings)
     np.testing.assert_array_equal(problem.beta, first.problem.beta)
-    other = replay_run(saved, live.remake)
+    other = replay_run(saved, live.rebuild_problem)
     assert_same(live, other)
-    assert [one.what for one in other.deeds] == [one.what for one in live.deeds]
+    assert [one.method for one in other.log.actions] == [one.method for one in live.log.actions]
 
 
 def test_a_run_that_nobody_has_watched_can_be_watched_and_goes_on_the_same():
@@ -133,7 +133,7 @@ def test_a_run_that_nobody_has_watched_can_be_watched_and_goes_on_the_same():
     more = {"seeds": seeds, "preset": "general", "site_size": 60, "seed": 2, "sweeps": 40}
     full = gsw.segment(IMAGE, **more)
     part = gsw.segment(IMAGE, **more, report=lambda _, one: one is not None and one.sweep >= 10)
-    live = restore_interactive(through_a_file(part.run))
+    live = InteractiveRun.restore(through_a_file(part.run))
     assert set(np.unique(live.numbers)) == {3, 8}
     while live.sweep < live.target:
         live.advance()
@@ -147,20 +147,20 @@ def test_what_was_refused_is_no_deed():
     live = begun(IMAGE, SETTINGS)
     with pytest.raises(InputError):
         live.paint([0], 70_000)
-    assert not live.deeds
+    assert not live.log.actions
 
 
 def test_a_deed_that_nobody_can_do_is_refused():
     live = begun(IMAGE, SETTINGS)
     numbers = live.numbers.astype(np.uint32)
-    with pytest.raises(InputError, match="nobody can do"):
+    with pytest.raises(InputError, match="no action"):
         replay_actions(live, [Action(0, "__init__", {}, numbers)], 0)
     with pytest.raises(InputError, match="other sites"):
         replay_actions(live, [Action(0, "undo", {}, numbers[:-1])], 0)
 
 
 def tampered(change):
-    saved = save_interactive(steered(), {}, {})
+    saved = steered().save()
     arrays = {}
     tree = encode_record(saved, KINDS, arrays)
     change(tree["fields"]["live"]["fields"])
@@ -178,15 +178,15 @@ SMALL = {"values": [3], "dtype": "int64", "shape": [1]}
         lambda live: live.update(strokes=SMALL),
         lambda live: live.update(edits=SMALL),
         lambda live: live.update(history=SMALL),
-        lambda live: live["lineage"]["map"].update({"7": SMALL}),
+        lambda live: live["log"]["fields"]["site_parents"]["map"].update({"7": SMALL}),
         lambda live: live["log"]["fields"]["done"]["list"][0]["fields"].update(sites=SMALL),
-        lambda live: live.update(begun=None),
-        lambda live: live["deeds"]["list"].append(3),
+        lambda live: live.update(initial=None),
+        lambda live: live["log"]["fields"]["actions"]["list"].append(3),
     ],
 )
 def test_a_record_that_does_not_fit_is_refused(change):
     with pytest.raises(InputError):
-        restore_interactive(tampered(change))
+        InteractiveRun.restore(tampered(change))
 
 
 def test_a_run_that_was_interrupted_goes_on_to_its_own_target():
@@ -196,8 +196,8 @@ def test_a_run_that_was_interrupted_goes_on_to_its_own_target():
     live.run_for(SETTINGS.sweeps)
     go(live, 11)
     for _ in range(2):  # it may be restored, looked at and lost again
-        live = restore_interactive(save_interactive(live, {}, {}))
-        live.hold()
+        live = InteractiveRun.restore(live.save())
+        live.pause()
         live.run_or_resume(0)
         assert (live.sweep, live.target) == (11, 11)
         assert live.steps[-1] == {"sweep": 11, "what": "stopped"}
@@ -214,8 +214,8 @@ def test_a_correction_of_an_interrupted_run_is_its_end():
     live = begun(IMAGE, SETTINGS)
     live.run_for(SETTINGS.sweeps)
     go(live, 11)
-    live.hold()
+    live.pause()
     live.paint([0, 1], 7)
     live.wake()
-    assert not live.pending
+    assert not live.paused_target
     assert {"sweep": 11, "what": "stopped"} in live.steps

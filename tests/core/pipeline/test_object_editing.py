@@ -77,7 +77,7 @@ def test_later_sweeps_leave_an_edit_alone_and_the_others_keep_their_numbers(live
     for centre in range(len(CENTRES)):
         if at(shown, centre) not in touched:
             assert at(labels, centre) == at(shown, centre)
-    assert live.changes[0]["what"] == what
+    assert live.log.corrections[0]["what"] == what
 
 
 def test_the_clusters_follow_an_edit(live):

@@ -65,7 +65,7 @@ def test_a_stroke_late_in_the_run_is_followed_by_a_burn_in_and_enough_counted_sw
 
 def test_going_back_leaves_out_the_way_from_there(problem):
     live = to(begun(problem), 100)
-    live.go_back(live.history.near(0)[1])
+    live.go_back(live.history.nearest(0)[1])
     assert burn_in(live) == 150
     assert live.target == 100  # it is at rest, and stays there
     live.run_for(100)

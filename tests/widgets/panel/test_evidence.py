@@ -43,7 +43,7 @@ def test_layers_become_evidence_as_the_call_takes_them(viewer, panel, qtbot):
     assert metrics.variation_of_information(
         interactive.snapshot.best.labels, same.snapshot.best.labels
     ) == pytest.approx(0)
-    assert set(panel.session.array_run.given) == set(maps)
+    assert set(panel.session.array_run.interactive.inputs) == set(maps)
     # Without one of them it is another problem, and a layer that goes is no longer chosen.
     viewer.layers.remove(layers[1])
     assert "boundaries" not in rows.layers()

@@ -637,7 +637,7 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     assert clicked == pytest.approx(60.6, abs=1)  # the middle of the axis, to the pixel
     assert panel.session.canvas.viewing == kept[np.abs(kept - clicked).argmin()]
     assert panel.trace_section.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
-    sweep, numbers = panel.session.array_run.interactive.history.near(panel.session.canvas.viewing)
+    sweep, numbers = panel.session.array_run.interactive.history.nearest(panel.session.canvas.viewing)
     assert sweep == panel.session.canvas.viewing
     assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.array_run.paint(numbers))
     click(qtbot, panel.trace_section.back_button)
@@ -647,7 +647,7 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     click(qtbot, panel.trace_section.from_here)
     wait_for(qtbot, lambda: panel.session.run is None)
     assert same_partition(
-        panel.session.array_run.interactive.numbers, panel.session.array_run.interactive.history.near(3)[1]
+        panel.session.array_run.interactive.numbers, panel.session.array_run.interactive.history.nearest(3)[1]
     )
 
 

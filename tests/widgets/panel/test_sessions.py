@@ -39,7 +39,7 @@ def run_with_a_stroke(panel, qtbot, image=IMAGE):
     panel.viewer.layers.selection.active = labels
     labels.mode, labels.brush_size, labels.selected_label = "paint", 4, 41
     drag(qtbot, panel.viewer, labels, [(y, 20) for y in range(20, 40, 2)])
-    wait_for(qtbot, lambda: bool(panel.session.array_run.interactive.marks))
+    wait_for(qtbot, lambda: bool(panel.session.array_run.interactive.log.corrections))
     wait_done(qtbot, panel)
     return layer
 
@@ -63,7 +63,7 @@ def opened(panel, qtbot, path):
 
 
 def assert_same(a, b):
-    assert (a.sweep, a.marks, a.changes, a.steps) == (b.sweep, b.marks, b.changes, b.steps)
+    assert (a.sweep, a.log.steps, a.steps) == (b.sweep, b.log.steps, b.steps)
     np.testing.assert_array_equal(a.locks, b.locks)
     for left, right in zip(a.traces, b.traces, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -116,7 +116,7 @@ def test_it_saves_itself_after_a_stroke_and_offers_it_to_the_next_panel(viewer, 
     wait_for(qtbot, lambda: other.session.frame is not None)
     wait_done(qtbot, other)
     assert not other.restore_row.isVisible()
-    assert live_of(other).marks == before.marks
+    assert live_of(other).log.corrections == before.log.corrections
     np.testing.assert_array_equal(live_of(other).locks, before.locks)
     other.shut_down()
 

@@ -103,7 +103,7 @@ def test_skipping_asks_about_something_else(done, qtbot):
     assert first.propagation[second.site] < 0.5
     press_key(qtbot, done.viewer, "8")  # a label that nobody has
     assert done.session.active_learning.question is second
-    assert not done.session.array_run.interactive.changes
+    assert not done.session.array_run.interactive.log.corrections
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_a_question_about_another_slice_goes_there(panel, qtbot):
     press_key(qtbot, panel.viewer, "y")
     runs = panel.session.segmentation.array_runs
     wait_for(qtbot, lambda: runs[(1,)].interactive.locks[first.site])
-    assert not runs[(0,)].interactive.changes
+    assert not runs[(0,)].interactive.log.corrections
     click(qtbot, panel.query_row.button)
     labels = panel.session.segmentation.layers.labels
     assert not labels.keymap

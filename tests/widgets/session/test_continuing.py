@@ -34,11 +34,11 @@ def test_what_the_new_settings_forbid_starts_afresh():
     assert len(set(first.interactive.numbers)) == 3
     two = preset("paper", site_count=40, prior="finite-dirichlet", K=2, start="random", start_clusters=2, axes="YX")
     afresh = run_of(source, two, first)
-    assert "init" not in afresh.given
+    assert "init" not in afresh.interactive.inputs
     assert len(set(afresh.interactive.numbers)) == 2
     first.interactive.lock([0])
     assert run_of(source, two, first).interactive.locks.sum() == 1
-    assert "init" in run_of(source, two.replace(K=3), first).given
+    assert "init" in run_of(source, two.replace(K=3), first).interactive.inputs
 
 
 def test_photo_says_before_the_run_that_it_is_for_flat_images():

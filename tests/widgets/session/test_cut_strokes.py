@@ -47,10 +47,10 @@ def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running
     assert sites[44, 35] == sites[44, 55]
     click(qtbot, running.display.show_sites)
     layer = paint(qtbot, running, 41, 35)
-    wait_for(qtbot, lambda: settled(running) and len(interactive.marks) == 1)
+    wait_for(qtbot, lambda: settled(running) and len(interactive.log.corrections) == 1)
     assert (layer.data[sites == sites[44, 35]] == 41).all()
     paint(qtbot, running, 42, 55)
-    wait_for(qtbot, lambda: len(interactive.marks) == 2 and settled(running))
+    wait_for(qtbot, lambda: len(interactive.log.corrections) == 2 and settled(running))
     cut = interactive.problem.site_image
     assert interactive.problem.n == int(sites.max()) + 1
     before = running.session.frame.sweep
@@ -61,7 +61,7 @@ def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running
     assert np.array_equal(running.viewer.layers["m [superpixels]"].data, cut)
     assert (running.viewer.layers["m [locked]"].data[44, middle] > 0).all()
     press_key(qtbot, running.viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    wait_for(qtbot, lambda: len(interactive.marks) == 3 and settled(running))
+    wait_for(qtbot, lambda: len(interactive.log.corrections) == 3 and settled(running))
     assert (layer.data[44, inside] == 41).all()
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
@@ -76,11 +76,11 @@ def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running
 def test_other_settings_keep_the_cut_and_what_was_painted(running, qtbot):
     interactive = running.session.array_run.interactive
     paint(qtbot, running, 41, 35)
-    wait_for(qtbot, lambda: settled(running) and len(interactive.marks) == 1)
+    wait_for(qtbot, lambda: settled(running) and len(interactive.log.corrections) == 1)
     click(qtbot, running.stop_button)
     wait_done(qtbot, running)
     layer = paint(qtbot, running, 42, 55)
-    wait_for(qtbot, lambda: running.session.run is None and settled(running) and len(interactive.marks) == 2)
+    wait_for(qtbot, lambda: running.session.run is None and settled(running) and len(interactive.log.corrections) == 2)
     for name, value in {"beta": 0.5, "site_size": 1600, "sweeps": 20}.items():  # other sites, cut by the same strokes
         running.form.controls[name].set_value(value)
     click(qtbot, running.run_button)

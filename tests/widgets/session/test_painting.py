@@ -88,7 +88,7 @@ def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
     wait_for(qtbot, lambda: done.session.run is None and settled(done))
     interactive = done.session.array_run.interactive
     assert (interactive.numbers[sites_under(done, points)] == 40).all()
-    assert len(interactive.marks) == 1
+    assert len(interactive.log.corrections) == 1
     agrees(done)
     assert "1 correction" in done.seeds.summary.text()
 
@@ -165,7 +165,7 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     for site, number in expected.items():
         assert interactive.numbers[site] == number
         assert interactive.locks[site]
-    assert len(interactive.marks) == 40
+    assert len(interactive.log.corrections) == 40
     agrees(running)
 
 
@@ -207,7 +207,7 @@ def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     drag(qtbot, done.viewer, layer, points)
     qtbot.wait(100)
     assert not interactive.locks.any()
-    assert not interactive.changes
+    assert not interactive.log.corrections
     layer.data[57:64, 75:87] = layer.selected_label = number
     drag(qtbot, done.viewer, layer, points)
     wait_for(qtbot, lambda: settled(done) and interactive.locks.any())
@@ -380,7 +380,7 @@ def test_paint_outside_the_mask_goes_away(panel, qtbot):
     assert layer.data[50, 50] > 0
     drag(qtbot, viewer, layer, [(60, x) for x in range(110, 130, 2)])
     wait_for(qtbot, lambda: not (layer.data == 40).any())
-    assert panel.session.array_run.interactive.marks == []
+    assert panel.session.array_run.interactive.log.corrections == []
 
 
 @pytest.mark.slow

@@ -84,9 +84,9 @@ def test_a_stroke_on_any_of_them_teaches_all(panel, qtbot, viewer):
         layer = viewer.layers[f"{name} [GSW]"]
         viewer.layers.selection.active = layer
         layer.mode, layer.brush_size, layer.selected_label = "paint", 4, number
-        marks = len(interactive.marks)
+        marks = len(interactive.log.corrections)
         drag(qtbot, viewer, layer, [(y, column) for y in range(8, 24, 2)])
-        wait_for(qtbot, lambda: len(interactive.marks) > marks and settled(panel))  # noqa: B023
+        wait_for(qtbot, lambda: len(interactive.log.corrections) > marks and settled(panel))  # noqa: B023
         assert viewer.layers.selection.active is layer  # the layers of locks have not taken it
         assert (viewer.layers[f"{name} [GSW]"].data[8:23, column] == number).all()
         assert viewer.layers[f"{name} [locked]"].data[8:23, column].all()

@@ -1,210 +1,88 @@
-"""What a person did to a chain, in order, so that it can be done again: with the same image it gives the same labels.
-
-A deed is one call of a method of :class:`~napari_gsw.core.interactive.interactive_run.InteractiveRun`, with the sweep after which it
-came and the numbers that were on the screen then: those depend on how often somebody looked.
-"""
+"""Log of what a user did to a run; the same actions on the same image give the same labels."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import BoolArray, Int32Array, Int64Array
-from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.corrections import PaintChange, PixelChange
+from napari_gsw.core.array_types import BoolArray, Int64Array
+from napari_gsw.core.interactive.corrections import LabelChange
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.saved_run import Kind, plain_kind
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.blocked_labels import CompressedArray
 from napari_gsw.core.sites.scribbles import Scribble
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
-@dataclass(frozen=True, eq=False)
-class Action:
-    """One thing that a person did.
-
-    Attributes
-    ----------
-    sweep : sweeps before it.
-    what : name of the method; `arguments` what it was called with, by name, as plain data.
-    numbers : (n,) uint32 what was on the screen before it.
-    """
-
-    sweep: int
-    what: str
-    arguments: Mapping[str, Any]
-    numbers: NDArray[np.uint32]
-
-
-class Steered(Protocol):
-    """A chain that remembers what is done to it: :class:`~napari_gsw.core.interactive.interactive_run.WatchedChain`."""
-
-    problem: Problem
-    numbers: Int64Array
-    deeds: list[Action]
-    acting: bool
-
-    @property
-    def sweep(self) -> int:
-        """Sweeps that are done."""
-
-    def advance(self, most: int | None = None) -> None:
-        """Go on by `most` sweeps at most."""
-
-
-C = TypeVar("C", bound=Steered)
-# Deeds that may be done again; a file may name no others.
+# Number of corrections that can be undone.
+MAX_UNDO = 100
+# Splits after which values of the sites before them can still be mapped.
+MAX_SITE_MAPS = 8
+# Names of methods that may be replayed; a file may name no others.
 METHODS: set[str] = set()
 
 
-class PlainStroke(NamedTuple):
-    """A stroke without the image of the sites, which is that of the chain."""
+class InitialState(NamedTuple):
+    """What a run began with: the problem without a field, settings, and label images (or None).
 
-    sites: Int64Array
-    numbers: Int64Array
-    pixels: Int64Array
-    labels: Int64Array
+    `closed` says whether the painted labels are the only ones; None leaves it to the settings.
+    """
 
-
-class PlainEdit(NamedTuple):
-    """An edit of objects whose picture is packed."""
-
-    what: str
-    where: Int64Array
-    values: Int32Array
-    shown: CompressedArray
-    objects: bool
-    unfinished: frozenset[int]
+    problem: Problem
+    settings: Settings
+    seeds: Any
+    init: Any
+    closed: bool | None
 
 
-class PlainPixels(NamedTuple):
-    """Fixed pixels, packed; `fixed` is one more than it was, since it may be -1."""
+@dataclass(frozen=True, eq=False)
+class Action:
+    """Call of a recorded method: the sweep after which it came, its name and arguments.
 
-    fixed: CompressedArray
-    names: CompressedArray
-    sites: NDArray[np.int8]
-    unfinished: frozenset[int]
+    `labels` (n,) are those on the screen before: in old files they depend on how often the run was drawn.
+    """
 
-
-def recorded(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Let a chain remember a call of the method, if it was not refused and is not part of another deed."""
-    signature = inspect.signature(method)
-    METHODS.add(method.__name__)
-
-    @functools.wraps(method)
-    def act(self: C, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self.acting:
-            return method(self, *args, **kwargs)
-        sweep, numbers = self.sweep, self.numbers.astype(np.uint32)
-        self.acting = True
-        try:
-            answer = method(self, *args, **kwargs)
-        finally:
-            self.acting = False
-        given = signature.bind(self, *args, **kwargs).arguments
-        arguments = {name: encode_argument(value) for name, value in given.items() if name != "self"}
-        self.deeds.append(Action(sweep, method.__name__, arguments, numbers))
-        return answer
-
-    return act  # type: ignore[return-value]
-
-
-def replay_actions(live: Steered, deeds: Sequence[Action], sweep: int) -> None:
-    """Do to a chain at its start what was done to another one like it, and go on until so many sweeps are done."""
-    for one in deeds:
-        if one.what not in METHODS:
-            raise InputError(f"nobody can do {one.what!r} to a chain")
-        _go_to(live, one.sweep)
-        if one.numbers.shape != live.numbers.shape:
-            raise InputError("what was done belongs to other sites")
-        if not np.array_equal(live.numbers, one.numbers):  # in files of versions in which they depended on looks
-            live.numbers = one.numbers.astype(np.int64)
-        getattr(live, one.what)(**{name: _decode_argument(value, live) for name, value in one.arguments.items()})
-    _go_to(live, sweep)
-
-
-def _go_to(live: Steered, sweep: int) -> None:
-    while live.sweep < sweep:
-        live.advance(sweep - live.sweep)
-
-
-def encode_argument(value: Any) -> Any:
-    """An argument as plain data, in little memory."""
-    match value:
-        case Scribble():
-            return PlainStroke(value.sites, value.numbers, value.pixels, value.labels)
-        case Edit():
-            return PlainEdit(*value[:3], CompressedArray.of(value.shown), value.objects, value.unfinished)
-        case FixedPixels():
-            return PlainPixels(
-                CompressedArray.of(value.fixed + 1), CompressedArray.of(value.names), value.sites, value.unfinished
-            )
-        case np.ndarray():
-            return value.copy()
-    return value
-
-
-def _decode_argument(value: Any, live: Steered) -> Any:
-    """The argument that :func:`plain` was given."""
-    match value:
-        case PlainStroke():
-            return Scribble(live.problem.site_image, *value)
-        case PlainEdit():
-            return Edit(*value[:3], value.shown.array(), value.objects, value.unfinished)
-        case PlainPixels():
-            fixed = value.fixed.array().astype(np.int32) - 1
-            return FixedPixels(fixed, value.names.array(), value.sites, value.unfinished)
-    return value
-
-
-KINDS: Mapping[str, Kind] = {
-    "deed": plain_kind(Action),
-    "stroke": plain_kind(PlainStroke),
-    "edit": plain_kind(PlainEdit),
-    "fixed": plain_kind(PlainPixels),
-}
-
-# So many corrections can be undone; older ones are forgotten.
-MAX_UNDO = 100
+    sweep: int
+    method: str
+    arguments: Mapping[str, Any]
+    labels: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """What a correction did to some sites, so that it can be undone and done again.
+    """Change of some sites that can be undone and redone.
 
     Attributes
     ----------
     sites : (s,) sites.
-    before, after : (s,) their numbers; 0 in `after` leaves a site to the chain.
-    held_before, held_after : (s,) whether they were locked.
-    at_rest : (n,) the numbers of all sites before, if the chain was at rest and has only settled since; or None.
-    pixels : what it did to the pixels of objects that are fixed, if anything.
-    paint : what it did to the pixels that are painted, if anything.
+    before, after : (s,) their labels; 0 in `after` frees a site.
+    locked_before, locked_after : (s,) whether they were locked.
+    at_rest : (n,) labels of all sites before, if the run was at rest and has only settled since; or None.
+    pixels, paint : changes of fixed and of painted pixels, or None.
     """
 
     sites: NDArray[np.int64]
     before: Int64Array
     after: Int64Array
-    held_before: BoolArray
-    held_after: BoolArray
+    locked_before: BoolArray
+    locked_after: BoolArray
     at_rest: Int64Array | None = None
-    pixels: PixelChange | None = None
-    paint: PaintChange | None = None
+    pixels: LabelChange | None = None
+    paint: LabelChange | None = None
 
-    def refined(self, parents: Int64Array) -> Correction:
-        """The same correction after sites were cut; `parents` (n,) has the site of each piece."""
-        row = np.full(int(parents.max()) + 1, -1)
-        row[self.sites] = np.arange(len(self.sites))
-        rows = row[parents]
+    def split_sites(self, parents: Int64Array) -> Correction:
+        """Return the same correction of split sites; `parents` (n,) has the site of each piece."""
+        index = np.full(int(parents.max()) + 1, -1)
+        index[self.sites] = np.arange(len(self.sites))
+        rows = index[parents]
         sites = np.flatnonzero(rows >= 0)
         rows = rows[sites]
         return replace(
@@ -212,30 +90,103 @@ class Correction:
             sites=sites,
             before=self.before[rows],
             after=self.after[rows],
-            held_before=self.held_before[rows],
-            held_after=self.held_after[rows],
+            locked_before=self.locked_before[rows],
+            locked_after=self.locked_after[rows],
             at_rest=None if self.at_rest is None else self.at_rest[parents],
         )
 
 
 @dataclass
-class Log:
-    """Corrections in the order in which they were made: done, and undone ones that can be done again."""
+class ActionLog:
+    """All that was done to a run.
 
+    Attributes
+    ----------
+    actions : recorded calls, to be replayed.
+    steps : what they did, for the provenance: runs, settings, splits and corrections.
+    done, undone : corrections that can be undone and redone, the newest last.
+    site_parents : by the number of sites before a split (as text), (n,) the site then of each site now.
+    """
+
+    actions: list[Action] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
     done: list[Correction] = field(default_factory=list)
     undone: list[Correction] = field(default_factory=list)
+    site_parents: dict[str, Int64Array] = field(default_factory=dict)
 
-    def add(self, change: Correction) -> None:
-        """A correction was made; nothing can be done again after it."""
-        self.done.append(change)
+    def copy(self) -> ActionLog:
+        return ActionLog(
+            list(self.actions), list(self.steps), list(self.done), list(self.undone), dict(self.site_parents)
+        )
+
+    @property
+    def corrections(self) -> list[dict[str, Any]]:
+        """The steps that changed sites or locks."""
+        return [step for step in self.steps if "locked" in step]
+
+    def add_correction(self, correction: Correction) -> None:
+        """Add a correction; what was undone before cannot be redone after it."""
+        self.done.append(correction)
         del self.done[:-MAX_UNDO]
         self.undone.clear()
 
-    def refine(self, parents: Int64Array) -> None:
-        """Sites were cut; `parents` (n,) has the site of each piece."""
-        self.done = [change.refined(parents) for change in self.done]
-        self.undone = [change.refined(parents) for change in self.undone]
+    def split_sites(self, parents: Int64Array, n_before: int) -> None:
+        """Map everything to the pieces of split sites; `parents` (n,) has the site of each piece."""
+        self.done = [correction.split_sites(parents) for correction in self.done]
+        self.undone = [correction.split_sites(parents) for correction in self.undone]
+        kept = list(self.site_parents.items())[-MAX_SITE_MAPS:]
+        self.site_parents = {n: line[parents] for n, line in kept} | {str(n_before): parents}
 
-    def go_on(self) -> None:
-        """The chain goes on by itself: an undo later takes back what was painted, not what the chain has found."""
-        self.done = [replace(change, at_rest=None) for change in self.done]
+    def forget_rest(self) -> None:
+        """The chains go on: undoing a correction no longer reverts what followed from it."""
+        self.done = [replace(correction, at_rest=None) for correction in self.done]
+
+
+def recorded(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Log calls of a method of a run, unless it is refused or part of another action."""
+    signature = inspect.signature(method)
+    METHODS.add(method.__name__)
+
+    @functools.wraps(method)
+    def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.is_acting:
+            return method(self, *args, **kwargs)
+        sweep, labels = self.sweep, self.numbers.astype(np.uint32)
+        self.is_acting = True
+        try:
+            result = method(self, *args, **kwargs)
+        finally:
+            self.is_acting = False
+        given = signature.bind(self, *args, **kwargs).arguments
+        arguments = {name: pack_argument(value) for name, value in given.items() if name != "self"}
+        self.log.actions.append(Action(sweep, method.__name__, arguments, labels))
+        return result
+
+    return call  # type: ignore[return-value]
+
+
+def pack_argument(value: Any) -> Any:
+    """Return an argument that takes little memory: without the site image, and with compressed label images."""
+    packed: Any = value
+    if isinstance(value, Scribble):
+        packed = replace(value, site_image=None)  # type: ignore[arg-type]
+    elif isinstance(value, Edit):
+        packed = value._replace(shown=CompressedArray.of(value.shown))  # type: ignore[arg-type]
+    elif isinstance(value, FixedPixels):  # in which the background is -1
+        fixed: Any = CompressedArray.of(value.fixed + 1)
+        packed = replace(value, fixed=fixed, names=CompressedArray.of(value.names))  # type: ignore[arg-type]
+    elif isinstance(value, np.ndarray):
+        packed = value.copy()
+    return packed
+
+
+def unpack_argument(packed: Any, problem: Problem) -> Any:
+    """Return the argument that :func:`pack_argument` was given."""
+    value: Any = packed
+    if isinstance(packed, Scribble):
+        return replace(packed, site_image=problem.site_image)
+    if isinstance(packed, Edit):
+        return packed._replace(shown=value.shown.array())
+    if isinstance(packed, FixedPixels):
+        return replace(packed, fixed=value.fixed.array().astype(np.int32) - 1, names=value.names.array())
+    return value

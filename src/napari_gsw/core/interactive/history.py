@@ -1,4 +1,4 @@
-"""States that were on the screen, kept to look back at, in bounded memory."""
+"""Earlier states of a run, to look back at, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,73 +17,69 @@ MAX_BYTES = 64 * 2**20
 
 @dataclass
 class History:
-    """Numbers of the sites at some sweeps; when they take more than `most` bytes, every second one is forgotten.
+    """Labels of the sites at some sweeps; when they take more than `max_bytes`, every second state is dropped.
 
     Examples
     --------
-    >>> history = History(most=100)
+    >>> history = History(max_bytes=100)
     >>> for sweep in range(40):
     ...     history.keep(sweep, np.full(5, sweep))
-    >>> len(history.sweeps) <= 10, history.near(17)[0] in history.sweeps
+    >>> len(history.sweeps) <= 10, history.nearest(17)[0] in history.sweeps
     (True, True)
     """
 
-    most: int = MAX_BYTES
+    max_bytes: int = MAX_BYTES
     sweeps: list[int] = field(default_factory=list)
     _states: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
     _stride: int = 1
-    _offered: int = 0
-    # Kept by the thread that samples, read by the one that draws.
+    _n_offered: int = 0
+    # The thread that samples keeps states; the one that draws reads them.
     _guard: Lock = field(default_factory=Lock, repr=False)
 
-    def keep(self, sweep: int, numbers: NDArray[np.integer]) -> None:
-        """Add a state; of several at the same sweep (a correction makes a second one) the last stays."""
+    def keep(self, sweep: int, labels: NDArray[np.integer]) -> None:
+        """Add a state; it replaces an earlier one of the same sweep, before a correction."""
         with self._guard:
-            self._keep(sweep, numbers)
+            if self.sweeps and self.sweeps[-1] == sweep:
+                self._states[-1] = labels.astype(np.uint16)
+                return
+            self._n_offered += 1
+            if self._n_offered % self._stride:
+                return
+            self.sweeps.append(sweep)
+            self._states.append(labels.astype(np.uint16))
+            if len(self._states) * self._states[0].nbytes > self.max_bytes and len(self._states) > 2:
+                del self.sweeps[1::2], self._states[1::2]
+                self._stride *= 2
 
-    def _keep(self, sweep: int, numbers: NDArray[np.integer]) -> None:
-        if self.sweeps and self.sweeps[-1] == sweep:
-            self._states[-1] = numbers.astype(np.uint16)
-            return
-        self._offered += 1
-        if self._offered % self._stride:
-            return
-        self.sweeps.append(sweep)
-        self._states.append(numbers.astype(np.uint16))
-        if len(self._states) * self._states[0].nbytes > self.most and len(self._states) > 2:
-            del self.sweeps[1::2], self._states[1::2]
-            self._stride *= 2
-
-    def refine(self, parents: NDArray[np.integer]) -> None:
-        """Sites were cut; `parents` (n,) has the site of each piece, from 0."""
+    def split_sites(self, parents: NDArray[np.integer]) -> None:
+        """Map the states to the pieces of split sites; `parents` (n,) has the site of each piece, from 0."""
         with self._guard:
             self._states = [state[parents] for state in self._states]
 
     def copy(self) -> History:
-        """What is kept now."""
         with self._guard:
-            return History(self.most, list(self.sweeps), list(self._states), self._stride, self._offered)
+            return History(self.max_bytes, list(self.sweeps), list(self._states), self._stride, self._n_offered)
 
     def fields(self) -> dict[str, Any]:
-        """What is kept as plain data: the sweeps, (k, n) uint16 the states, and what is kept next."""
+        """Return the stored form: sweeps, (k, n) uint16 states, and what decides which state is kept next."""
         states = np.stack(self._states) if self._states else np.zeros((0, 0), np.uint16)
-        return {"sweeps": self.sweeps, "states": states, "stride": self._stride, "offered": self._offered}
+        return {"sweeps": self.sweeps, "states": states, "stride": self._stride, "offered": self._n_offered}
 
     @classmethod
-    def of(cls, sweeps: list[int], states: NDArray[np.uint16], stride: int, offered: int) -> History:
-        """A history from plain data."""
-        return cls(sweeps=list(sweeps), _states=list(states), _stride=int(stride), _offered=int(offered))
+    def from_fields(cls, sweeps: list[int], states: NDArray[np.uint16], stride: int, offered: int) -> History:
+        """Make a history from its stored form."""
+        return cls(sweeps=list(sweeps), _states=list(states), _stride=int(stride), _n_offered=int(offered))
 
     def check(self, n: int) -> None:
         """Raise an InputError unless this is a history of n sites."""
         fits = all(state.shape == (n,) and state.dtype == np.uint16 for state in self._states)
         if not fits or len(self.sweeps) != len(self._states) or self._stride < 1 or self.sweeps != sorted(self.sweeps):
-            raise InputError("what was on the screen before is damaged")
+            raise InputError("the history of the run is damaged")
 
-    def near(self, sweep: float) -> tuple[int, NDArray[np.int64]]:
-        """The kept state nearest to a sweep: its sweep and its numbers."""
+    def nearest(self, sweep: float) -> tuple[int, NDArray[np.int64]]:
+        """Return sweep and labels of the kept state nearest to a sweep."""
         with self._guard:
             right = min(bisect.bisect_left(self.sweeps, sweep), len(self.sweeps) - 1)
             left = max(right - 1, 0)
-            nearest = min((left, right), key=lambda i: abs(self.sweeps[i] - sweep))
-            return self.sweeps[nearest], self._states[nearest].astype(np.int64)
+            index = min((left, right), key=lambda i: abs(self.sweeps[i] - sweep))
+            return self.sweeps[index], self._states[index].astype(np.int64)

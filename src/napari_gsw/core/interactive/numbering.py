@@ -1,4 +1,4 @@
-"""Numbers for clusters that stay the same from one state to the next, for a person who watches."""
+"""Labels of clusters that stay the same from one state of a chain to the next, for the user."""
 
 from __future__ import annotations
 
@@ -11,82 +11,81 @@ from napari_gsw.core.partitions import canonical_labels
 
 
 def match_labels(
-    labels: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
+    clusters: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
 ) -> NDArray[np.int64]:
-    """Number the clusters of `labels` so that as much as possible keeps the number it has in `shown`.
+    """Label clusters so that as much as possible keeps the label it has in `shown`.
 
     Parameters
     ----------
-    labels : (n,) clusters of the new state, any numbers.
-    shown : (n,) positive numbers on the screen now.
-    weight : (n,) how much a site counts, for example its pixels.
+    clusters : (n,) clusters of the new state, any numbers.
+    shown : (n,) positive labels on the screen.
+    weight : (n,) weight of a site, for example its pixels.
 
     Returns
     -------
-    (n,) positive numbers; a cluster that has no counterpart takes the smallest number that is not on the screen.
+    (n,) positive labels; a cluster without a counterpart takes the smallest label that is not on the screen.
 
     Examples
     --------
-    >>> matched_numbers(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
+    >>> match_labels(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
     [5, 5, 1, 3]
     """
     from scipy.optimize import linear_sum_assignment
 
-    # In the order of their first sites, whatever a chain calls them: one that was saved may call them otherwise.
-    new, i = _ranked(canonical_labels(labels.astype(np.int32)))
-    old, j = _ranked(shown)
+    # In the order of first sites, since a saved chain may number its clusters in another way.
+    new, i = _unique(canonical_labels(clusters.astype(np.int32)))
+    old, j = _unique(shown)
     overlap = np.bincount(i * len(old) + j, weight, len(new) * len(old)).reshape(len(new), len(old))
     rows, columns = linear_sum_assignment(overlap, maximize=True)
-    kept = overlap[rows, columns] > 0
-    number = np.zeros(len(new), np.int64)
-    number[rows[kept]] = old[columns[kept]]
-    missing = np.flatnonzero(number == 0)
-    free = np.setdiff1d(np.arange(1, len(new) + len(old) + 1), old)
-    number[missing] = free[: len(missing)]
-    result: NDArray[np.int64] = number[i]
+    is_kept = overlap[rows, columns] > 0
+    label = np.zeros(len(new), np.int64)
+    label[rows[is_kept]] = old[columns[is_kept]]
+    missing = np.flatnonzero(label == 0)
+    label[missing] = np.setdiff1d(np.arange(1, len(new) + len(old) + 1), old)[: len(missing)]
+    result: NDArray[np.int64] = label[i]
     return result
 
 
-def _ranked(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers that occur, and the place of each entry among them: np.unique by counting, for small numbers >= 0."""
-    here = np.bincount(numbers) > 0
-    place = np.cumsum(here) - 1
-    return np.flatnonzero(here), place[numbers]
+def _unique(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """np.unique with inverse by counting, for small numbers >= 0."""
+    occurs = np.bincount(numbers) > 0
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[numbers]
 
 
-def match_painted_labels(problem: Problem, numbers: Int64Array, seeds: Int32Array) -> Int64Array:
-    """(n,) the numbers; where all labels are to be painted ones, a site with another takes the one that pulls it most.
+def match_painted_labels(problem: Problem, labels: Int64Array, seeds: Int32Array) -> Int64Array:
+    """Give a site the painted label with the largest field, if only painted labels are allowed and it has another.
 
     Parameters
     ----------
-    seeds : (n,) number of a locked site, -1 for a free one.
+    seeds : (n,) label of a locked site, -1 for a free one.
     """
     if not problem.closed:
-        return numbers
+        return labels
     names, count = np.unique(seeds[seeds >= 0], return_counts=True)
     field = problem.field
     best = np.full(problem.n, names[count.argmax()]) if field is None else names[field.pull.argmax(axis=1)]
-    return np.where(np.isin(numbers, names), numbers, best).astype(np.int64)
+    return np.where(np.isin(labels, names), labels, best).astype(np.int64)
 
 
-def propose_labels(problem: Problem, numbers: Int64Array, seeds: Int32Array, before: Int64Array) -> Int64Array:
-    """(n,) the numbers, or others that a stroke may have meant, whichever the posterior likes best.
+def propose_labels(problem: Problem, labels: Int64Array, seeds: Int32Array, before: Int64Array) -> Int64Array:
+    """Return the labels, or others that a scribble may have meant, whichever are most probable.
 
-    Either every site goes where the field pulls it, or the cluster under the strokes of a name follows them. Site by
-    site a chain would take long to find that all of a region is to follow a stroke.
+    Either every site takes the label of its field, or the whole cluster under the scribbles of a label follows them:
+    site by site a chain would take long to find that.
 
     Parameters
     ----------
-    seeds : (n,) number of a locked site, -1 for a free one. before : (n,) the numbers before the stroke.
+    seeds : (n,) label of a locked site, -1 for a free one.
+    before : (n,) labels before the scribble.
     """
     field = problem.field
     if field is None:
-        return numbers
-    free = (seeds < 0) & (field.pull.max(axis=1) > 0)
+        return labels
+    is_pulled = (seeds < 0) & (field.pull.max(axis=1) > 0)
     names = seeds[field.anchor].astype(np.int64)
-    states = [numbers, np.where(free, names[field.pull.argmax(axis=1)], numbers)]
+    states = [labels, np.where(is_pulled, names[field.pull.argmax(axis=1)], labels)]
     for name in names.tolist():
         under = np.bincount(before[seeds == name]).argmax()
         if under != name and under not in names:
-            states.append(np.where((numbers == under) & (seeds < 0), name, numbers))
+            states.append(np.where((labels == under) & (seeds < 0), name, labels))
     return max(states, key=lambda state: log_posterior(problem, state))

@@ -1,8 +1,9 @@
-"""A saved run again from its beginning: on its own image with all that a person did, on another with its settings."""
+"""Replay of a saved run: on its own image with all actions of the user, on another with its settings."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,65 +11,87 @@ import numpy as np
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_image_list
-from napari_gsw.core.interactive.actions import replay_actions
+from napari_gsw.core.interactive.actions import METHODS, Action, unpack_argument
 from napari_gsw.core.interactive.interactive_run import InteractiveRun, RebuildProblem
-from napari_gsw.core.interactive.interactive_state import InteractiveState, save_interactive
+from napari_gsw.core.interactive.saved_session import InteractiveState
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
+from napari_gsw.core.pipeline.provenance import describe_image
 from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Report
-from napari_gsw.core.posterior.result import Result, SharedResult, make_result
+from napari_gsw.core.posterior.result import Result, SharedResult
+
+# Inputs of a run beside its image.
+INPUTS = ("sites", "mask", "seeds", "init", "beta", "linked", *MAP_NAMES)
 
 
 def replay(saved: SavedRun, image: Any, *, report: Report | None = None) -> Result | SharedResult:
     """Segment an image as a saved run was segmented.
 
-    Of the run's own image (by its hash) everything is done again from the first sweep: runs, strokes, locks, edits,
-    changed settings, each after the sweep at which it was done, and the labels are the same. Of another image the
-    settings and the seed are taken: strokes mean places in one image.
+    The run's own image, which is known by its hash, gives the same labels: all runs, scribbles, locks, edits and
+    changes of settings are repeated, each after the same sweep. For another image only settings and seed are used.
 
     Parameters
     ----------
-    saved : the run, as :func:`napari_gsw.open_session` reads it.
-    image : array, or a list of those that share their clusters.
-    report : as for :func:`napari_gsw.segment`; told of nothing while deeds are done again.
+    saved : SavedRun
+        As :func:`napari_gsw.open_session` returns it.
+    image : array-like or list of array-like
+        Image, or the images of a joint segmentation.
+    report : callable, optional
+        As for :func:`napari_gsw.segment`; not called while actions are repeated.
     """
     same = bool(saved.looks) and describe_image(image) == dict(saved.looks)
     if not same or not isinstance(saved.live, InteractiveState):
-        given = {name: value for name, value in saved.given.items() if name in INPUTS} if same else {}
-        taken = saved.settings if same or is_image_list(image) else saved.settings.replace(axes="auto", spacing="auto")
-        outcome: Result | SharedResult = segment(image, taken, seed=saved.seed, report=report, **given)
+        inputs = {name: value for name, value in saved.given.items() if name in INPUTS} if same else {}
+        keeps_axes = same or is_image_list(image)
+        settings = saved.settings if keeps_axes else saved.settings.replace(axes="auto", spacing="auto")
+        outcome: Result | SharedResult = segment(image, settings, seed=saved.seed, report=report, **inputs)
         return outcome
     saved = attach_image(saved, image)
-    given = {name: saved.given.get(name) for name in ("mask", *MAP_NAMES)}
-    live = replay_run(saved, lambda sites, strokes: prepare(image, saved.settings, sites=sites, seeds=strokes, **given))
-    record = make_provenance(saved.looks, live.summary, live.seed, saved.given, live.steps)
-    own = make_result(live.summary, record, save_interactive(live, saved.looks, saved.given))
-    if not live.keeps_displayed_labels:
-        return own
-    own_labels = live.problem.paint(live.named(live.summary.numbers)).astype(own.labels.dtype)
-    return dataclasses.replace(own, labels=own_labels)
+    inputs = {name: saved.given.get(name) for name in ("mask", *MAP_NAMES)}
+    run = replay_run(saved, lambda sites, seeds: prepare(image, saved.settings, sites=sites, seeds=seeds, **inputs))
+    result = run.result()
+    if isinstance(result, SharedResult) or not run.keeps_displayed_labels:
+        return result
+    labels = run.problem.paint(run.named(run.summary.numbers)).astype(result.labels.dtype)
+    return dataclasses.replace(result, labels=labels)
 
 
-# What a run may have been given beside its image.
-INPUTS = ("sites", "mask", "seeds", "init", "beta", "linked", *MAP_NAMES)
-
-
-def replay_run(saved: SavedRun, remake: RebuildProblem | None = None) -> InteractiveRun:
-    """The chain of a record, begun again and brought by the same deeds to where it was.
+def replay_run(saved: SavedRun, rebuild_problem: RebuildProblem | None = None) -> InteractiveRun:
+    """Begin a saved run again and repeat its actions.
 
     Parameters
     ----------
-    saved : with all that a person did. remake : makes the problem again for sites that strokes have cut.
+    saved : interactive run.
+    rebuild_problem : makes the problem again for sites that scribbles have split.
     """
-    record = saved.live
-    if not isinstance(record, InteractiveState):
-        raise InputError("nobody did anything to this run: segment its image again with its settings and its seed")
-    first = record.begun
-    live = InteractiveRun(first.problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
-    live.remake = remake
-    replay_actions(live, record.deeds, saved.sweep)
-    if not np.array_equal(live.numbers, record.numbers):  # of versions in which they depended on how often one looked
-        live.numbers = record.numbers
-    return live
+    state = saved.live
+    if not isinstance(state, InteractiveState):
+        raise InputError("the run has no actions of a user: segment its image again with its settings and its seed")
+    first = state.initial
+    run = InteractiveRun(first.problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
+    run.inputs, run.image_digest, run.rebuild_problem = saved.given, saved.looks, rebuild_problem
+    replay_actions(run, state.log.actions, saved.sweep)
+    if not np.array_equal(run.numbers, state.numbers):  # of versions in which they depended on how often it was drawn
+        run.set_labels(state.numbers)
+    return run
+
+
+def replay_actions(run: InteractiveRun, actions: Sequence[Action], sweep: int) -> None:
+    """Repeat actions on a run at its start, and sweep on to `sweep`."""
+    for action in actions:
+        if action.method not in METHODS:
+            raise InputError(f"a run has no action {action.method!r}")
+        _advance_to(run, action.sweep)
+        if action.labels.shape != run.numbers.shape:
+            raise InputError("an action belongs to other sites")
+        if not np.array_equal(run.numbers, action.labels):  # as in replay_run
+            run.set_labels(action.labels.astype(np.int64))
+        arguments = {name: unpack_argument(value, run.problem) for name, value in action.arguments.items()}
+        getattr(run, action.method)(**arguments)
+    _advance_to(run, sweep)
+
+
+def _advance_to(run: InteractiveRun, sweep: int) -> None:
+    while run.sweep < sweep:
+        run.advance(sweep - run.sweep)

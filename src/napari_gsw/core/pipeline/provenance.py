@@ -1,4 +1,4 @@
-"""What made a result: enough to make it again."""
+"""Provenance of a result: enough to reproduce it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from napari_gsw.core.pipeline.prepare_objects import describe_object_network
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.versions import collect_versions
 
-# Bytes that are hashed at a time.
-HASHED = 2**25
-# What a person is told about how to come to the same labels.
+# Bytes hashed at a time.
+HASHED_BYTES = 2**25
 SETTINGS_SUFFICE = "the same image, given arrays, settings and seed make the same labels"
 STEPS_NEEDED = (
     "settings and seed alone do not make these labels: the settings are those at the end, and a person ran, stopped, "
@@ -27,24 +26,23 @@ STEPS_NEEDED = (
 
 
 def make_provenance(
-    looks: Mapping[str, Any],
+    image_digest: Mapping[str, Any],
     summary: Summary,
     seed: int,
     inputs: Mapping[str, Any],
     steps: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """What made a result: enough to make it again; ready for JSON.
+    """Describe how a result was made, ready for JSON.
 
-    ``clusters`` and ``log_posterior`` are those of the partition that is the result; ``best_clusters``,
-    ``best_log_posterior`` and ``best_sweep`` those of the best state of the chains, which need not be the same.
+    ``clusters`` and ``log_posterior`` belong to the partition that is the result, ``best_clusters``,
+    ``best_log_posterior`` and ``best_sweep`` to the best sample of the chains, which may be another.
 
     Parameters
     ----------
-    looks : what the image that was segmented is known by; see :func:`looks_of`.
-    inputs : arrays of the user's own that went into it, by name; beside several images a list each.
-    steps : what a person did while the chain ran, in order; without any, image, settings and seed are enough.
+    image_digest : see :func:`describe_image`.
+    inputs : arrays of the user by name; of several images a list each.
+    steps : actions of the user during the run in order; without any, image, settings and seed reproduce the result.
     """
-    several = "images" in looks
     problem, best = summary.problem, summary.snapshot.best
     network = describe_object_network(summary.settings, problem)
     if network is None and inputs.get("beta") is None:
@@ -52,8 +50,8 @@ def make_provenance(
     return {
         "software": "napari-gsw",
         "versions": collect_versions(),
-        **looks,
-        "given": hash_inputs(inputs, several),
+        **image_digest,
+        "given": hash_inputs(inputs, "images" in image_digest),
         **({"maps": dict(problem.maps)} if problem.maps else {}),
         "settings": summary.settings.to_dict(),
         **({} if network is None else {"network": network}),
@@ -74,40 +72,38 @@ def make_provenance(
 
 
 def describe_image(image: Any) -> dict[str, Any]:
-    """What an image, in memory or lazy, is known by, ready for JSON; or a list of several that share their clusters."""
-    return {"images": [_look(one) for one in image]} if is_image_list(image) else {"image": _look(image)}
+    """Return shape, type and hash of an image, in memory or lazy, or of each of a list, ready for JSON."""
+    return {"images": [_describe(item) for item in image]} if is_image_list(image) else {"image": _describe(image)}
 
 
-def _look(image: ArrayLike) -> dict[str, Any]:
-    """What an image is known by."""
+def _describe(image: ArrayLike) -> dict[str, Any]:
     array: Any = list_levels(image)[0] if is_lazy(image) else np.asarray(image)
     return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": hash_array(array)}
 
 
-def hash_inputs(inputs: Mapping[str, Any], several: bool = False) -> dict[str, Any]:
-    """What arrays of the user's own are known by, by name; of several images each array is a list."""
-    return {name: _given_hash(value, several) for name, value in inputs.items()}
+def hash_inputs(inputs: Mapping[str, Any], has_several_images: bool = False) -> dict[str, Any]:
+    """Hash arrays of the user by name; of several images each may be a list. Switches stay as they are."""
 
+    def digest(value: Any, may_be_list: bool) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if may_be_list and isinstance(value, (list, tuple)):
+            return [digest(item, False) for item in value]
+        return hash_array(value if is_lazy(value) else np.asarray(value))
 
-def _given_hash(value: Any, several: bool) -> Any:
-    """The hash of an array or, beside several images, of each one of a list; a switch as it is."""
-    if value is None or isinstance(value, bool):
-        return value
-    if several and isinstance(value, (list, tuple)):
-        return [_given_hash(one, False) for one in value]
-    return hash_array(value if is_lazy(value) else np.asarray(value))
+    return {name: digest(value, has_several_images) for name, value in inputs.items()}
 
 
 def hash_array(array: Any) -> str:
-    """SHA-256 of an array's shape, type and values; the same whether it is in memory or lazy."""
+    """Return the SHA-256 of an array's shape, type and values; the same in memory and lazy."""
     shape = tuple(int(n) for n in array.shape)
     digest = hashlib.sha256(f"{shape}{array.dtype.str}".encode())
-    row = max(1, array.dtype.itemsize * int(np.prod(shape[1:])))
-    # Rows of whole chunks, so that a lazy array is not read again and again.
-    thick = get_chunk_shape(array)[0] if is_lazy(array) and shape else max(1, HASHED // row)
-    thick *= max(1, HASHED // (row * thick))
-    for start in range(0, shape[0], thick) if shape else ():
-        digest.update(np.ascontiguousarray(read(array, (slice(start, start + thick),))).data)
+    row_bytes = max(1, array.dtype.itemsize * int(np.prod(shape[1:])))
+    # Rows of whole chunks, so that no chunk of a lazy array is read twice.
+    n_rows = get_chunk_shape(array)[0] if is_lazy(array) and shape else max(1, HASHED_BYTES // row_bytes)
+    n_rows *= max(1, HASHED_BYTES // (row_bytes * n_rows))
+    for start in range(0, shape[0], n_rows) if shape else ():
+        digest.update(np.ascontiguousarray(read(array, (slice(start, start + n_rows),))).data)
     if not shape:
         digest.update(np.asarray(array).tobytes())
     return digest.hexdigest()

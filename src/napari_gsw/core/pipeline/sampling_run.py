@@ -1,4 +1,4 @@
-"""The chains of a segmentation, from their first sweep to what they say together."""
+"""A run of one or several chains of one problem up to a target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.array_types import Int32Array
+from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.model.external_field import add_anchors
 from napari_gsw.core.model.problem import Problem, SharedProblem
@@ -17,6 +17,7 @@ from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
 from napari_gsw.core.pipeline.saved_run import SavedRun, drop_lazy_arrays
 from napari_gsw.core.pipeline.stage import Report, Stage
+from napari_gsw.core.posterior.object_edits import FixedPixels
 from napari_gsw.core.posterior.result import Result, SharedResult, make_result, make_shared_result
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.chain import make_start_labels
@@ -24,24 +25,27 @@ from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_see
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.sample import begin_chain, run
 from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.settings import Settings
 
-# Sweeps from one look at the agreement of the chains to the next.
+# A run that ends by agreement is checked after multiples of so many sweeps, so that its end is reproducible.
 CHECK_EVERY = 50
 
-# Called between sweeps with a function that takes the record of all that there is, for who wants to save it now.
+# Called between sweeps with a function that returns the run as it is, to be saved.
 SaveHook = Callable[[Callable[[], SavedRun]], object]
 
 
 class SamplingRun:
-    """Chains on their way, and what is needed to say in the end what made the result.
+    """Chains of one problem, their traces and their target.
 
     Attributes
     ----------
     problem, settings, seed, ensemble : what is sampled, how, and by which chains.
-    given : arrays of the user's own that went in, by name.
-    rows : of each chain, pieces (sweeps, 3) of its trace.
-    steps : what was done to it meanwhile; `stopped` whether it was ended before its time.
+    inputs : arrays of the user by name.
+    earlier_steps : actions of the user before it was resumed.
+    target : sweep at which the run ends. paused_target : that of a paused run, else 0.
+    was_stopped : whether the run was ended before its target.
+    edits : objects or regions that the user has fixed, or None.
     """
 
     def __init__(
@@ -50,113 +54,152 @@ class SamplingRun:
         settings: Settings,
         seed: int,
         ensemble: Ensemble,
-        given: Mapping[str, Any],
-        looks: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         image: Any = None,
     ) -> None:
-        """What the image is known by, `looks`, is found in the `image` where it is not known yet."""
-        self.problem, self.settings, self.seed, self.ensemble, self.given = problem, settings, seed, ensemble, given
-        self._looks, self._image = looks, image
-        self.rows: list[list[NDArray[np.float64]]] = [[] for _ in ensemble.chains]
-        self.steps: list[dict[str, Any]] = []
-        self.target = settings.sweeps
-        self.stopped = False
+        self.problem, self.settings, self.seed, self.ensemble = problem, settings, seed, ensemble
+        self.inputs, self.image = inputs or {}, image
+        self._pieces = [[np.empty((0, N_TRACED))] for _ in ensemble.chains]
+        self.earlier_steps: list[dict[str, Any]] = []
+        self.target, self.paused_target = settings.sweeps, 0
+        self.was_stopped = False
+        self.edits: FixedPixels | None = None
+        self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
 
-    def run_to(self, target: int, report: Report | None, keep: SaveHook | None) -> None:
-        """Sweep until the target, or until the chains agree, if that is their end, or until somebody ends it."""
-        self.target = target
-        for snapshots in self.ensemble.run(target - self.ensemble.snapshots[0].sweep, CHECK_EVERY):
-            for row, one in zip(self.rows, snapshots, strict=True):
-                row.append(one.trace)
-            if keep is not None:
-                keep(self.saved)
-            sweep = snapshots[0].sweep
-            if report and report(Stage("sampling", sweep, target), pool_snapshots(snapshots)):
-                self.stopped = sweep < target
-                break
-            if self.ends_by_agreement:
-                break
+    @classmethod
+    def resume(cls, saved: SavedRun) -> SamplingRun:
+        """Continue a saved run."""
+        run = cls.__new__(cls)
+        run._continue(saved)
+        run.earlier_steps = [dict(step) for step in saved.steps]
+        return run
+
+    def _continue(self, saved: SavedRun) -> None:
+        ensemble = Ensemble(saved.resume_chains())
+        SamplingRun.__init__(self, saved.problem, saved.settings, saved.seed, ensemble, saved.given)
+        self._pieces, self.target = [[trace] for trace in saved.traces], saved.target
+        if saved.looks:
+            self.image_digest = saved.looks
+
+    @property
+    def sweep(self) -> int:
+        return self.ensemble.snapshots[0].sweep
+
+    @property
+    def traces(self) -> list[Float64Array]:
+        """(sweeps, 3) of each chain."""
+        for pieces in self._pieces:
+            if len(pieces) > 1:
+                pieces[:] = [np.concatenate(pieces)]
+        return [pieces[0] for pieces in self._pieces]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The first chain's snapshot, with the best sample and the sums of all chains."""
+        return pool_snapshots(self.ensemble.snapshots)
+
+    @property
+    def summary(self) -> Summary:
+        """Summary of all chains, made once for each state of the run."""
+        snapshots = self.ensemble.snapshots
+        if self._summary is None or self._summary[0] is not snapshots:
+            shares = [snapshot.together for snapshot in snapshots]
+            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares, self.edits)
+            self._summary = snapshots, summary
+        return self._summary[1]
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """Actions of the user, ready for JSON."""
+        return self.earlier_steps
+
+    @cached_property
+    def image_digest(self) -> Mapping[str, Any]:
+        """Shape, type and hash of the image, ready for JSON."""
+        return describe_image(self.image)
+
+    def advance(self, max_sweeps: int | None = None) -> None:
+        """Sweep for a moment: at most `max_sweeps`, or to the target. If the chains agree, the target is reached."""
+        sweeps = max(self.target - self.sweep, 1) if max_sweeps is None else max_sweeps
+        if self.settings.stop == "agreement":
+            sweeps = min(sweeps, CHECK_EVERY - self.sweep % CHECK_EVERY)
+        for pieces, snapshot in zip(self._pieces, self.ensemble.advance(sweeps), strict=True):
+            pieces.append(snapshot.trace)
+        if self.ends_by_agreement:
+            self.target = self.sweep
 
     @property
     def ends_by_agreement(self) -> bool:
-        """Whether the chains agree, at a sweep at which that is the end."""
-        sweep = self.ensemble.snapshots[0].sweep
-        return is_check_sweep(self.settings, sweep) and self.summary().diagnosis.agree
+        """Whether the chains agree at a sweep at which that ends the run."""
+        is_check = self.sweep % CHECK_EVERY == 0 and self.sweep > int(self.settings.burn_in * self.settings.sweeps)
+        return self.settings.stop == "agreement" and is_check and self.summary.diagnosis.agree
 
-    @property
-    def traces(self) -> list[NDArray[np.float64]]:
-        """(sweeps, 3) of each chain."""
-        for row in self.rows:
-            row[:] = [np.concatenate(row)] if row else [np.empty((0, 3))]
-        return [row[0] for row in self.rows]
+    def run(self, report: Report | None = None, keep: SaveHook | None = None) -> None:
+        """Sweep to the target, or until `report` returns True."""
+        target = self.target
+        while True:
+            if self.sweep < self.target:
+                self.advance()
+            if keep is not None:
+                keep(self.save)
+            if report and report(Stage("sampling", self.sweep, target), self.snapshot):
+                self.was_stopped = self.sweep < self.target
+                return
+            if self.sweep >= self.target:
+                return
 
-    def summary(self) -> Summary:
-        """What the chains have to say together so far."""
-        return summarize(self.problem, self.settings, self.ensemble.snapshots, self.traces)
-
-    @cached_property
-    def looks(self) -> Mapping[str, Any]:
-        """What the image is known by, ready for JSON."""
-        return describe_image(self._image) if self._looks is None else self._looks
-
-    def saved(self) -> SavedRun:
-        """All of it at this moment."""
+    def save(self) -> SavedRun:
+        """Return the run as it is now."""
         return SavedRun(
             problem=self.problem,
             settings=self.settings,
             seed=self.seed,
-            states=tuple(one.state for one in self.ensemble.snapshots),
+            states=tuple(snapshot.state for snapshot in self.ensemble.snapshots),
             traces=tuple(self.traces),
-            target=self.target,
+            target=max(self.target, self.paused_target),
             steps=tuple(self.steps),
-            looks=self.looks,
-            given=drop_lazy_arrays(self.given),
+            looks=self.image_digest,
+            given=drop_lazy_arrays(self.inputs),
+            live=self.state(),
         )
 
+    def state(self) -> Any:
+        """Return what an interactive run has beside its chains; None for others."""
+        return None
+
     def result(self) -> Result | SharedResult:
-        """The labels, how sure the model is of them, and what made them."""
-        stop = [{"sweep": self.ensemble.snapshots[0].sweep, "what": "stopped"}] if self.stopped else []
-        summary = self.summary()
-        record = make_provenance(self.looks, summary, self.seed, self.given, [*self.steps, *stop])
+        """Return labels, uncertainty and provenance."""
         if isinstance(self.problem, SharedProblem):
-            return make_shared_result(self.problem, summary, record, self.saved())
-        return make_result(summary, record, self.saved())
+            return make_shared_result(self.problem, self.summary, self.provenance(), self.save())
+        return make_result(self.summary, self.provenance(), self.save())
+
+    def provenance(self) -> dict[str, Any]:
+        """Return how the result was made, ready for JSON."""
+        stop = [{"sweep": self.sweep, "what": "stopped"}] if self.was_stopped else []
+        return make_provenance(self.image_digest, self.summary, self.seed, self.inputs, [*self.steps, *stop])
 
 
 def condition_on_seeds(
     problem: Problem, settings: Settings, clamps: Int32Array | None
 ) -> tuple[Problem, Int32Array | None]:
-    """The problem under the field of what is clamped at the start, and these clamps with those that a map needs.
+    """Return the problem under the field of its clamps, and the clamps with those that a foreground map needs.
 
     Parameters
     ----------
-    clamps : (n,) seeds of the sites, -1 for none; None if nothing was painted.
+    clamps : (n,) labels of clamped sites, -1 for free ones, or None.
     """
     seeds = add_anchors(problem.map_field, clamps)
     if seeds is None:
         return problem, None
-    return ScribbleField(problem, settings, is_closed(settings, seeds, problem.map_field)).apply_to_problem(
-        seeds
-    ), seeds
+    field = ScribbleField(problem, settings, is_closed(settings, seeds, problem.map_field))
+    return field.apply_to_problem(seeds), seeds
 
 
 def list_codebook_arrays(codebook: Codebook | None) -> dict[str, Any]:
-    """The words of a codebook of the user's own, as something that was given."""
+    """Return the arrays of a codebook of the user by name."""
     if codebook is None:
         return {}
     return {"codebook": codebook.centres} | ({"softness": np.array(codebook.softness)} if codebook.softness else {})
-
-
-def summarize(
-    problem: Problem, settings: Settings, snapshots: Sequence[Snapshot], traces: Sequence[NDArray[np.float64]]
-) -> Summary:
-    """A summary of all chains, from the last snapshot and the trace of each."""
-    return Summary(problem, settings, pool_snapshots(snapshots), traces, [one.together for one in snapshots])
-
-
-def is_check_sweep(settings: Settings, sweep: int) -> bool:
-    """Whether a run that ends by agreement is looked at after this sweep: at fixed ones, so that it ends the same."""
-    return settings.stop == "agreement" and sweep % CHECK_EVERY == 0 and sweep > int(settings.burn_in * settings.sweeps)
 
 
 def make_ensemble(
@@ -165,51 +208,52 @@ def make_ensemble(
     seed: int,
     clamps: NDArray[np.int32] | None = None,
     init: ArrayLike | None = None,
-    numbers: Sequence[int] | None = None,
+    chain_numbers: Sequence[int] | None = None,
 ) -> Ensemble:
-    """The chains that the settings describe, before their first sweep.
+    """Make the chains of the settings, before their first sweep.
 
     Parameters
     ----------
-    clamps : (n,) seeds of the sites, -1 for none.
+    clamps : (n,) labels of clamped sites, -1 for free ones, or None.
     init : label image to start from instead of ``settings.start``.
-    numbers : of the chains that are wanted; None for all.
+    chain_numbers : numbers of the chains to make; None makes all.
     """
     first_labels = None if init is None else problem.labels_under(init, "init")
     options = SamplerOptions.from_settings(problem, settings, settings.sweeps)
-    members = []
-    for number, own_seed in enumerate(spawn_seeds(seed, settings.chains)):
-        if numbers is not None and number not in numbers:
+    chains = []
+    for number, chain_seed in enumerate(spawn_seeds(seed, settings.chains)):
+        if chain_numbers is not None and number not in chain_numbers:
             continue
-        # Chains that all begin at one cluster would agree before they have looked around.
+        # Chains that all begin with one cluster would agree before they have explored anything.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
-        first = make_start_labels(problem, wide, own_seed, clamps) if first_labels is None else first_labels
-        members.append(begin_chain(problem, options, own_seed, first, clamps))
-    return Ensemble(members)
+        first = make_start_labels(problem, wide, chain_seed, clamps) if first_labels is None else first_labels
+        chains.append(begin_chain(problem, options, chain_seed, first, clamps))
+    return Ensemble(chains)
 
 
 class ChainRun(NamedTuple):
-    """What one of several chains has found, as plain arrays that any process can go on with: its state, its trace."""
+    """State and trace of one of several chains, as plain arrays that any process can continue with."""
 
     state: Mapping[str, NDArray[Any]]
-    trace: NDArray[np.float64]
+    trace: Float64Array
 
 
 def sample_chain(problem: Problem, settings: Settings, seed: int, number: int) -> ChainRun:
-    """Run one of the chains of a segmentation, the one of this number, by itself."""
+    """Run the chain of this number alone."""
     problem, clamps = condition_on_seeds(problem, settings, None)
-    alone = make_ensemble(problem, settings, seed, clamps, numbers=(number,))
-    trace = np.concatenate([one.trace for (one,) in alone.run(settings.sweeps)])
-    return ChainRun(dict(alone.snapshots[0].state), trace)
+    alone = SamplingRun(problem, settings, seed, make_ensemble(problem, settings, seed, clamps, None, (number,)))
+    alone.run()
+    return ChainRun(dict(alone.ensemble.snapshots[0].state), alone.traces[0])
 
 
 def combine_chains(problem: Problem, settings: Settings, runs: Sequence[ChainRun]) -> Summary:
-    """What chains that ran by themselves have to say together: the same as if they had run side by side."""
+    """Summarize chains that ran alone; the same as if they had run side by side."""
     problem = condition_on_seeds(problem, settings, None)[0]
-    snapshots = [run(problem, 0, state=one.state) for one in runs]
-    return summarize(problem, settings, snapshots, [one.trace for one in runs])
+    snapshots = [run(problem, 0, state=chain_run.state) for chain_run in runs]
+    shares = [snapshot.together for snapshot in snapshots]
+    return Summary(problem, settings, pool_snapshots(snapshots), [chain_run.trace for chain_run in runs], shares)
 
 
 def chains_are_independent(settings: Settings) -> bool:
-    """Whether the chains need nothing of one another: those that end by agreement have to be looked at together."""
+    """Whether each chain can run alone; chains that end by agreement have to be compared meanwhile."""
     return settings.chains > 1 and settings.stop != "agreement"

@@ -1,15 +1,15 @@
-"""Records as plain data: a tree that JSON can hold, and arrays by name beside it. Nothing in it is ever executed.
+"""Records as plain data: a tree for JSON, and larger arrays beside it. Nothing that is read is executed.
 
-    null, true, 3, 0.5, "word"                            themselves
+    null, true, 3, 0.5, "text"                            themselves
     {"float": "nan"}                                      a float that JSON does not know
     {"array": name}                                       an array beside the tree
     {"values": [...], "dtype": ..., "shape": [...]}       a small array
     {"bytes": name}                                       bytes, as an array beside the tree
     {"list": [...]}, {"tuple": [...]}, {"set": [...]}     their entries
-    {"map": {...}}                                        a dictionary whose keys are words
-    {"record": kind, "fields": {...}}                     a record of a kind that the reader knows
+    {"map": {...}}                                        a dictionary with text as keys
+    {"record": kind, "fields": {...}}                     a record of a kind in the reader's table
 
-A reader names the kinds that it takes; each is made again by its own constructor, which checks what it is given.
+A record is made by its own constructor, which checks the values.
 """
 
 from __future__ import annotations
@@ -39,31 +39,28 @@ from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian,
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.external_field import ExternalField, ForegroundField
 from napari_gsw.core.model.problem import Problem, SharedProblem
+from napari_gsw.core.sampler.chain import Chain
+from napari_gsw.core.sampler.sample import resume_chain
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.settings import Settings, upgrade_names
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
 
-# Arrays of at most so many numbers are written into the tree: each one beside it costs an entry of its own.
+# Arrays with at most so many numbers are written into the tree: an array beside it costs a file entry.
 MAX_INLINE = 256
-# What arrays may hold: numbers, no objects.
+# Arrays hold numbers, never objects.
 DTYPES = frozenset(
     ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 )
-# What the name of an array is made of, between slashes; other letters are replaced.
+# Allowed characters of array names, between slashes; others are replaced.
 NAME_LETTERS = "A-Za-z0-9_ .,=+-"
-# Deeper than any record of ours; what is deeper was not written by us.
+# No record of ours is nested deeper.
 MAX_DEPTH = 60
+# More than any image has. Tables of these lengths are allocated before anything else is checked.
+MAX_SITES, MAX_WORDS = 2**27, 2**20
 
 
 class Kind(NamedTuple):
-    """How records of one kind are taken apart and made again.
-
-    Attributes
-    ----------
-    type : of the records.
-    fields : what has to be known of a record, by name.
-    make : the record from these, by name.
-    """
+    """Conversion of one type of records: to its stored fields by name, and back by keyword."""
 
     type: type
     fields: Callable[[Any], Mapping[str, Any]]
@@ -75,8 +72,10 @@ def plain_kind(record: type, stored: Mapping[str, str] | None = None) -> Kind:
 
     Parameters
     ----------
-    record : its type.
-    stored : names in the file of the fields that have another name there, by their names in `record`.
+    record : type
+        Type of the records.
+    stored : mapping, optional
+        Names in the file of the fields that have another name there, by their names in `record`.
     """
     names = (
         tuple(f.name for f in dataclasses.fields(record) if f.init)
@@ -99,19 +98,20 @@ def encode_record(
     path: str = "",
     names: dict[int, str] | None = None,
 ) -> Any:
-    """The tree of a value; its larger arrays go into `arrays` under names that say where they were.
+    """Convert a value to a tree; larger arrays are added to `arrays`, named by their path in the tree.
 
     Parameters
     ----------
-    value : numbers, words, arrays, lists, tuples, sets, dictionaries and records of known kinds, nested as they are.
-    kinds : the known kinds by name.
-    path : name of the value's own place.
-    names : of the arrays that are in `arrays` already, by their identity: what occurs twice is written once.
+    value : numbers, text, arrays, lists, tuples, sets, dictionaries and records of known kinds, nested in any way.
+    kinds : known kinds by name.
+    arrays : filled with the larger arrays by name.
+    path : path of the value in the tree.
+    names : names of the arrays written so far by their identity, so that shared arrays are written once.
     """
-    known = {} if names is None else names
+    names = {} if names is None else names
 
-    def inside(name: object, one: Any) -> Any:
-        return encode_record(one, kinds, arrays, f"{path}/{_plain(str(name))}".lstrip("/"), known)
+    def encode(key: object, item: Any) -> Any:
+        return encode_record(item, kinds, arrays, f"{path}/{_safe_name(str(key))}".lstrip("/"), names)
 
     if isinstance(value, np.generic):
         value = value.item()
@@ -120,118 +120,108 @@ def encode_record(
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, bytes):
-        name = _free_name(path, arrays)
-        arrays[name] = np.frombuffer(value, np.uint8)
-        return {"bytes": name}
+        return {"bytes": _add_array(np.frombuffer(value, np.uint8), arrays, path)}
     if isinstance(value, np.ndarray):
-        return _described_array(value, arrays, path, known)
+        if value.dtype.name not in DTYPES:
+            raise InputError(f"cannot save {path or 'this'}: an array of {value.dtype} does not hold plain numbers")
+        if value.size <= MAX_INLINE:
+            flat = [encode_record(number, {}, arrays, path) for number in value.ravel().tolist()]
+            return {"values": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
+        if id(value) not in names:
+            names[id(value)] = _add_array(value, arrays, path)  # this keeps the array, and so its identity, alive
+        return {"array": names[id(value)]}
     for name, kind in kinds.items():
         if type(value) is kind.type:
-            return {"record": name, "fields": {key: inside(key, one) for key, one in kind.fields(value).items()}}
+            return {"record": name, "fields": {key: encode(key, item) for key, item in kind.fields(value).items()}}
     if isinstance(value, (set, frozenset)):
-        return {"set": [inside(k, one) for k, one in enumerate(sorted(value))]}
+        return {"set": [encode(k, item) for k, item in enumerate(sorted(value))]}
     if isinstance(value, (list, tuple)):
-        word = "list" if isinstance(value, list) else "tuple"
-        return {word: [inside(k, one) for k, one in enumerate(value)]}
+        return {"list" if isinstance(value, list) else "tuple": [encode(k, item) for k, item in enumerate(value)]}
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {"map": {key: inside(key, one) for key, one in value.items()}}
-    raise InputError(f"{path or 'this'} cannot be saved: a {type(value).__name__} is not plain data")
+        return {"map": {key: encode(key, item) for key, item in value.items()}}
+    raise InputError(f"cannot save {path or 'this'}: a {type(value).__name__} is not plain data")
 
 
-def _described_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str, names: dict[int, str]) -> Any:
-    if array.dtype.name not in DTYPES:
-        raise InputError(f"{path or 'this'} cannot be saved: an array of {array.dtype} is not of plain numbers")
-    if array.size > MAX_INLINE:
-        if id(array) not in names:
-            name = names[id(array)] = _free_name(path, arrays)
-            arrays[name] = array  # which keeps it alive, and so its identity its own
-        return {"array": names[id(array)]}
-    flat = [encode_record(one, {}, arrays, path) for one in array.ravel().tolist()]
-    return {"values": flat, "dtype": array.dtype.name, "shape": list(array.shape)}
+def _safe_name(text: str) -> str:
+    """Replace the characters that a file name may not have.
 
-
-def _plain(word: str) -> str:
-    """A word as a part of a name that every file may have.
-
-    >>> _plain("Zelle ä (1)"), _plain(".."), _plain("")
+    >>> _safe_name("Zelle ä (1)"), _safe_name(".."), _safe_name("")
     ('Zelle _ _1_', '__', '_')
     """
-    plain = re.sub(f"[^{NAME_LETTERS}]", "_", word)
-    return plain if plain.strip(".") else "_" * max(1, len(plain))
+    safe = re.sub(f"[^{NAME_LETTERS}]", "_", text)
+    return safe if safe.strip(".") else "_" * max(1, len(safe))
 
 
-def _free_name(path: str, arrays: Mapping[str, Any]) -> str:
-    """The name that an array has by its place, or one like it if two places have the same."""
+def _add_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> str:
+    """Add an array under its path, or a similar name where two paths are the same."""
     name = path or "_"
     while name in arrays:
         name += "_"
+    arrays[name] = array
     return name
 
 
 def decode_record(
     tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0, texts: dict[str, bytes] | None = None
 ) -> Any:
-    """The value of a tree, or an InputError that says what is wrong with it.
+    """Convert a tree back to its value; an InputError says what is wrong with it.
 
     Parameters
     ----------
-    tree, kinds : see :func:`described`. arrays : those beside the tree, by name.
-    texts : the bytes that were made of some of them, which are the same wherever they are named.
+    tree, kinds : see :func:`encode_record`.
+    arrays : arrays beside the tree by name.
+    texts : bytes decoded so far by name, so that shared bytes stay shared.
     """
-    known = {} if texts is None else texts
+    texts = {} if texts is None else texts
     if depth > MAX_DEPTH:
-        raise InputError("it is nested deeper than anything that is saved")
+        raise InputError(f"the stored data is nested deeper than {MAX_DEPTH} levels")
     if tree is None or isinstance(tree, (bool, int, str)) or (isinstance(tree, float) and math.isfinite(tree)):
         return tree
 
-    def inside(one: Any) -> Any:
-        return decode_record(one, kinds, arrays, depth + 1, known)
+    def decode(item: Any) -> Any:
+        return decode_record(item, kinds, arrays, depth + 1, texts)
 
     match tree:
-        case {"float": "nan" | "inf" | "-inf" as word}:
-            return float(word)
+        case {"float": "nan" | "inf" | "-inf" as text}:
+            return float(text)
         case {"array": str(name)} if name in arrays:
             return arrays[name]
         case {"bytes": str(name)} if name in arrays and arrays[name].dtype == np.uint8:
-            if name not in known:
-                known[name] = arrays[name].tobytes()
-            return known[name]
+            if name not in texts:
+                texts[name] = arrays[name].tobytes()
+            return texts[name]
         case {"values": list(values), "dtype": str(dtype), "shape": list(shape)} if dtype in DTYPES:
-            return _rebuilt_array([inside(one) for one in values], dtype, shape)
+            return _decode_array([decode(item) for item in values], dtype, shape)
         case {"list": list(values)}:
-            return [inside(one) for one in values]
+            return [decode(item) for item in values]
         case {"tuple": list(values)}:
-            return tuple(inside(one) for one in values)
+            return tuple(decode(item) for item in values)
         case {"set": list(values)}:
             try:
-                return frozenset(inside(one) for one in values)
+                return frozenset(decode(item) for item in values)
             except TypeError:
-                raise InputError("a set in it holds what no set does") from None
+                raise InputError("a stored set has entries that no set can have") from None
         case {"map": dict(values)}:
-            return {key: inside(one) for key, one in values.items()}
+            return {key: decode(item) for key, item in values.items()}
         case {"record": str(name), "fields": dict(fields)} if name in kinds:
-            values = {key: inside(one) for key, one in fields.items()}
+            values = {key: decode(item) for key, item in fields.items()}
             try:
                 return kinds[name].make(**values)
             except InputError:
                 raise
             except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as reason:
-                raise InputError(f"its {name} is damaged: {' '.join(str(reason).split())}") from None
-    raise InputError(f"it holds what is never saved: {str(tree)[:60]}")
+                raise InputError(f"the stored {name} is damaged: {' '.join(str(reason).split())}") from None
+    raise InputError(f"the stored data has an entry of an unknown form: {str(tree)[:60]}")
 
 
-def _rebuilt_array(values: list[Any], dtype: str, shape: list[Any]) -> NDArray[Any]:
+def _decode_array(values: list[Any], dtype: str, shape: list[Any]) -> NDArray[Any]:
     if len(values) > MAX_INLINE or not all(isinstance(x, (bool, int, float)) for x in values):
-        raise InputError("a small array in it does not hold a few numbers")
+        raise InputError(f"a small stored array does not hold up to {MAX_INLINE} numbers")
     try:
-        # Writable, as all arrays that go to kernels are: for a read-only one every kernel would be compiled again.
+        # Writable like all arrays that go to kernels: for a read-only one every kernel would be compiled again.
         return np.array(values, dtype=dtype).reshape([int(length) for length in shape])
     except (ValueError, TypeError, OverflowError):
-        raise InputError(f"a small array in it is not {dtype} of shape {tuple(shape)}") from None
-
-
-# More than any image has: for so many of them tables are made before anything else is known.
-MAX_SITES, MAX_WORDS = 2**27, 2**20
+        raise InputError(f"a small stored array is not {dtype} of shape {tuple(shape)}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,15 +230,14 @@ class SavedRun:
 
     Attributes
     ----------
-    problem : what is sampled.
-    settings, seed : how.
-    states : the state of each chain; see :mod:`napari_gsw.core.sampler.snapshot`.
+    problem, settings, seed : what is sampled, and how.
+    states : state of each chain; see :mod:`napari_gsw.core.sampler.snapshot`.
     traces : (sweeps, 3) float64 of each chain.
-    target : sweep at which it is to end.
-    steps : what a person did meanwhile, ready for JSON; see :func:`napari_gsw.core.pipeline.provenance.make_provenance`.
+    target : sweep at which the run ends.
+    steps : actions meanwhile, ready for JSON; see :func:`napari_gsw.core.pipeline.provenance.make_provenance`.
     looks : shape, type and hash of the image, ready for JSON.
-    given : arrays of the user's own that went in, by name; beside several images a list each.
-    live : what a person saw of it and did to it (:class:`napari_gsw.core.interactive.interactive_state.InteractiveState`), or None.
+    given : arrays of the user that went in, by name; of several images a list each.
+    live : :class:`napari_gsw.core.interactive.saved_session.InteractiveState` of an interactive run, or None.
     """
 
     problem: Problem
@@ -267,101 +256,101 @@ class SavedRun:
         if not isinstance(self.settings, Settings):
             raise InputError("a saved run needs its settings")
         if not self.states or len(self.states) != len(self.traces):
-            raise InputError("a saved run needs a state and a trace of each of its chains")
-        for rows in self.traces:
-            check_array("a trace", rows, "f", (None, N_TRACED), finite=False)
+            raise InputError("a saved run needs a state and a trace of each chain")
+        for trace in self.traces:
+            check_array("a trace", trace, "f", (None, N_TRACED), finite=False)
 
     @property
     def sweep(self) -> int:
-        """Sweeps that are done."""
+        """Number of sweeps done."""
         return len(self.traces[0])
+
+    def resume_chains(self) -> list[Chain]:
+        """Make the chains again from their states."""
+        chains = [resume_chain(self.problem, state) for state in self.states]
+        if any(chain.sweep != len(trace) for chain, trace in zip(chains, self.traces, strict=True)):
+            raise InputError("the traces of the saved run do not belong to its chains")
+        return chains
 
 
 def check_array(what: str, array: Any, kinds: str, shape: Sequence[int | None], finite: bool = True) -> None:
-    """Raise an InputError unless an array has a type of these kinds and this shape, where None is any length."""
+    """Raise an InputError unless an array has a dtype of these kinds and this shape, where None is any length."""
     fits = isinstance(array, np.ndarray) and array.dtype.kind in kinds and array.ndim == len(shape)
     if not fits or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
-        raise InputError(f"{what} has another type or shape than it must have")
+        raise InputError(f"{what} has the wrong type or shape")
     if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise InputError(f"{what} must be finite, not NaN or infinite")
 
 
 def check_saved_problem(problem: Any) -> None:
-    """What the constructor of a problem leaves to those who make one from an image."""
+    """Check what the constructor of a problem trusts its callers to get right."""
     if not isinstance(problem, Problem):
-        raise InputError("a saved run needs what is sampled")
+        raise InputError("a saved run needs its problem")
     n, m = problem.n, len(problem.edges)
     for block in problem.likelihoods:
         if not isinstance(block, Likelihood) or block.n != n:
-            raise InputError(f"a block of its evidence does not have a row for each of {n} sites")
+            raise InputError(f"a likelihood does not have a row for each of {n} sites")
     if problem.settings is not None and not isinstance(problem.settings, Settings):
-        raise InputError("what is sampled has settings that are none")
+        raise InputError("the settings of the problem are damaged")
     images = problem.site_images if isinstance(problem, SharedProblem) else (problem.sites,)
     for sites in images:
         _check_sites(sites, n)
     if (graph := problem.graph) is not None:
         if not isinstance(graph, RegionGraph):
-            raise InputError("its graph is none")
-        check_array("the edges of its graph", graph.edges, "i", (m, 2))
+            raise InputError("the graph is damaged")
+        check_array("the edges of the graph", graph.edges, "i", (m, 2))
         for name in ("length", "contrast", "order"):
-            check_array(f"the {name} of its boundaries", getattr(graph, name), "fi", (m,))
-        check_array("the pixels of its sites", graph.pixels, "i", (n,))
-        check_array("the means of its sites", graph.means, "f", (n, None))
+            check_array(f"{name} of the graph's edges", getattr(graph, name), "fi", (m,))
+        check_array("the pixel counts of the graph", graph.pixels, "i", (n,))
+        check_array("the means of the graph", graph.means, "f", (n, None))
         if graph.n != n or (m and (graph.edges.min() < 0 or graph.edges.max() >= n)):
-            raise InputError("its graph belongs to other sites")
+            raise InputError("the graph belongs to other sites")
     signals = (problem.signals or ()) if isinstance(problem, SharedProblem) else (problem.signal,)
     for sites, signal in zip(images, signals, strict=False):
         if signal is not None:
-            check_array("its signal", signal, "f", () if sites is None else sites.shape)
+            check_array("the signal", signal, "f", () if sites is None else sites.shape)
 
 
 def _check_sites(sites: Any, n: int) -> None:
-    """Raise an InputError unless these are sites 1..n of an image, 0 where there is none."""
+    """Raise an InputError unless these are sites 1..n of an image, 0 for none."""
     if sites is None:
         return
     if isinstance(sites, BlockedLabels):
-        _check_mosaic(sites)
-        least, most = (f(int(f(own)) for own in sites.numbers) for f in (min, max))
+        _check_blocks(sites)
+        low, high = (f(int(f(numbers)) for numbers in sites.numbers) for f in (min, max))
     else:
-        check_array("the image of its sites", sites, "i", (None,) * np.ndim(sites))
-        least, most = (int(sites.min()), int(sites.max())) if sites.size else (0, 0)
-    if least < 0 or most > n:
-        raise InputError(f"the image of its sites has numbers from {least} to {most}, not 0 to {n}")
+        check_array("the site image", sites, "i", (None,) * np.ndim(sites))
+        low, high = (int(sites.min()), int(sites.max())) if sites.size else (0, 0)
+    if low < 0 or high > n:
+        raise InputError(f"the site image has numbers from {low} to {high}, not 0 to {n}")
 
 
-def _check_mosaic(sites: BlockedLabels) -> None:
+def _check_blocks(sites: BlockedLabels) -> None:
     if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
-        raise InputError("the image of its sites lacks blocks")
+        raise InputError("the site image lacks blocks")
     blocks = (sites.grid.inside(index) for index in sites.grid)
-    for where, piece, numbers in zip(blocks, sites.pieces, sites.numbers, strict=True):
-        shape = tuple(part.stop - part.start for part in where)
-        check_array("a block of its sites", numbers, "i", (None,))
+    for slices, piece, numbers in zip(blocks, sites.pieces, sites.numbers, strict=True):
+        shape = tuple(part.stop - part.start for part in slices)
+        check_array("a block of the site image", numbers, "i", (None,))
         if piece.shape != shape or piece.dtype not in ("<u2", "<u4") or int(piece.array().max()) >= len(numbers):
-            raise InputError("a block of its sites is damaged")
+            raise InputError("a block of the site image is damaged")
 
 
-# ---- the kinds of records that a saved run is made of
-
-
-def _counts_fields(counts: csr_array) -> dict[str, Any]:
-    return {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr, "shape": list(counts.shape)}
-
-
-def _counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> csr_array:
+def _make_counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> csr_array:
     rows, words = shape
     if not 0 < words <= MAX_WORDS:
-        raise InputError(f"a block of its evidence has {words} words")
-    for name, array, length in (("numbers", data, None), ("words", indices, len(data)), ("rows", indptr, rows + 1)):
-        check_array(f"the {name} of a block of its evidence", array, "i", (length,))
+        raise InputError(f"a histogram has {words} words; the maximum is {MAX_WORDS}")
+    for name, array, length in (("data", data, None), ("indices", indices, len(data)), ("indptr", indptr, rows + 1)):
+        check_array(f"{name} of a histogram", array, "i", (length,))
     if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
-        raise InputError("the rows of a block of its evidence are damaged")
+        raise InputError("the rows of a histogram are damaged")
     if len(indices) and not 0 <= indices.min() <= indices.max() < words:
-        raise InputError("the words of a block of its evidence are damaged")
+        raise InputError("the words of a histogram are damaged")
     return csr_array((data, indices, indptr), shape=(rows, words))
 
 
 def _problem_kind(record: type[Problem]) -> Kind:
-    """A problem without the image that its blocks are read from."""
+    """Make the kind of a problem, which is stored without the image that its blocks are read from."""
 
     def fields(problem: Problem) -> dict[str, Any]:
         values = {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem)}
@@ -374,7 +363,7 @@ def _problem_kind(record: type[Problem]) -> Kind:
 
     def make(**values: Any) -> Problem:
         if not isinstance(values.get("n"), int) or values["n"] > MAX_SITES:
-            raise InputError("the number of its sites is none")
+            raise InputError(f"the problem needs a number of sites of at most {MAX_SITES}")
         context = values.get("block_context")
         if context is not None and context.sites is not None:
             values["block_context"] = dataclasses.replace(context, sites=values["sites"])
@@ -388,7 +377,11 @@ KINDS: Mapping[str, Kind] = {
     "problem": _problem_kind(Problem),
     "shared problem": _problem_kind(SharedProblem),
     "words": plain_kind(DirichletMultinomial),
-    "counts": Kind(csr_array, _counts_fields, _counts),
+    "counts": Kind(
+        csr_array,
+        lambda rows: {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": list(rows.shape)},
+        _make_counts,
+    ),
     "channels": plain_kind(Gaussian),
     "graph": plain_kind(RegionGraph),
     "field": plain_kind(ExternalField),
@@ -402,30 +395,23 @@ KINDS: Mapping[str, Kind] = {
     "span": plain_kind(IntensityRange),
     "levels": plain_kind(SignalScale),
     "codebook": plain_kind(Codebook),
-} | {
-    kind.__name__: plain_kind(kind)
-    for kind in (
-        priors.Potts,
-        priors.FiniteDirichlet,
-        priors.DirichletProcess,
-        priors.PitmanYor,
-        priors.TablePrior,
-        priors.Truncated,
-        priors.Exactly,
-    )
+    "Potts": plain_kind(priors.Potts),
+    "FiniteDirichlet": plain_kind(priors.FiniteDirichlet),
+    "DirichletProcess": plain_kind(priors.DirichletProcess),
+    "PitmanYor": plain_kind(priors.PitmanYor),
+    "TablePrior": plain_kind(priors.TablePrior),
+    "Truncated": plain_kind(priors.Truncated),
+    "Exactly": plain_kind(priors.Exactly),
 }
 
 
-def drop_lazy_arrays(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a saved run keeps of the arrays that went in: those in memory. Lazy ones are files that stay what they are.
-
-    A codebook is kept as it is.
-    """
-    return {name: value for name, value in given.items() if not is_lazy(value)}
+def drop_lazy_arrays(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays in memory (and a codebook) by name; lazy ones are files of the user."""
+    return {name: value for name, value in inputs.items() if not is_lazy(value)}
 
 
 def attach_image(saved: SavedRun, image: Any) -> SavedRun:
-    """The run with the image that its blocks are read from, which a file does not hold."""
+    """Return the run with the image that its blocks are read from, which a file does not hold."""
     context = saved.problem.block_context
     if context is None or context.image is not None:
         return saved

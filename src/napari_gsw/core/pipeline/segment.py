@@ -1,4 +1,4 @@
-"""Image in, labels out: the one engine behind the API, the command line, the widget and the batch."""
+"""Image to labels: the entry point of the API, the command line, the widget and the batch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from napari_gsw.core.pipeline.sampling_run import (
 from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
 from napari_gsw.core.pipeline.stage import Report
 from napari_gsw.core.posterior.result import Result, SharedResult, Trace, make_trace
-from napari_gsw.core.sampler.ensemble import Ensemble
-from napari_gsw.core.sampler.sample import resume_chain, run
+from napari_gsw.core.sampler.sample import run as run_sampler
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
 
@@ -31,12 +30,12 @@ from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
 def segment(
     image: list[NDArray[Any]] | tuple[NDArray[Any], ...], settings: Settings | None = None, **more: Any
 ) -> SharedResult:
-    """Several images that share their clusters."""
+    """Segment several images together."""
 
 
 @overload
 def segment(image: ArrayLike, settings: Settings | None = None, **more: Any) -> Result:
-    """One image."""
+    """Segment one image."""
 
 
 def segment(
@@ -59,26 +58,30 @@ def segment(
     keep: SaveHook | None = None,
     **changes: Any,
 ) -> Result | SharedResult:
-    """Segment an image: one partition, how sure the model is of it, and what made it.
+    """Segment an image and estimate the uncertainty.
 
-    A list of arrays in memory are several images that share their clusters: a label means the same in all of them, and
-    seeds in one teach all. `sites`, `mask`, `seeds` and `init` are then lists with None where an image has none, and so
-    are the labels of the result (:class:`~napari_gsw.core.posterior.result.SharedResult`); a preset is
-    changed by :func:`~napari_gsw.core.settings.presets.shared_preset`, unless settings say otherwise.
+    A list of arrays in memory is a joint segmentation: a label means the same in all images, and seeds in one apply to
+    all. `sites`, `mask`, `seeds` and `init` are then lists with None where an image has none, as are the labels of the
+    result (:class:`~napari_gsw.core.posterior.result.SharedResult`). A preset is changed by
+    :func:`~napari_gsw.core.settings.presets.shared_preset`, unless settings say otherwise.
 
-    The arguments are those of :func:`prepare`, and
+    Parameters not listed here are those of :func:`prepare`.
 
     Parameters
     ----------
-    seed : the same image, settings and seed give the same labels, bit for bit; None takes a random one, which the
+    seed : int, optional
+        Random seed. The same image, settings and seed give bitwise identical labels. None draws a seed, which the
         provenance of the result names.
-    seeds : label image of the image's shape: the sites under non-zero pixels are clamped to that label and keep its
-        number; a site under several is cut between them; 0 leaves a site to the chain. What the seeds say about all
-        other sites is a matter of the settings ``steering`` and ``only_painted``.
-    init : label image of the image's shape to start the chain from (by majority; sites under 0 share a cluster).
-    report : called with the stage and, while the chain runs, with snapshots; when it returns True the chain ends there
-        and the result is what it has found.
-    keep : called between sweeps with a function that gives all of the run as it is now, to be saved;
+    seeds : array-like, optional
+        Label image of the image's shape. Sites under non-zero pixels are clamped to that label and keep its number; a
+        site under several is split between them. The settings ``steering`` and ``only_painted`` decide what the seeds
+        mean for other sites.
+    init : array-like, optional
+        Label image to start the chains from, by majority. Sites under 0 share a cluster.
+    report : callable, optional
+        Called with the stage and, during sampling, with snapshots. Returning True ends the run with what it has found.
+    keep : callable, optional
+        Called between sweeps with a function that returns the whole run, to be saved;
         :class:`napari_gsw.Autosave` is one.
 
     Examples
@@ -93,18 +96,17 @@ def segment(
     if settings is None and is_image_list(image):
         changes = shared_preset(preset or DEFAULT_PRESET) | changes
     chosen = resolve_settings(settings, preset, changes)
-    codebook = load_codebook(chosen) if codebook is None else codebook  # here: its words are in the provenance
+    codebook = load_codebook(chosen) if codebook is None else codebook  # its words are part of the provenance
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
-    beside = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked, **maps}
-    problem = prepare(image, chosen, codebook=codebook, report=report, **beside)
+    inputs = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked, **maps}
+    problem = prepare(image, chosen, codebook=codebook, report=report, **inputs)
     clamps = None if seeds is None else problem.labels_under(seeds, "seeds")
     problem, clamps = condition_on_seeds(problem, chosen, clamps)
-    inputs = beside | {"init": init, "linked": linked or None}
+    inputs |= {"init": init, "linked": linked or None}
     given = {name: value for name, value in inputs.items() if value is not None} | list_codebook_arrays(codebook)
-    ensemble = make_ensemble(problem, chosen, seed, clamps, init)
-    going = SamplingRun(problem, chosen, seed, ensemble, given, image=image)
-    going.run_to(chosen.sweeps, report, keep)
-    return going.result()
+    run = SamplingRun(problem, chosen, seed, make_ensemble(problem, chosen, seed, clamps, init), given, image)
+    run.run(report, keep)
+    return run.result()
 
 
 def resume(
@@ -115,42 +117,41 @@ def resume(
     report: Report | None = None,
     keep: SaveHook | None = None,
 ) -> Result | SharedResult:
-    """Go on with a run that was saved, to its end or further, as if it had never stopped: bit for bit the same labels.
+    """Continue a saved run to its end or further, as if it had never stopped: the labels are bitwise identical.
 
     Parameters
     ----------
-    saved : the run, as :func:`napari_gsw.open_session` reads it.
-    image : the image again, where it is a lazy one that objects are to be cut out of; otherwise it is not needed.
-    sweeps : from here on; None goes on to where the run was to end.
-    report, keep : as for :func:`segment`.
+    saved : SavedRun
+        As :func:`napari_gsw.open_session` returns it.
+    image : array-like, optional
+        The image again; needed only for objects of a lazy image.
+    sweeps : int, optional
+        Sweeps from here on. None continues to the target of the run.
+    report, keep : callable, optional
+        As for :func:`segment`.
     """
     if image is not None and is_lazy(image):
         saved = attach_image(saved, open_lazy_image(image, saved.settings.axes).array)
     context = saved.problem.block_context
     if context is not None and context.image is None and saved.settings.view == "objects":
-        raise InputError("objects are cut out of the image, which is too large to be in the session: give image=")
-    members = [resume_chain(saved.problem, state) for state in saved.states]
-    if any(chain.sweep != len(rows) for chain, rows in zip(members, saved.traces, strict=True)):
-        raise InputError("the traces of the saved run do not belong to its chains")
-    going = SamplingRun(saved.problem, saved.settings, saved.seed, Ensemble(members), saved.given, saved.looks)
-    going.rows = [[rows] for rows in saved.traces]
-    going.steps = [dict(step) for step in saved.steps]
-    target = saved.target if sweeps is None else saved.sweep + check_integer("sweeps", sweeps)
-    if target != saved.target:
-        going.steps.append({"sweep": saved.sweep, "what": "run", "sweeps": target - saved.sweep})
-    going.target = target
-    if sweeps is not None or not going.ends_by_agreement:  # it was saved at its end, too
-        going.run_to(target, report, keep)
-    return going.result()
+        raise InputError("the session does not hold its image, which objects are cut out of: pass image=")
+    run = SamplingRun.resume(saved)
+    if sweeps is not None:
+        run.target = saved.sweep + check_integer("sweeps", sweeps)
+        if run.target != saved.target:
+            run.earlier_steps.append({"sweep": saved.sweep, "what": "run", "sweeps": run.target - saved.sweep})
+    if sweeps is not None or not run.ends_by_agreement:  # it may have been saved at its end
+        run.run(report, keep)
+    return run.result()
 
 
 def simulate_prior(problem: Problem, sweeps: int = 1000, seed: int = 0, lam: float = 1.0, burn_in: int = 0) -> Trace:
-    """Draw from the Potts-partition prior of a problem, whatever its data: the trace of the chain without a likelihood.
+    """Sample the Potts-partition prior of a problem, without its data, and return the trace of the chain.
 
     With beta = 0 the mean number of clusters is ``problem.prior.expected_clusters(problem.n)``.
     """
     check_problem(problem)
     sweeps, burn_in = check_integer("sweeps", sweeps), check_integer("burn_in", burn_in)
-    lean = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
-    trace = run(lean, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
+    without_data = Problem(problem.n, (), problem.edges, problem.beta, problem.prior)
+    trace = run_sampler(without_data, burn_in + sweeps, seed=seed, lam=lam).trace[burn_in:]
     return make_trace(trace, burn_in + sweeps)

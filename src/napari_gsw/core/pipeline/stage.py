@@ -1,4 +1,4 @@
-"""How far a segmentation is: which stage, and how much of it is done."""
+"""Progress of a segmentation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class Stage(NamedTuple):
-    """What goes on.
+    """A stage of a segmentation, and how many blocks or sweeps of it are done; a total of 0 is unknown.
 
-    Attributes
-    ----------
-    name : one word: of a volume of objects ``planes``; of a large noisy image ``noise``; then ``superpixels``,
-        ``graph``, ``features``; of an image in blocks ``blocks``, ``assembly``; then ``start``, ``compiling``,
-        ``sampling``; or the name of a method that is one step.
-    done, total : how much of it is done, in blocks or sweeps; a total of 0 is not known.
+    In order of time the names are ``planes`` (of a volume with objects), ``noise`` (of a large noisy image),
+    ``superpixels``, ``graph``, ``features``, ``blocks`` and ``assembly`` (of a chunked image), ``start``, ``compiling``
+    and ``sampling``, or the name of a method that has one step.
     """
 
     name: str
@@ -24,6 +21,6 @@ class Stage(NamedTuple):
     total: int = 0
 
 
-# Called while a segmentation runs with the stage and, once the chain runs, the newest snapshot. True as its answer ends
-# the chain there; the result is then that of the snapshot.
+# Called during a segmentation with the stage and, while the chains run, the newest snapshot. Returning True ends the
+# run there; the result is then that of the snapshot.
 Report = Callable[[Stage, Snapshot | None], bool | None]

@@ -153,7 +153,7 @@ class SessionOpener(QObject):  # type: ignore[misc]
         def show(runs: Any) -> None:
             if words.get(RUNNING):
                 for run in runs.values():
-                    run.interactive.hold()
+                    run.interactive.pause()
             self.session.adopt(plan, runs)
             self._over("")
             self.opened.emit(str(path))

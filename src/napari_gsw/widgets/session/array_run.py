@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import Sites
 from napari_gsw.core.interactive.interactive_run import MAX_LABEL, DisplayedState, InteractiveRun
-from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
 from napari_gsw.core.posterior.label_table import Columns, measure_labels, measure_regions
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
 from napari_gsw.core.posterior.objects import find_background_sites, find_objects
@@ -82,7 +80,6 @@ class ArrayRun:
     verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
     n_regions : how many regions there were. unusable : how many pixels are NaN or infinite.
     pictured : what was fixed in the last picture of regions.
-    given : arrays of the user's own that went into it, by name, for the provenance.
     images : the several images that the array is made of; None if it is one.
     plan : what it was made by, a :class:`~napari_gsw.widgets.session.run_plan.RunPlan`.
     """
@@ -95,12 +92,11 @@ class ArrayRun:
         means: NDArray[np.float64],
         channel_names: tuple[str, ...] = (),
         pixel_size: float = 1.0,
-        given: dict[str, Any] | None = None,
         images: list[NDArray[Any]] | None = None,
     ) -> None:
         self.interactive, self.image, self.axes = interactive, image, axes
         self.channel_names, self.pixel_size = channel_names, pixel_size
-        self.given, self.images = given or {}, images
+        self.images = images
         self.n_commands_sent = self.n_commands_done = 0
         self.rate = 0.0
         self.verdict, self.has_converged = "", False
@@ -133,11 +129,6 @@ class ArrayRun:
         if self._faces is None or self._faces[0] is not problem.sites:
             self._faces = self.sites, find_boundary_faces(problem)
         return self._faces[1]
-
-    @cached_property
-    def looks(self) -> dict[str, Any]:
-        """What the image is known by."""
-        return describe_image(self.image if self.images is None else self.images)
 
     def paint(self, numbers: NDArray[np.integer]) -> LabelArray:
         """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
@@ -351,8 +342,9 @@ class ArrayRun:
     def provenance(self) -> dict[str, Any]:
         """What made the labels: settings, seed, hashes, and every step that a person took."""
         interactive = self.interactive
-        record = make_provenance(self.looks, interactive.summary, interactive.seed, self.given, interactive.steps)
-        return record | ({"corrections": list(interactive.changes)} if interactive.changes else {})
+        return interactive.provenance() | (
+            {"corrections": list(interactive.log.corrections)} if interactive.log.corrections else {}
+        )
 
     def result(self) -> Result:
         """The same record that ``gsw.segment`` returns."""

@@ -10,7 +10,6 @@ from typing import Any
 from qtpy.QtCore import QCoreApplication, QObject, QThread, Signal
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.interactive_state import save_interactive
 from napari_gsw.core.interactive.saved_session import SavedImage, SavedSession
 from napari_gsw.files.autosave import Autosave
 from napari_gsw.files.session_file import save_session
@@ -139,8 +138,5 @@ def _make_session(
     array_runs: Mapping[Position, ArrayRun], images: tuple[SavedImage, ...], window: Mapping[str, Any]
 ) -> SavedSession:
     """All chains of a segmentation as they are now; to be called where their sweeps are made."""
-    runs = {
-        format_position(position): save_interactive(run.interactive, run.looks, run.given)
-        for position, run in list(array_runs.items())
-    }
+    runs = {format_position(position): run.interactive.save() for position, run in list(array_runs.items())}
     return SavedSession(runs, images, window)

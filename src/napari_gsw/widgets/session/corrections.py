@@ -49,11 +49,11 @@ class CorrectionStep:
         """The order that makes the correction."""
 
         def act(interactive: InteractiveRun) -> None:
-            before = len(interactive.marks)
+            before = len(interactive.log.corrections)
             try:
                 order(interactive)
             finally:  # it may have been refused, or have had nothing to do
-                self._in_effect = len(interactive.marks) > before
+                self._in_effect = len(interactive.log.corrections) > before
                 self._refused = not self._in_effect
 
         return act

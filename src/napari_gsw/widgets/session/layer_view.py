@@ -325,7 +325,7 @@ class LayerView(QObject):  # type: ignore[misc]
         position, array_run = self.position, self.array_run
         if position is None or array_run is None or self.is_busy:
             return
-        self.viewing, self.viewed = array_run.interactive.history.near(sweep)
+        self.viewing, self.viewed = array_run.interactive.history.nearest(sweep)
         self.write(position, array_run.paint_shown(self.viewed, self.commands.view.background))
         self.changed.emit()
 

@@ -15,7 +15,6 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES, sites_source
 from napari_gsw.core.image.normalized_image import find_nonfinite_pixels
 from napari_gsw.core.interactive.interactive_run import LIVE_SETTINGS, InteractiveRun
-from napari_gsw.core.interactive.interactive_state import restore_interactive
 from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.model.problem import Problem, SharedProblem
 from napari_gsw.core.pipeline.prepare import prepare
@@ -247,7 +246,7 @@ def make_array_run(
     locked = None if before is None else before.paint_locked(before.interactive.locks, before.interactive.numbers)
     interactive = None if before is None else _continued(plan, problem, before, locked)
     if interactive is not None:
-        given["init"] = interactive.begun.init
+        given["init"] = interactive.initial.init
     else:
         if before is not None:
             seeds = locked if before.interactive.locks.any() else None
@@ -307,14 +306,15 @@ def complete_run(
         means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
     else:
         kept = {"mask": mask} | {name: given[name] for name in MAP_NAMES if name in given}
-        interactive.remake = lambda sites, strokes: array_problem(
+        interactive.rebuild_problem = lambda sites, strokes: array_problem(
             plan, image, {"sites": sites, "seeds": strokes, **kept}, lambda stage: None
         )
         means = mean_channels_per_site(
             image, source.axes, problem.site_image
         )  # a session of a script may leave them open
     images = source.planes(image) if source.is_image_list else None
-    array_run = ArrayRun(interactive, image, source.axes, means, names, source.pixel_size, given, images)
+    interactive.inputs, interactive.image = given, image if images is None else images
+    array_run = ArrayRun(interactive, image, source.axes, means, names, source.pixel_size, images)
     array_run.plan = plan
     return array_run
 
@@ -403,7 +403,7 @@ def restore_runs(plan: RunPlan, session: SavedSession) -> dict[Position, ArrayRu
         image = plan.source.image(position)
         if plan.source.is_chunked:
             saved = attach_image(saved, image)
-        interactive = restore_interactive(saved)
+        interactive = InteractiveRun.restore(saved)
         runs[position] = complete_run(
             replace(plan, settings=saved.settings), position, interactive, image, dict(saved.given)
         )

@@ -219,7 +219,7 @@ class RunWorker:
                 return
             if self.sweeps and place and not self.stopping:
                 before = self.array_runs[self.jobs[place - 1][0]]
-                interactive.rename(before.paint(before.interactive.shown("best")))
+                interactive.match_image(before.paint(before.interactive.shown("best")))
             interactive.ensemble.executor = None
             self._publish(position, last=True)
             self._save(not self.commands_only)
@@ -292,13 +292,13 @@ class RunWorker:
         while self._orders:
             position, order = self._orders.popleft()
             array_run = self.array_runs[position]
-            marks, corrections = len(array_run.interactive.marks), len(array_run.interactive.deeds)
+            marks, corrections = len(array_run.interactive.log.corrections), len(array_run.interactive.log.actions)
             try:
                 order(array_run.interactive)
-                if self.commands_only and len(array_run.interactive.marks) > marks:
+                if self.commands_only and len(array_run.interactive.log.corrections) > marks:
                     array_run.interactive.wake()
                     self._woken.add(position)
-                corrected |= len(array_run.interactive.deeds) > corrections
+                corrected |= len(array_run.interactive.log.actions) > corrections
             except InputError as reason:
                 self.notices.append(str(reason))
             finally:  # also if it ends the run: an array that waits for an order is never drawn again
@@ -380,8 +380,8 @@ class RunWorker:
             best=snapshot.best.log_posterior,
             best_sweep=snapshot.best.sweep,
             traces=interactive.traces,
-            marks=tuple(interactive.marks),
-            corrections=count_corrections(interactive.changes),
+            marks=tuple(step["sweep"] for step in interactive.log.corrections),
+            corrections=count_corrections(interactive.log.corrections),
             rate=array_run.rate,
             boundary=boundary,
             entropy=entropy,
