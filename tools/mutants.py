@@ -264,21 +264,21 @@ MUTANTS = (
         "research/baselines/crp_kernels.py",
         "log_all = math.log(math.exp(prior.log_gamma) + used[TABLES])",
         "log_all = math.log(math.exp(prior.log_gamma) + used[TABLES] + 1)",
-        ("tests/methods/test_crp.py", "-k", "exact_law and house"),
+        ("tests/research/baselines/test_crp.py", "-k", "exact_law and house"),
     ),
     Mutant(
         "a link to a neighbour that hangs on the site itself is taken for one that leads outside (dd-CRP)",
         "research/baselines/crp_kernels.py",
-        "        if inside[j] == part.stamp:\n            own += 1",
-        "        if False:\n            own += 1",
-        ("tests/methods/test_crp.py", "-k", "exact_law and ring"),
+        "        if inside[j] == part.stamp:\n            n_inside += 1",
+        "        if False:\n            n_inside += 1",
+        ("tests/research/baselines/test_crp.py", "-k", "exact_law and ring"),
     ),
     Mutant(
         "a table of its own always opens a region (rdd-CRP)",
         "research/baselines/crp_kernels.py",
         "if prior.regional and size[k] > 0:\n            score",
         "if False and size[k] > 0:\n            score",
-        ("tests/methods/test_crp.py", "-k", "exact_law and path"),
+        ("tests/research/baselines/test_crp.py", "-k", "exact_law and path"),
     ),
 )
 

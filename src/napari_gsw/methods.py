@@ -1,21 +1,22 @@
-"""All methods by name: ours, and those it is compared with.
+"""Segmentation methods by name.
 
-A :class:`Choice` is a method with everything that it depends on, so that whoever runs it (the command line, an
-evaluation, a script) need not know which one it is.
+The method ``gsw`` is built in. Baselines are entry points of the group ``napari_gsw.methods`` and are imported when they
+are first used. A :class:`Choice` is a method with all its settings, so that a caller need not know which one it is.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any, NamedTuple
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_gsw.core.array_types import LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_lazy, open_lazy_image
@@ -33,155 +34,123 @@ from napari_gsw.core.versions import collect_versions
 from napari_gsw.files.geometry import Geometry, resolve_geometry
 from napari_gsw.files.images import open_image, read_geometry_or_unknown, read_image, read_spacing
 
+GROUP = "napari_gsw.methods"
+# Label images and maps that a method may take beside the image.
+ARRAY_NAMES = ("sites", "mask", "seeds", "init", *MAP_NAMES)
 
-class Method(NamedTuple):
-    """A way to segment.
 
-    Attributes
+@dataclass(frozen=True)
+class Method:
+    """A segmentation method.
+
+    Parameters
     ----------
-    help : a few words for a person.
-    samples : whether it is a chain on sites, and so takes the settings of sites, features and sweeps.
-    own, call : the settings of its own and the function, as "module.name" in this room; none of it is imported before
-        it is used.
-    draws : whether the function takes a seed for random numbers.
-    needs_seeds : whether it does nothing without strokes that a person has painted.
-    divides_sites : whether it divides our sites by our couplings, and so takes the settings of both.
+    function : callable
+        Takes an image and, by keyword, those of ``options``, ``settings``, ``axes``, ``seed``, ``report`` and of the
+        arrays ``sites``, ``mask``, ``seeds``, ``init``, ... that it has as parameters. Returns a label image, or a
+        :class:`~napari_gsw.Result` if it samples.
+    options : class of settings, optional
+        The settings that only this method has.
+    samples : bool
+        Whether it runs a Markov chain and returns a :class:`~napari_gsw.Result`.
     """
 
-    help: str
-    samples: bool
-    own: str = ""
-    call: str = ""
-    draws: bool = False
-    needs_seeds: bool = False
-    divides_sites: bool = False
+    function: Callable[..., Any]
+    options: type[Options] | None = None
+    samples: bool = False
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Parameters of the function by name."""
+        return inspect.signature(self.function).parameters
 
     @property
-    def options(self) -> type[Options] | None:
-        """The settings of its own, or None."""
-        return _named(self.own) if self.own else None
+    def arrays(self) -> tuple[str, ...]:
+        """Names of the label images and maps that it takes beside the image."""
+        return tuple(name for name in ARRAY_NAMES if name in self.parameters)
 
     @property
-    def function(self) -> Callable[..., Any]:
-        """What segments, of any method but ours."""
-        function: Callable[..., Any] = _named(self.call)
-        return function
+    def needs_seeds(self) -> bool:
+        """Whether it only spreads the labels of scribbles."""
+        return "seeds" in self.parameters and self.parameters["seeds"].default is inspect.Parameter.empty
 
     @property
     def takes_settings(self) -> bool:
-        """Whether the settings of the package are its own too."""
-        return self.samples or self.divides_sites
+        """Whether it reads the settings of the package."""
+        return "settings" in self.parameters
 
 
-def _named(place: str) -> Any:
-    module, name = place.split(".")
-    return getattr(import_module(f"napari_gsw.methods.{module}"), name)
+class _Methods(Mapping[str, Method]):
+    """The methods by name, each imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded = {"gsw": Method(segment_by_gsw, samples=True)}
+
+    @cached_property
+    def _baselines(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
+
+    def __getitem__(self, name: str) -> Method:
+        if name not in self._loaded:
+            self._loaded[name] = self._baselines[name].load()
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield "gsw"
+        yield from self._baselines
+
+    def __len__(self) -> int:
+        return 1 + len(self._baselines)
 
 
-def _of_sites(help: str, own: str) -> Method:
-    """A method that divides our sites by our couplings."""
-    return Method(help, False, f"signed_graphs.{own}", "signed_graphs.signed_graph", divides_sites=True)
+METHODS: Mapping[str, Method] = _Methods()
 
 
-def _of_strokes(help: str, own: str, call: str, draws: bool = False) -> Method:
-    return Method(help, False, own, call, draws, needs_seeds=True)
-
-
-METHODS: Mapping[str, Method] = {
-    "gsw": Method("Potts-partition model, generalized Swendsen-Wang sampler", True),
-    "rdd-crp": Method("region-level distance-dependent Chinese restaurant process", True, "crp.RddCrp", "crp.segment"),
-    "dd-crp": Method("distance-dependent Chinese restaurant process", True, "crp.DdCrp", "crp.segment"),
-    "mean-shift": Method(
-        "mean shift: OpenCV's filtering with region merging", False, "mean_shift.MeanShift", "mean_shift.mean_shift"
-    ),
-    "felzenszwalb": Method(
-        "scikit-image's graph-based segmentation", False, "felzenszwalb.Felzenszwalb", "felzenszwalb.felzenszwalb"
-    ),
-    "normalized-cut": Method(
-        "normalized cut of the graph of superpixels", False, "normalized_cut.NormalizedCut",
-        "normalized_cut.normalized_cut", draws=True,
-    ),
-    "otsu-watershed": Method(
-        "objects: Otsu's threshold, cut by a watershed of the distance", False, "object_watershed.OtsuWatershed",
-        "object_watershed.otsu_watershed",
-    ),
-    "network-watershed": Method(
-        "objects: our network with a plain watershed", False, "object_watershed.NetworkWatershed",
-        "object_watershed.network_watershed",
-    ),
-    "multicut": _of_sites("multicut of our sites and couplings", "Multicut"),
-    "gasp": _of_sites("signed graph agglomeration of our sites and couplings", "Gasp"),
-    "mutex-watershed": _of_sites("mutex watershed of our sites by our couplings", "MutexWatershed"),
-    "distance-watershed": Method(
-        "watershed of the distance to dark ridges", False, "distance_watershed.DistanceWatershed",
-        "distance_watershed.distance_watershed",
-    ),
-    "random-walker": _of_strokes(
-        "scikit-image's random walker from strokes", "random_walker.RandomWalker", "random_walker.random_walker"
-    ),
-    "watershed": _of_strokes(
-        "scikit-image's watershed of the gradient from strokes", "watershed.Watershed", "watershed.watershed"
-    ),
-    "forest": _of_strokes(
-        "pixels classified by scikit-learn's trees, learnt under strokes", "forest.Forest", "forest.forest", draws=True
-    ),
-    "graph-cut": _of_strokes(
-        "graph cuts with mixtures of colours, learnt under strokes", "graph_cut.GraphCut", "graph_cut.graph_cut",
-        draws=True,
-    ),
-}  # fmt: skip
-# The label images and maps that a method takes beside the image.
-ARRAYS: Mapping[str, tuple[str, ...]] = {
-    "gsw": ("sites", "mask", "seeds", "init", *MAP_NAMES),
-    "rdd-crp": ("sites", "mask"),
-    **dict.fromkeys(("dd-crp", "multicut", "gasp", "mutex-watershed"), ("sites", "mask")),
-    **{name: ("seeds",) for name, method in METHODS.items() if method.needs_seeds},
-}
-# The methods that heed what a person has painted.
-SEEDED = tuple(name for name in METHODS if "seeds" in ARRAYS.get(name, ()))
+@cache
+def list_scribble_methods() -> tuple[str, ...]:
+    """List the methods that make use of scribbles."""
+    return tuple(name for name, method in METHODS.items() if "seeds" in method.arrays)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A method, the package's settings (axes, sites, features, sweeps ...) and the method's own."""
+    """A method, the settings of the package and those that only the method has."""
 
     method: str
     settings: Settings
     options: Options | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: those that the method reads."""
-        own = {} if self.options is None else self.options.to_dict()
-        return {
-            "method": self.method,
-            **(self.settings.to_dict() if METHODS[self.method].takes_settings else {}),
-            **own,
-        }
+        """Return the settings that the method reads as plain values for JSON."""
+        shared = self.settings.to_dict() if METHODS[self.method].takes_settings else {}
+        return {"method": self.method, **shared, **({} if self.options is None else self.options.to_dict())}
 
     def with_axes(self, axes: str) -> Choice:
-        """The same choice for an image whose file tells the order of its axes; an order that was chosen stays."""
+        """Return the choice with the axes of a file, unless the settings name the axes."""
         if self.settings.axes != "auto":
             return self
         return replace(self, settings=self.settings.replace(axes=axes))
 
     def with_spacing(self, path: str | os.PathLike[str]) -> Choice:
-        """The same choice for the image of a file that tells how far its pixels are apart; what was chosen stays."""
+        """Return the choice with the pixel spacing of a file, unless the settings name the spacing."""
         if self.settings.spacing != "auto":
             return self
         return replace(self, settings=self.settings.replace(spacing=read_spacing(path, self.settings.axes)))
 
     def place(self, path: str | os.PathLike[str]) -> Geometry:
-        """Where the pixels of a file's image lie, once the choice has its axes and spacing."""
+        """Read the geometry of a file's image, by the axes and the spacing of the settings."""
         return resolve_geometry(read_geometry_or_unknown(path), self.settings.axes, self.settings.spacing)
 
 
 def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapping[str, Any] | None = None) -> Choice:
-    """A method by name, with a preset and single settings changed; a setting of the method's own goes first.
+    """Choose a method by name, with a preset and single settings changed.
+
+    A name that is both a setting of the method and of the package means that of the method.
 
     Examples
     --------
-    >>> choose("rdd-crp", "paper", {"gamma": 0.1, "evidence": 5}).to_dict()["gamma"]
-    0.1
+    >>> choose("gsw", "paper", {"evidence": 5}).to_dict()["evidence"]
+    5
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
@@ -209,81 +178,74 @@ def segment(
 
     Parameters
     ----------
-    image : array, as for :func:`napari_gsw.core.image.normalized_image.normalize_image`.
-    choice : as :func:`choose` makes it.
-    seed : of the methods that draw random numbers.
-    report, keep : as for :func:`napari_gsw.segment`; only our own chains can be kept.
-    saved : one of our own runs to go on with, of this image and choice.
-    arrays : label images such as ``sites`` and ``mask``, for the methods that take them.
+    image : array_like
+        As for :func:`napari_gsw.core.image.normalized_image.normalize_image`.
+    choice : Choice
+        As :func:`choose` makes it.
+    seed : int
+        Random seed of the methods that draw random numbers.
+    report, keep : callable, optional
+        As for :func:`napari_gsw.segment`; only runs of ``gsw`` can be kept.
+    saved : SavedRun, optional
+        A run of ``gsw`` with this image and choice, which is continued.
+    **arrays : array_like
+        Label images and maps such as ``sites`` and ``mask``, for the methods that take them.
 
     Returns
     -------
-    The label image and what made it; of a method that samples also its result.
+    MethodResult
+        The label image, its provenance and, of a method that samples, its result.
 
     Examples
     --------
     >>> stripes = np.kron(np.eye(2), np.ones((30, 30)))
-    >>> int(segment(stripes, choose("normalized-cut", changes={"site_size": 40})).labels.max())
+    >>> int(segment(stripes, choose("gsw", changes={"sweeps": 20})).labels.max())
     4
     """
-    for name in arrays:
-        if name not in ARRAYS.get(choice.method, ()):
-            raise InputError(f"{choice.method} takes no {name}")
     method = METHODS[choice.method]
+    for name in arrays:
+        if name not in method.arrays:
+            raise InputError(f"{choice.method} takes no {name}")
     if method.needs_seeds and arrays.get("seeds") is None:
-        raise InputError(f"{choice.method} needs seeds: a label image of strokes, 0 where nothing is painted")
-    settings, options = choice.settings, choice.options
+        raise InputError(f"{choice.method} needs seeds: a label image of scribbles, 0 where nothing is painted")
     if saved is not None:
-        resumed: Any = resume(saved, image=image, report=report, keep=keep)
-        return MethodResult(resumed.labels, resumed.provenance, resumed)
-    if method.samples:
-        result = (
-            segment_by_gsw(image, settings, seed=seed, report=report, keep=keep, **arrays)
-            if options is None
-            else method.function(image, settings, options, seed, report=report, **arrays)
-        )
+        result: Any = resume(saved, image=image, report=report, keep=keep)
         return MethodResult(result.labels, result.provenance, result)
-    if report:
+    if report and not method.samples:
         report(Stage(choice.method), None)
-    if method.divides_sites:
-        labels = method.function(image, settings, options, report=report, **arrays)
-    else:
-        strokes, drawn = [arrays["seeds"]] if method.needs_seeds else [], [seed] if method.draws else []
-        labels = method.function(image, *strokes, options, settings.axes, *drawn)
-    return MethodResult(labels, _provenance(image, choice, seed, labels, arrays), None)
+    values = {
+        "options": choice.options, "settings": choice.settings, "axes": choice.settings.axes, "seed": seed,
+        "report": report, "keep": keep,
+    }  # fmt: skip
+    taken = {name: value for name, value in values.items() if name in method.parameters}
+    result = method.function(image, **taken, **arrays)
+    if method.samples:
+        return MethodResult(result.labels, result.provenance, result)
+    array = np.asarray(image)
+    provenance = {
+        "software": "napari-gsw",
+        "versions": collect_versions(),
+        "image": {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": hash_array(array)},
+        "given": {name: hash_array(np.asarray(value)) for name, value in arrays.items()},
+        "method": choice.to_dict(),
+        "seed": seed,
+        "regions": int(np.count_nonzero(np.unique(result))),  # 0 is the background
+    }
+    return MethodResult(result, provenance, None)
 
 
 def open_image_for(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
-    """The image of a file for a method.
-
-    Parameters
-    ----------
-    path : as for :func:`napari_gsw.files.images.open_image`.
-    choice : the method and its settings.
+    """Open the image of a file for a method.
 
     Returns
     -------
-    The array and the order of its axes; lazy only where it is to be worked on in blocks.
+    image : array
+        A lazy array only if the method works on it in blocks.
+    axes : str
+        The order of its axes.
     """
     image, axes = open_image(path)
     if not is_lazy(image):
         return image, axes
     grid = open_lazy_image(image, choice.settings.axes).grid(choice.settings.block_pixels)
     return (image, axes) if choice.method == "gsw" and len(grid) > 1 else read_image(path)
-
-
-def _provenance(
-    image: ArrayLike, choice: Choice, seed: int, labels: LabelImage, arrays: Mapping[str, Any]
-) -> dict[str, Any]:
-    array = np.asarray(image)
-    return {
-        "software": "napari-gsw",
-        "versions": collect_versions(),
-        "image": {
-            "shape": list(array.shape), "dtype": str(array.dtype), "sha256": hash_array(array),
-        },
-        "given": {name: hash_array(np.asarray(value)) for name, value in arrays.items()},
-        "method": choice.to_dict(),
-        "seed": seed,
-        "regions": int(np.count_nonzero(np.unique(labels))),  # 0 is what is in none
-    }  # fmt: skip

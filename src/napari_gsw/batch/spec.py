@@ -18,7 +18,7 @@ from napari_gsw.core.pipeline.prepare import load_codebook
 from napari_gsw.core.versions import package_version
 from napari_gsw.files.maps import find_map_file
 from napari_gsw.files.results import OutputOptions
-from napari_gsw.methods import ARRAYS, METHODS, Choice
+from napari_gsw.methods import METHODS, Choice
 
 # What stands for the name of an image, without its ending, in the name of a map's file.
 STEM = "{stem}"
@@ -72,7 +72,7 @@ class BatchSpec:
     def _check_maps(self) -> None:
         """Refuse maps that cannot be meant."""
         for name, pattern in self.maps.items():
-            if name not in ARRAYS.get(self.choice.method, ()):
+            if name not in METHODS[self.choice.method].arrays:
                 raise InputError(f"{self.choice.method} takes no {name}")
             if STEM not in pattern:
                 raise InputError(f"{name} must name a file for each image, such as maps/{STEM}.tif, not {pattern!r}")

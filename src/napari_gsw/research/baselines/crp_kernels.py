@@ -1,23 +1,22 @@
-"""The inner loops of the distance-dependent Chinese restaurant processes.
+"""Kernels of the distance-dependent Chinese restaurant processes.
 
-Every site holds a link to a neighbour or to itself. Sites that links join, whichever way they point, sit at one table;
-in the region-level process (rdd-CRP) tables are dealt to regions by a Chinese restaurant process of their own, in the
-plain one (dd-CRP) each table is a region. A region is a cluster as in
-:mod:`napari_gsw.core.sampler.moves.sweep_kernels`, kept in the same slots and scored with the same tables.
+Each site links to a neighbour or to itself. Sites connected by links, in either direction, sit at one table. In the
+region-level process (rdd-CRP) a Chinese restaurant process assigns tables to regions; in the plain one (dd-CRP) each
+table is a region. Regions are stored and scored like the clusters of
+:mod:`napari_gsw.core.sampler.moves.sweep_kernels`.
 
 Strategy
 --------
-Each table has just one cycle of links, so what hangs on site i when its link is cut are the sites from which links lead
-to i: a walk against the links, over lists of children. That walk also tells whether the cut leaves two tables (the
-link pointed outside the walk) or one. What was walked is then dealt anew together with the link of i:
+A table has exactly one cycle of links. If the link of site i is cut, the sites from which links lead to i form a part A:
+a walk against the links, over lists of children. If the link pointed outside A, the cut leaves two tables, otherwise
+one. The link of i and the region of A are then drawn jointly from their conditional, so no move is rejected:
 
     to a neighbour j outside     f_ij p(y_A u R) / p(y_R), with R the region of j, whose table A joins
     to a neighbour inside, or i  f_ij (alpha for i itself); A is a table of its own and goes to region R with weight
                                  tables(R) / (gamma + T) p(y_A u R) / p(y_R), or to a new one with gamma / (gamma + T)
                                  p(y_A); in the dd-CRP always to a new one
 
-T counts the tables without A. This draws the link and the region of the table jointly from their conditional, so that
-no move needs to be accepted.
+T is the number of tables without A.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
 )
 from napari_gsw.core.sampler.state import NOW, USED, Clusters, RunningSums
 
-# Entries of LinkWalker.used beside USED, the first slot that was never used: regions, tables, and the last stamp.
+# Entries of LinkState.used beside USED, the first slot that was never used.
 REGIONS, TABLES, STAMP = 1, 2, 3
-# Rows of LinkWalker.family.
+# Rows of LinkState.family.
 CHILD, YOUNGER, ELDER, INSIDE, WALKED = 0, 1, 2, 3, 4
 
 
@@ -53,14 +52,14 @@ class LinkPrior(NamedTuple):
 
     log_alpha: float  # of a link to the site itself; the graph has log f_ij in place of beta
     log_gamma: float  # of a new region
-    regional: bool  # whether tables are dealt to regions (rdd-CRP) or are regions (dd-CRP)
+    regional: bool  # rdd-CRP
 
 
 class LinkState(NamedTuple):
-    """The state of a chain of links."""
+    """State of a chain of links."""
 
     link: Int32Array  # (n,) the site that each site points at
-    family: Int32Array  # (5, n) lists of children (CHILD, YOUNGER, ELDER), stamps (INSIDE), and the sites of a walk (WALKED)
+    family: Int32Array  # (5, n) lists of children (CHILD, YOUNGER, ELDER), stamps (INSIDE), sites of a walk (WALKED)
     labels: Int32Array  # (n,) slot of each site's region
     clusters: Clusters
     tables: Int64Array  # (slots,) tables of each region
@@ -68,26 +67,26 @@ class LinkState(NamedTuple):
     sums: RunningSums
 
 
-class LinkOptions(NamedTuple):
-    """Room to weigh where a part that was cut off may go."""
+class LinkScratch(NamedTuple):
+    """Scratch arrays of the regions and links that a part may get."""
 
     region: Int64Array  # (slots,) regions that it may join
     noted: Int64Array  # (slots,) the stamp of the last site that they were noted for
     fit: Float64Array  # (slots,) log p(y_A u R) - log p(y_R) of each
     score: Float64Array  # (degree + slots + 1,) of each neighbour, then of each region
-    weight: Float64Array  # (degree + slots + 1,) scratch
+    weight: Float64Array  # (degree + slots + 1,)
     within: Float64Array  # (degree + 1,) of the links that stay inside
 
 
 class CutPart(NamedTuple):
-    """What hangs on a site whose link was cut."""
+    """The sites whose links lead to a site whose own link was cut."""
 
     site: int
     old_link: int
     old: int  # slot of its region
     members: int
-    all_of_table: bool  # whether the link pointed inside: nothing of the table is left without it
-    length: int  # different words
+    is_table: bool  # the link pointed inside: nothing else of the table is left
+    length: int  # number of different words
     stamp: int
     fresh: int  # the first free slot
 
@@ -96,7 +95,7 @@ class CutPart(NamedTuple):
 def attach_child(
     link: Int32Array, child: Int32Array, younger: Int32Array, elder: Int32Array, i: int, target: int
 ) -> None:
-    """Point site i's link at `target` and enter i among the target's children."""
+    """Point the link of site i at `target` and add i to the children of the target."""
     link[i] = target
     first = child[target]
     younger[i] = first
@@ -108,7 +107,7 @@ def attach_child(
 
 @njit_inner
 def cut_link(link: Int32Array, child: Int32Array, younger: Int32Array, elder: Int32Array, i: int) -> None:
-    """Take site i from among the children of its link's target."""
+    """Remove site i from the children of its link's target."""
     if elder[i] >= 0:
         younger[elder[i]] = younger[i]
     else:
@@ -119,7 +118,7 @@ def cut_link(link: Int32Array, child: Int32Array, younger: Int32Array, elder: In
 
 @njit_inner
 def walk(child: Int32Array, younger: Int32Array, i: int, inside: Int32Array, stamp: int, walked: Int32Array) -> int:
-    """Write i and all sites whose links lead to it into `walked` and stamp them; returns their number."""
+    """Write i and all sites whose links lead to it into `walked`, stamp them, and return their number."""
     walked[0] = i
     inside[i] = stamp
     count = as_int64(1)
@@ -137,22 +136,22 @@ def walk(child: Int32Array, younger: Int32Array, i: int, inside: Int32Array, sta
 
 
 @njit_inline
-def cut_off(evidence: LikelihoodTables, walker: LinkState, group: GroupCounts, i: int) -> CutPart:
-    """Cut the link of site i, and take what hangs on it out of its region."""
-    family, labels, clusters, used = walker.family, walker.labels, walker.clusters, walker.used
+def detach_part(evidence: LikelihoodTables, state: LinkState, group: GroupCounts, i: int) -> CutPart:
+    """Cut the link of site i and remove the part that hangs on it from its region."""
+    family, labels, clusters, used = state.family, state.labels, state.clusters, state.used
     child, younger, elder, inside, walked = (
         family[CHILD], family[YOUNGER], family[ELDER], family[INSIDE], family[WALKED],
     )  # fmt: skip
     size, words, moments = clusters.size, clusters.words, clusters.moments
-    old_link = as_int64(walker.link[i])
-    cut_link(walker.link, child, younger, elder, i)
+    old_link = as_int64(state.link[i])
+    cut_link(state.link, child, younger, elder, i)
     used[STAMP] += 1
     stamp = used[STAMP]
     members = walk(child, younger, i, inside, stamp, walked)
     old = as_int64(labels[i])
-    all_of_table = inside[old_link] == stamp
-    if all_of_table:
-        walker.tables[old] -= 1
+    is_table = inside[old_link] == stamp
+    if is_table:
+        state.tables[old] -= 1
         used[TABLES] -= 1
     length = as_int64(0)
     for t in range(members):
@@ -173,27 +172,27 @@ def cut_off(evidence: LikelihoodTables, walker: LinkState, group: GroupCounts, i
     fresh = as_int64(0)
     while size[fresh] > 0:
         fresh += 1
-    return CutPart(i, old_link, old, members, all_of_table, length, stamp, fresh)
+    return CutPart(i, old_link, old, members, is_table, length, stamp, fresh)
 
 
 @njit_inline
-def fit_regions(
+def score_regions(
     evidence: LikelihoodTables,
     graph: CsrGraph,
-    walker: LinkState,
+    state: LinkState,
     part: CutPart,
     group: GroupCounts,
-    options: LinkOptions,
+    scratch: LinkScratch,
     regional: bool,
 ) -> None:
-    """How well the part fits into each region that it may join: log p(y_A u R) - log p(y_R) into ``options.fit``."""
+    """Write log p(y_A u R) - log p(y_R) of each region that the part may join into ``scratch.fit``."""
     start, neighbour = graph.start, graph.neighbour
     table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
-    clusters, labels, inside = walker.clusters, walker.labels, walker.family[INSIDE]
-    size, words, fit, region, noted = clusters.size, clusters.words, options.fit, options.region, options.noted
+    clusters, labels, inside = state.clusters, state.labels, state.family[INSIDE]
+    size, words, fit, region, noted = clusters.size, clusters.words, scratch.fit, scratch.region, scratch.noted
     count = as_int64(0)
     if regional:
-        for k in range(walker.used[USED] + 1):
+        for k in range(state.used[USED] + 1):
             if size[k] > 0 or k == part.fresh:
                 region[count] = k
                 count += 1
@@ -211,7 +210,7 @@ def fit_regions(
     for t in range(part.length):
         d = group.word[t]
         extra = group.sums[d]
-        if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
+        if tail[d, FACTOR] == 0.0:  # inlined for speed
             for c in range(count):
                 at = table_start[d] + words[d, region[c]]
                 fit[region[c]] += table[at + extra] - table[at]
@@ -228,19 +227,19 @@ def fit_regions(
 
 
 @njit_inline
-def weigh_links(
-    graph: CsrGraph, prior: LinkPrior, walker: LinkState, part: CutPart, options: LinkOptions
+def score_links(
+    graph: CsrGraph, prior: LinkPrior, state: LinkState, part: CutPart, scratch: LinkScratch
 ) -> tuple[int, int, float, float]:
-    """Weigh every link outside, and every region for a table of its own.
+    """Score every link to the outside, and every region for a table of its own.
 
-    Returns the number of neighbours, how many of them are inside, the log weight of all links that stay inside, and the
-    score of the link and the region as they were.
+    Returns the number of neighbours, the number of those inside, the log weight of all links that stay inside, and the
+    score of the former link and region.
     """
     start, neighbour, edge, log_f = graph.start, graph.neighbour, graph.edge, graph.beta
-    labels, inside, size, used = walker.labels, walker.family[INSIDE], walker.clusters.size, walker.used
-    fit, score, within, i = options.fit, options.score, options.within, part.site
+    labels, inside, size, used = state.labels, state.family[INSIDE], state.clusters.size, state.used
+    fit, score, within, i = scratch.fit, scratch.score, scratch.within, part.site
     neighbours = as_int64(0)
-    own = as_int64(0)
+    n_inside = as_int64(0)
     top = prior.log_alpha
     within[0] = prior.log_alpha
     old_score = 0.0
@@ -248,8 +247,8 @@ def weigh_links(
         j = as_int64(neighbour[t])
         f = log_f[edge[t]]
         if inside[j] == part.stamp:
-            own += 1
-            within[own] = f
+            n_inside += 1
+            within[n_inside] = f
             top = max(top, f)
             score[neighbours] = -math.inf
         else:
@@ -258,40 +257,40 @@ def weigh_links(
                 old_score = score[neighbours]
         neighbours += 1
     mass = 0.0
-    for t in range(own + 1):
+    for t in range(n_inside + 1):
         mass += math.exp(within[t] - top)
     log_within = top + math.log(mass)
     log_all = math.log(math.exp(prior.log_gamma) + used[TABLES])
     for k in range(used[USED] + 1):
         if prior.regional and size[k] > 0:
-            score[neighbours + k] = log_within + math.log(as_int64(walker.tables[k])) - log_all + fit[k]
+            score[neighbours + k] = log_within + math.log(as_int64(state.tables[k])) - log_all + fit[k]
         elif k == part.fresh:
             score[neighbours + k] = log_within + fit[k] + (prior.log_gamma - log_all if prior.regional else 0.0)
         else:
             score[neighbours + k] = -math.inf
-    if part.all_of_table:
-        # the region it came from is the free slot if nothing of it is left
+    if part.is_table:
+        # The former region is the free slot if nothing is left of it.
         back = part.old if size[part.old] > 0 else part.fresh
         old_score = score[neighbours + back] - log_within + (prior.log_alpha if part.old_link == i else 0.0)
         if part.old_link != i:
             for t in range(start[i], start[i + 1]):
                 if neighbour[t] == part.old_link:
                     old_score += log_f[edge[t]]
-    return neighbours, own, log_within, old_score
+    return neighbours, n_inside, log_within, old_score
 
 
 @njit_inline
-def link_up(
-    evidence: LikelihoodTables, walker: LinkState, part: CutPart, group: GroupCounts, target: int, new: int
+def attach_part(
+    evidence: LikelihoodTables, state: LinkState, part: CutPart, group: GroupCounts, target: int, new: int
 ) -> None:
-    """Point the part's link at `target` and put the part into slot `new`."""
-    family, clusters, used = walker.family, walker.clusters, walker.used
+    """Point the link of the part at `target` and insert the part into slot `new`."""
+    family, clusters, used = state.family, state.clusters, state.used
     size, words, moments = clusters.size, clusters.words, clusters.moments
     if size[new] == 0:
         used[REGIONS] += 1
     if new == used[USED]:
         used[USED] += 1
-    attach_child(walker.link, family[CHILD], family[YOUNGER], family[ELDER], part.site, target)
+    attach_child(state.link, family[CHILD], family[YOUNGER], family[ELDER], part.site, target)
     size[new] += part.members
     for t in range(part.length):
         words[group.word[t], new] += group.sums[group.word[t]]
@@ -304,7 +303,7 @@ def link_up(
         clusters.gauss[new] = log_gaussian_marginal(evidence.gauss, moments, new, pixels, group.nothing)
     if new != part.old:
         for t in range(part.members):
-            walker.labels[family[WALKED][t]] = new
+            state.labels[family[WALKED][t]] = new
 
 
 @njit_inner
@@ -312,38 +311,38 @@ def relink(
     evidence: LikelihoodTables,
     graph: CsrGraph,
     prior: LinkPrior,
-    walker: LinkState,
+    state: LinkState,
     rng: np.random.Generator,
     first: int,
 ) -> int:
-    """Draw the links of sites `first` to n - 1 anew, one after the other, each with the region of what hangs on it.
+    """Resample the links of sites `first` to n - 1 in order, each with the region of its part.
 
-    ``graph.beta`` holds log f_ij. Returns the site to go on from when slots have run out (n: all done).
+    ``graph.beta`` holds log f_ij. Returns the site at which the slots ran out, or n.
     """
     start, neighbour = graph.start, graph.neighbour
-    labels, used, value, inside = walker.labels, walker.used, walker.sums.value, walker.family[INSIDE]
-    n, capacity = labels.size, walker.clusters.size.size
+    labels, used, value, inside = state.labels, state.used, state.sums.value, state.family[INSIDE]
+    n, capacity = labels.size, state.clusters.size.size
     group = make_group(evidence)
-    most = as_int64(0)
+    max_degree = as_int64(0)
     for i in range(n):
-        most = max(most, start[i + 1] - start[i])
-    room = most + capacity + 1
-    options = LinkOptions(
+        max_degree = max(max_degree, start[i + 1] - start[i])
+    n_scores = max_degree + capacity + 1
+    scratch = LinkScratch(
         zeros(capacity, np.int64),
         zeros(capacity, np.int64),
         zeros(capacity, np.float64),
-        zeros(room, np.float64),
-        zeros(room, np.float64),
-        zeros(most + 1, np.float64),
+        zeros(n_scores, np.float64),
+        zeros(n_scores, np.float64),
+        zeros(max_degree + 1, np.float64),
     )
-    score, weight, within = options.score, options.weight, options.within
+    score, weight, within = scratch.score, scratch.weight, scratch.within
     for i in range(first, n):
         if used[USED] == capacity:
             return i
         slots = used[USED] + 1
-        part = cut_off(evidence, walker, group, i)
-        fit_regions(evidence, graph, walker, part, group, options, prior.regional)
-        neighbours, own, log_within, old_score = weigh_links(graph, prior, walker, part, options)
+        part = detach_part(evidence, state, group, i)
+        score_regions(evidence, graph, state, part, group, scratch, prior.regional)
+        neighbours, n_inside, log_within, old_score = score_links(graph, prior, state, part, scratch)
         chosen = draw_candidate(score, weight, neighbours + slots, rng.random())
         if chosen < neighbours:
             target = as_int64(neighbour[start[i] + chosen])
@@ -351,19 +350,19 @@ def relink(
             value[NOW] += score[chosen] - old_score
         else:
             new = chosen - neighbours
-            pick = draw_candidate(within, weight, own + 1, rng.random())
+            pick = draw_candidate(within, weight, n_inside + 1, rng.random())
             target = as_int64(i)
             if pick > 0:
-                own = as_int64(0)
+                n_inside = as_int64(0)
                 for t in range(start[i], start[i + 1]):
                     if inside[neighbour[t]] == part.stamp:
-                        own += 1
-                        if own == pick:
+                        n_inside += 1
+                        if n_inside == pick:
                             target = as_int64(neighbour[t])
             value[NOW] += score[chosen] - log_within + within[pick] - old_score
-            walker.tables[new] += 1
+            state.tables[new] += 1
             used[TABLES] += 1
-        link_up(evidence, walker, part, group, target, new)
+        attach_part(evidence, state, part, group, target, new)
     return n
 
 
@@ -372,20 +371,19 @@ def advance(
     evidence: LikelihoodTables,
     graph: CsrGraph,
     prior: LinkPrior,
-    walker: LinkState,
+    state: LinkState,
     rng: np.random.Generator,
     burn_in: int,
     trace: Float64Array,
 ) -> LinkState:
-    """Run ``len(trace)`` sweeps in place.
+    """Run ``len(trace)`` sweeps in place and return the state, which has new arrays if slots ran out.
 
-    ``trace[t]`` (3,) becomes log posterior, number of regions and the entropy of their sizes after sweep t. Returns the
-    walker, with new arrays if slots ran out.
+    ``trace[t]`` (3,) becomes log posterior, number of regions and the entropy of their sizes after sweep t.
     """
-    used, n = walker.used, walker.labels.size
+    used, n = state.used, state.labels.size
     for t in range(trace.shape[0]):
         if used[USED] > 2 * used[REGIONS] + 4:
-            tables, moved = walker.tables, compact_slots(walker.labels, walker.clusters, used)
+            tables, moved = state.tables, compact_slots(state.labels, state.clusters, used)
             for k in range(moved.size):
                 if moved[k] >= 0:
                     tables[moved[k]] = tables[k]
@@ -393,15 +391,15 @@ def advance(
                 tables[k] = 0
         i = as_int64(0)
         while i < n:
-            i = relink(evidence, graph, prior, walker, rng, i)
+            i = relink(evidence, graph, prior, state, rng, i)
             if i < n:
-                clusters = grow_clusters(walker.clusters, 2 * walker.clusters.size.size)
+                clusters = grow_clusters(state.clusters, 2 * state.clusters.size.size)
                 tables = zeros(clusters.size.size, np.int64)
-                tables[: walker.tables.size] = walker.tables
-                walker = LinkState(
-                    walker.link, walker.family, walker.labels, clusters, tables, walker.used, walker.sums
+                tables[: state.tables.size] = state.tables
+                state = LinkState(
+                    state.link, state.family, state.labels, clusters, tables, state.used, state.sums
                 )  # fmt: skip
         record_sweep(
-            walker.sums, graph.left, graph.right, walker.labels, walker.clusters.size, used, burn_in, trace[t]
+            state.sums, graph.left, graph.right, state.labels, state.clusters.size, used, burn_in, trace[t]
         )  # fmt: skip
-    return walker
+    return state

@@ -1,60 +1,73 @@
-"""What methods made for photographs take and give: red, green and blue from 0 to 1, and regions numbered from 1."""
+"""Segmentation of photographs by mean shift and by Felzenszwalb and Huttenlocher's graph-based method.
+
+Mean shift is that of Comaniciu and Meer (2002): OpenCV filters the image, and regions are merged as in EDISON, the
+authors' program:
+
+1. Pixels that share a face are linked if their modes are less than one unit of L*u*v* apart.
+2. Neighbouring regions whose mean modes are less than half the range bandwidth apart are fused, until there are none.
+3. Regions under the minimum size join the neighbour with the nearest mean mode, until there are none.
+
+The regions differ from those of EDISON: OpenCV's window in space is a square and its colours have 8 bits (all channels
+are scaled by one number, as large as fits); EDISON also links across corners, fuses in two rounds only, takes RGB as
+linear light, and can weight pixels by a confidence map.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from skimage import segmentation
+from skimage.color.colorconv import rgb2luv
 
+from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.normalized_image import channels_last, guess_axes, normalize_image, scale_rgb
+from napari_gsw.core.settings.setting import Options, setting
+from napari_gsw.core.sites.superpixels import label_connected
+from napari_gsw.core.special import sum_by_group
+from napari_gsw.methods import Method
+from napari_gsw.research.baselines import import_package
+
+# Modes that are nearer, in units of L*u*v*, differ by rounding only.
+SAME_MODE = 1.0
+# Fraction of the range bandwidth within which neighbouring regions are fused.
+FUSION_RADIUS = 0.5
+# Maximum number of 8-bit levels in a unit of L*u*v*, for images of little contrast.
+MAX_LEVELS = 4.0
+# OpenCV's own limit.
+MAX_STEPS = 100
 
 
-def to_rgb(image: ArrayLike, axes: str, method: str) -> NDArray[np.float32]:
-    """The red, green and blue of an image in two dimensions, from 0 to 1.
+def to_rgb(image: ArrayLike, axes: str, method: str) -> Float32Array:
+    """Return a 2D image, grey or RGB, with or without alpha, as (Y, X, 3) red, green and blue from 0 to 1.
 
-    Types and ranges are those of :func:`~napari_gsw.core.image.normalized_image.normalize_image` for RGB. A grey image is one of three
-    equal channels here and is not stretched, so that it makes no difference how it was saved.
-
-    Parameters
-    ----------
-    image : array, grey or RGB, with or without alpha.
-    axes : as for ``picture``.
-    method : for the sentence that refuses other images.
-
-    Returns
-    -------
-    (Y, X, 3) float32.
+    A grey image gets three equal channels and is not stretched, so the file format makes no difference.
     """
     array = np.asarray(image)
-    normalize_image(array, axes)  # only for its checks
-    letters = guess_axes(array) if axes == "auto" else axes.upper()
-    channels = channels_last(array, letters)
-    count = channels.shape[-1]
-    if "Z" in letters or not (count == 1 or ("S" in letters and count <= 4)):
+    normalize_image(array, axes)  # for its checks
+    axes = guess_axes(array) if axes == "auto" else axes.upper()
+    channels = channels_last(array, axes)
+    n_channels = channels.shape[-1]
+    if "Z" in axes or not (n_channels == 1 or ("S" in axes and n_channels <= 4)):
         raise InputError(
             f"{method} takes a grey or an RGB image in two dimensions (axes YX or YXS), "
-            f"not {letters} of shape {array.shape}"
+            f"not {axes} of shape {array.shape}"
         )
-    rgb = channels[..., :3] if count >= 3 else np.repeat(channels[..., :1], 3, axis=-1)
-    return scale_rgb(rgb)
+    return scale_rgb(channels[..., :3] if n_channels >= 3 else np.repeat(channels[..., :1], 3, axis=-1))
 
 
-def number_regions(labels: NDArray[Any]) -> NDArray[np.int32]:
-    """The same regions with the numbers 1..k in the order of their first pixel.
-
-    Parameters
-    ----------
-    labels : label image of any shape and type.
-
-    Returns
-    -------
-    (\\*shape,) int32.
+def number_regions(labels: NDArray[Any]) -> Int32Array:
+    """Renumber labels 1..k in the order of their first pixel.
 
     Examples
     --------
-    >>> numbered_regions(np.array([[7, 7, 0], [7, 3, 0]]))
+    >>> number_regions(np.array([[7, 7, 0], [7, 3, 0]]))
     array([[1, 1, 2],
            [1, 3, 2]], dtype=int32)
     """
@@ -62,3 +75,144 @@ def number_regions(labels: NDArray[Any]) -> NDArray[np.int32]:
     number = np.empty(len(first), np.int32)
     number[np.argsort(first)] = np.arange(1, len(first) + 1)
     return number[index].reshape(labels.shape)
+
+
+@dataclass(frozen=True)
+class Felzenszwalb(Options):
+    """Settings of the graph-based segmentation; the defaults are for photographs of 481 x 321 pixels."""
+
+    scale: float = setting(
+        400.0, "felzenszwalb",
+        "Larger values prefer larger regions; in the authors' units, for colours from 0 to 255.", low=0.0,
+    )  # fmt: skip
+    sigma: float = setting(
+        0.8, "felzenszwalb", "Width in pixels of the Gaussian blur before regions are made.", low=0.0, high=100.0,
+        title="Smoothing",
+    )  # fmt: skip
+    min_size: int = setting(
+        400, "felzenszwalb", "Smallest region in pixels; smaller ones join across their weakest boundary.", low=1,
+        title="Smallest region",
+    )  # fmt: skip
+
+
+def segment_felzenszwalb(image: ArrayLike, options: Felzenszwalb | None = None, axes: str = "auto") -> Int32Array:
+    """Segment a 2D image, grey or RGB, into (Y, X) int32 regions 1..k, connected through pixel faces or corners."""
+    options = options or Felzenszwalb()
+    # scikit-image divides its scale by 255, which gives it the authors' meaning for colours from 0 to 1 and no others.
+    colours = to_rgb(image, axes, "Felzenszwalb")
+    return number_regions(
+        segmentation.felzenszwalb(
+            colours, scale=options.scale, sigma=options.sigma, min_size=options.min_size, channel_axis=-1
+        )
+    )
+
+
+@dataclass(frozen=True)
+class MeanShift(Options):
+    """Settings of the mean shift; the defaults are the paper's."""
+
+    spatial: float = setting(
+        20.0, "mean-shift", "Spatial bandwidth: half the side of the window, in pixels.", low=1.0, high=100.0,
+        title="Spatial bandwidth",
+    )  # fmt: skip
+    range: float = setting(
+        15.0, "mean-shift",
+        "Range bandwidth: colours within this distance attract each other, in units of L*u*v*.",
+        low=0.0, exclusive_min=True, high=1000.0, title="Range bandwidth",
+    )  # fmt: skip
+    min_size: int = setting(
+        1500, "mean-shift", "Smallest region in pixels; smaller ones join the neighbour of the nearest colour.", low=1,
+        title="Smallest region",
+    )  # fmt: skip
+
+
+def segment_mean_shift(image: ArrayLike, options: MeanShift | None = None, axes: str = "auto") -> Int32Array:
+    """Segment a 2D image, grey or RGB, into (Y, X) int32 regions 1..k, connected through pixel faces."""
+    cv2 = import_package("cv2", "mean shift", "OpenCV", "peers")
+    options = options or MeanShift()
+    levels, scale = quantize_colours(rgb2luv(to_rgb(image, axes, "mean shift")))
+    criteria = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, MAX_STEPS, 0.0)
+    modes = cv2.pyrMeanShiftFiltering(levels, options.spatial, options.range * scale, maxLevel=0, termcrit=criteria)
+    radius = FUSION_RADIUS * options.range * scale
+    regions = make_pixel_regions(modes)
+    regions = regions.merge(regions.distance < min(SAME_MODE * scale, radius))
+    regions = merge_small(merge_similar(regions, radius), options.min_size)
+    return label_connected(regions.labels.reshape(modes.shape[:2]) + 1, None)
+
+
+def quantize_colours(luv: NDArray[np.float32]) -> tuple[NDArray[np.uint8], float]:
+    """Return colours as 8-bit levels, and the number of levels in a unit of L*u*v*, equal for all channels."""
+    low = luv.min(axis=(0, 1))
+    span = float((luv.max(axis=(0, 1)) - low).max())
+    scale = min(255 / span, MAX_LEVELS) if span > 0 else MAX_LEVELS
+    return np.rint((luv - low) * scale).astype(np.uint8), scale
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """A partition of the pixels into n regions."""
+
+    labels: Int64Array  # (pixels,) region 0..n-1
+    edges: Int64Array  # (m, 2) regions that share a pixel face, the smaller number first, sorted
+    total: Float64Array  # (n, C) sum of the colours
+    size: Float64Array  # (n,) number of pixels
+
+    @cached_property
+    def distance(self) -> Float64Array:
+        """(m,) Euclidean distance of the mean colours along each edge."""
+        mean = self.total / self.size[:, np.newaxis]
+        return np.asarray(np.linalg.norm(mean[self.edges[:, 0]] - mean[self.edges[:, 1]], axis=1))
+
+    def merge(self, chosen: BoolArray) -> Regions:
+        """Merge along all `chosen` edges (m,) at once."""
+        n = len(self.size)
+        left, right = self.edges[chosen].T
+        links = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
+        count, components = connected_components(links, directed=False)
+        part: Int64Array = components.astype(np.int64)
+        edges = np.sort(part[self.edges], axis=1)
+        edges = edges[edges[:, 0] < edges[:, 1]]
+        key = np.unique(edges[:, 0] * count + edges[:, 1])
+        return Regions(
+            labels=part[self.labels],
+            edges=np.stack((key // count, key % count), axis=1),
+            total=sum_by_group(self.total, part, count),
+            size=np.bincount(part, weights=self.size, minlength=count).astype(np.float64),
+        )
+
+
+def make_pixel_regions(colours: NDArray[np.generic]) -> Regions:
+    """Make each pixel of an image (Y, X, C) a region."""
+    index = np.arange(colours.shape[0] * colours.shape[1]).reshape(colours.shape[:2])
+    right = np.stack((index[:, :-1].ravel(), index[:, 1:].ravel()), axis=1)
+    down = np.stack((index[:-1].ravel(), index[1:].ravel()), axis=1)
+    edges = np.concatenate((right, down))
+    total = colours.reshape(index.size, -1).astype(np.float64)
+    return Regions(index.ravel(), edges[np.lexsort((edges[:, 1], edges[:, 0]))], total, np.ones(index.size))
+
+
+def merge_similar(regions: Regions, radius: float) -> Regions:
+    """Merge neighbours whose mean colours are closer than `radius`, until there are none."""
+    while (near := regions.distance < radius).any():
+        regions = regions.merge(near)
+    return regions
+
+
+def merge_small(regions: Regions, min_size: int) -> Regions:
+    """Merge regions under `min_size` pixels with the neighbour of nearest mean colour, until there are none.
+
+    The neighbour may be small itself. Of neighbours that are equally near, the one with the smallest number is taken.
+    """
+    while len(regions.edges) and (small := regions.size < min_size).any():
+        left, right = regions.edges.T
+        rank = np.empty(len(left), np.int64)
+        rank[np.argsort(regions.distance, kind="stable")] = np.arange(len(left))
+        nearest = np.full(len(small), len(left))
+        np.minimum.at(nearest, left, rank)
+        np.minimum.at(nearest, right, rank)
+        regions = regions.merge((small[left] & (nearest[left] == rank)) | (small[right] & (nearest[right] == rank)))
+    return regions
+
+
+FELZENSZWALB = Method(segment_felzenszwalb, Felzenszwalb)
+MEAN_SHIFT = Method(segment_mean_shift, MeanShift)

@@ -1,7 +1,7 @@
-"""Rivals on the same graph: multicut, GASP and the mutex watershed divide our sites by our couplings.
+"""Multicut, GASP and mutex watershed on the superpixels and couplings of the package.
 
-Each takes a graph whose edges attract (above 0) or repel (below 0), which is what learnt couplings and maps of
-boundaries are, and gives one partition of the sites. None says how sure it is of it.
+Each partitions a graph whose edges attract (above 0) or repel (below 0), which is what learnt couplings and boundary
+maps are. None estimates the uncertainty.
 
 References
 ----------
@@ -13,8 +13,6 @@ Mutex watershed: Wolf et al. (2020), The mutex watershed and its objective. TPAM
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,26 +20,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, LabelImage
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.stage import Report
 from napari_gsw.core.posterior.regions import find_regions
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.setting import Options, setting
+from napari_gsw.methods import Method
+from napari_gsw.research.baselines import import_package
 
 
 @dataclass(frozen=True)
 class SignedGraph(Options):
-    """What the three have in common."""
+    """Settings of all three methods."""
 
     neutral: float = setting(
-        0.0,
-        "signed-graph",
+        0.0, "signed-graph",
         "Coupling at which two sites neither attract nor repel each other; couplings that only attract need one above "
         "0.",
         title="Neutral coupling",
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,39 +57,13 @@ class Gasp(SignedGraph):
     """Settings of GASP."""
 
     linkage: str = setting(
-        "mean",
-        "gasp",
+        "mean", "gasp",
         "What the boundary of two regions counts for: the mean of its couplings, their sum, or the strongest.",
         choices=("mean", "sum", "abs_max"),
-    )
+    )  # fmt: skip
 
 
-def partition(
-    n: int, edges: Int32Array, coupling: Float64Array, length: Float64Array, options: SignedGraph
-) -> Int32Array:
-    """(n,) int32 parts 0, 1, ... in the order of their first site.
-
-    Parameters
-    ----------
-    edges : (m, 2) int32, each pair once.
-    coupling : (m,) how strongly the two ends attract each other; below the neutral one they repel.
-    length : (m,) of the boundary along each edge.
-    options : which method, and its settings.
-    """
-    edges = np.sort(edges, axis=1)
-    order = np.lexsort((edges[:, 1], edges[:, 0]))  # in which bioimage-cpp wants them
-    edges, length = edges[order], np.asarray(length, np.float64)[order]
-    weight = np.asarray(coupling, np.float64)[order] - options.neutral
-    if isinstance(options, MutexWatershed):
-        parts = _mutex_watershed(n, edges, weight)
-    elif isinstance(options, Gasp):
-        parts = _gasp(n, edges, weight, length, options.linkage)
-    else:
-        parts = _multicut(n, edges, weight)
-    return canonical_labels(np.asarray(parts).astype(np.int32))
-
-
-def signed_graph(
+def segment_signed_graph(
     image: ArrayLike,
     settings: Settings,
     options: SignedGraph,
@@ -100,56 +72,66 @@ def signed_graph(
     mask: ArrayLike | None = None,
     report: Report | None = None,
 ) -> LabelImage:
-    """Segment an image by one of the three on the sites and couplings that the settings make.
+    """Segment an image by one of the three methods into regions 1..k, 0 where there is no superpixel.
 
-    Regions that are too small join a neighbour as those of our own method do.
-
-    Returns
-    -------
-    Label image of the image's spatial shape, 1..k, 0 where there is no site.
+    Superpixels, couplings and the smallest region follow the settings, as for :func:`napari_gsw.segment`.
     """
     problem = prepare(image, settings, sites=sites, mask=mask, report=report)
     length = np.ones(len(problem.edges)) if problem.graph is None else problem.graph.length
-    parts = partition(problem.n, problem.edges, problem.beta, length, options)
-    labels: LabelImage = np.asarray(
-        problem.paint(find_regions(problem, parts, problem.smallest_region(settings.min_region)).astype(np.int64) + 1)
-    )
-    return labels
+    labels = partition(problem.n, problem.edges, problem.beta, length, options)
+    regions = find_regions(problem, labels, problem.smallest_region(settings.min_region))
+    return np.asarray(problem.paint(regions.astype(np.int64) + 1))
 
 
-def _multicut(n: int, edges: Int32Array, weight: Float64Array) -> Any:
-    multicut = _module("bioimage_cpp.graph.multicut", "the multicut")
-    objective = multicut.MulticutObjective(_graph(n, edges), weight)
-    solvers = multicut.ChainedMulticutSolvers([multicut.GreedyAdditiveMulticut(), multicut.KernighanLinMulticut()])
-    return solvers.optimize(objective)
+def partition(
+    n: int, edges: Int32Array, coupling: Float64Array, length: Float64Array, options: SignedGraph
+) -> Int32Array:
+    """Partition a graph into parts (n,) int32 0, 1, ... in the order of their first node.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    edges : (m, 2) int32 array
+        Each pair once.
+    coupling : (m,) array
+        Attraction of the two ends; they repel each other below the neutral coupling.
+    length : (m,) array
+        Length of the boundary along each edge.
+    options : SignedGraph
+        Its class says which method.
+    """
+    edges = np.sort(edges, axis=1)
+    order = np.lexsort((edges[:, 1], edges[:, 0]))  # as bioimage-cpp requires
+    edges, length = edges[order], np.asarray(length, np.float64)[order]
+    weight = np.asarray(coupling, np.float64)[order] - options.neutral
+    if isinstance(options, MutexWatershed):
+        labels = _cluster_edges(n, edges, weight)
+    else:
+        graph = _import_bioimage("").UndirectedGraph.from_unique_edges(n, edges.astype(np.uint64))
+        if isinstance(options, Gasp):
+            policy = _import_bioimage(".agglomeration").GaspClusterPolicy(linkage=options.linkage)
+            labels = policy.optimize(graph, weight, edge_sizes=length)
+        else:
+            multicut = _import_bioimage(".multicut")
+            solvers = [multicut.GreedyAdditiveMulticut(), multicut.KernighanLinMulticut()]
+            labels = multicut.ChainedMulticutSolvers(solvers).optimize(multicut.MulticutObjective(graph, weight))
+    return canonical_labels(np.asarray(labels).astype(np.int32))
 
 
-def _gasp(n: int, edges: Int32Array, weight: Float64Array, length: Float64Array, linkage: str) -> Any:
-    agglomeration = _module("bioimage_cpp.graph.agglomeration", "GASP")
-    policy = agglomeration.GaspClusterPolicy(linkage=linkage)
-    return policy.optimize(_graph(n, edges), weight, edge_sizes=length)
+def _cluster_edges(n: int, edges: Int32Array, weight: Float64Array) -> Any:
+    mwatershed = import_package("mwatershed", "the mutex watershed", "mwatershed", "peers")
+    clusters = mwatershed.cluster_edges([(w, i, j) for w, (i, j) in zip(weight.tolist(), edges.tolist(), strict=True)])
+    labels = np.arange(n)  # a node without an edge is a part of its own
+    for node, cluster in clusters:
+        labels[node] = n + cluster
+    return np.unique(labels, return_inverse=True)[1]
 
 
-def _mutex_watershed(n: int, edges: Int32Array, weight: Float64Array) -> Any:
-    mwatershed = _module("mwatershed", "the mutex watershed")
-    named = mwatershed.cluster_edges([(w, i, j) for w, (i, j) in zip(weight.tolist(), edges.tolist(), strict=True)])
-    parts = np.arange(n)  # a site without an edge is a part of its own
-    for site, part in named:
-        parts[site] = n + part
-    return np.unique(parts, return_inverse=True)[1]
+def _import_bioimage(submodule: str) -> Any:
+    return import_package(f"bioimage_cpp.graph{submodule}", "multicut and GASP", "bioimage-cpp", "peers")
 
 
-def _graph(n: int, edges: Int32Array) -> Any:
-    return _module("bioimage_cpp.graph", "it").UndirectedGraph.from_unique_edges(n, edges.astype(np.uint64))
-
-
-# What has each module, as a package to install.
-PACKAGES: Mapping[str, str] = {"bioimage_cpp": "bioimage-cpp", "mwatershed": "mwatershed"}
-
-
-def _module(name: str, method: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = PACKAGES[name.partition(".")[0]]
-        raise InputError(f'{method} needs {package}: pip install "napari-gsw[peers]" or {package} itself') from None
+MULTICUT = Method(segment_signed_graph, Multicut)
+GASP = Method(segment_signed_graph, Gasp)
+MUTEX_WATERSHED = Method(segment_signed_graph, MutexWatershed)

@@ -24,7 +24,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.output_folder import check_writable, ensure_folder
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_csv, write_json
-from napari_gsw.methods import METHODS, SEEDED, Choice, segment
+from napari_gsw.methods import METHODS, Choice, list_scribble_methods, segment
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Scorable, list_files
 from napari_gsw.research.evaluation.level_scores import find_best_levels, format_levels, score_levels
 from napari_gsw.scores.objects import (
@@ -195,8 +195,10 @@ def evaluate(
 def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str, Heading]:
     """The measures of a data set with their headings; a method that cannot be measured on it is refused."""
     painted = any(example.painted for example in examples)
-    if painted and choice.method not in SEEDED:
-        raise InputError(f"{choice.method} cannot use scribbles; those that can are {', '.join(SEEDED)}")
+    if painted and "seeds" not in METHODS[choice.method].arrays:
+        raise InputError(
+            f"{choice.method} cannot use scribbles; those that can are {', '.join(list_scribble_methods())}"
+        )
     if METHODS[choice.method].needs_seeds and not painted:
         raise InputError(f"{choice.method} needs scribbles, and this data set has none; take --scribbles DIR")
     if painted:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from napari_gsw.batch.jobs import JobOptions, JobRecords, Record, run_jobs
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.files.results import write_json
-from napari_gsw.methods import METHODS, Choice, choose
+from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import Example, list_files
 from napari_gsw.research.evaluation.evaluate import Evaluation, ScoringTask, choose_headings
 from napari_gsw.research.evaluation.evaluate import score_example as scored_once
@@ -111,7 +111,7 @@ def membrane_choices(examples: Sequence[Example], folder: Path, quick: bool) -> 
             print("napari-gsw: learning couplings for the folds of the membranes (minutes)", file=sys.stderr)
             learn_membranes(examples, couplings)
         learnt = [{"boundary_model": str(models[group])} for group in groups]
-    rivals = available_methods([name for name, method in METHODS.items() if method.divides_sites])
+    rivals = available_methods(("multicut", "gasp", "mutex-watershed"))
     return [
         {
             "membranes": named_choice("membranes", of),

@@ -74,7 +74,7 @@ def scored(task: Table1Image) -> Record:
     for name in task.columns:
         began = time.perf_counter()
         if name in ("rdd-crp", "dd-crp"):
-            snapshot = crp.search(problem, crp.RddCrp() if name == "rdd-crp" else crp.DdCrp(), task.seed)[0]
+            snapshot = crp.run(problem, crp.RddCrp() if name == "rdd-crp" else crp.DdCrp(), task.seed)[0]
             labels: NDArray[Any] = problem.paint(snapshot.best.labels + 1)
         elif name in OURS or name in MIXING:
             changes = MIXING[name] if name in MIXING else {"min_size": SIZES[OURS.index(name)]}

@@ -1,4 +1,4 @@
-"""Methods that spread strokes: known answers on synthetic pictures, and cuts against all segmentations there are."""
+"""Methods that spread scribbles: known answers on synthetic images, and graph cuts against all segmentations."""
 
 from __future__ import annotations
 
@@ -13,23 +13,39 @@ import pytest
 from napari_gsw.batch.spec import BatchSpec
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
-from napari_gsw.methods import METHODS, SEEDED, choose, segment
-from napari_gsw.research.baselines.forest import Forest, forest
-from napari_gsw.research.baselines.graph_cut import compute_boundary_costs, compute_energy, expand_labels, graph_cut
-from napari_gsw.research.baselines.random_walker import RandomWalker, random_walker
-from napari_gsw.research.baselines.strokes import halve_image, read_scribbles
-from napari_gsw.research.baselines.watershed import Watershed, watershed
+from napari_gsw.methods import METHODS, choose, list_scribble_methods, segment
+from napari_gsw.research.baselines.graph_cut import (
+    compute_boundary_costs,
+    compute_energy,
+    expand_labels,
+    segment_graph_cut,
+)
+from napari_gsw.research.baselines.scribbles import (
+    Forest,
+    RandomWalker,
+    Watershed,
+    halve_image,
+    read_scribbles,
+    segment_forest,
+    segment_random_walker,
+    segment_watershed,
+)
 
-SPREADING = {"random-walker": random_walker, "watershed": watershed, "forest": forest, "graph-cut": graph_cut}
+SCRIBBLE_METHODS = {
+    "random-walker": segment_random_walker,
+    "watershed": segment_watershed,
+    "forest": segment_forest,
+    "graph-cut": segment_graph_cut,
+}
 
 
-@pytest.fixture(params=SPREADING)
+@pytest.fixture(params=SCRIBBLE_METHODS)
 def method(request):
     if request.param in ("forest", "graph-cut"):
         pytest.importorskip("sklearn")
     if request.param == "graph-cut":
         pytest.importorskip("ortools")
-    return SPREADING[request.param]
+    return SCRIBBLE_METHODS[request.param]
 
 
 def quadrants(noise=4.0):
@@ -46,19 +62,19 @@ def quadrants(noise=4.0):
     return np.clip(np.rint(image), 0, 255).astype(np.uint8), wanted, painted
 
 
-def test_flat_patches_with_noise_get_the_labels_of_their_strokes(method):
+def test_patches_get_the_labels_of_their_scribbles(method):
     image, wanted, painted = quadrants()
     labels = method(image, painted)
     assert labels.dtype == np.int32
     assert set(np.unique(labels)) == {2, 3, 7, 40}
     # The widest blurs of the forest are as wide as the patches.
-    assert np.mean(labels == wanted) > (0.9 if method is forest else 0.97)
+    assert np.mean(labels == wanted) > (0.9 if method is segment_forest else 0.97)
     assert np.array_equal(labels[painted > 0], painted[painted > 0])
     assert np.array_equal(labels, method(image, painted))
     assert np.array_equal(labels, method(np.moveaxis(image, -1, 0), painted, axes="SYX"))
 
 
-def test_what_was_painted_stays_even_where_it_is_wrong(method):
+def test_painted_pixels_stay(method):
     image, wanted, painted = quadrants()
     painted[5, 5] = 40
     labels = method(image, painted)
@@ -67,7 +83,7 @@ def test_what_was_painted_stays_even_where_it_is_wrong(method):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 30), (3, 3), (40, 41)])
-def test_one_label_a_flat_picture_and_all_painted(method, size):
+def test_one_label_flat_image_and_all_painted(method, size):
     image = np.full((*size, 3), 90, np.uint8)
     one = np.zeros(size, int)
     one[0, 0] = 9
@@ -79,7 +95,7 @@ def test_one_label_a_flat_picture_and_all_painted(method, size):
     assert np.array_equal(method(image, full), full)
 
 
-def test_grey_pictures_are_taken(method):
+def test_takes_grey_images(method):
     image = np.zeros((40, 40), np.uint8)
     image[:, 20:] = 200
     painted = np.zeros((40, 40), int)
@@ -88,10 +104,10 @@ def test_grey_pictures_are_taken(method):
     assert np.array_equal(method(image, painted), 1 + (image > 100))
 
 
-def test_other_arrays_are_refused_with_a_sentence(method):
+def test_refuses_invalid_scribbles(method):
     image, _, painted = quadrants()
     for seeds, words in (
-        (painted * 0, "paint at least one stroke"),
+        (painted * 0, "paint at least one scribble"),
         (painted[:-1], "of the image's shape"),
         (painted * 1.0, "must be whole numbers"),
         (painted - 1, r"numbers in \[0, "),
@@ -106,30 +122,30 @@ def test_other_arrays_are_refused_with_a_sentence(method):
     ("name", "package"),
     [("forest", "sklearn.ensemble"), ("graph-cut", "sklearn.mixture"), ("graph-cut", "ortools.graph.python.max_flow")],
 )
-def test_without_its_package_a_method_says_what_to_install(monkeypatch, name, package):
+def test_names_missing_package(monkeypatch, name, package):
     image, _, painted = quadrants()
     monkeypatch.setitem(sys.modules, package, None)
     if package.startswith("ortools"):
         pytest.importorskip("sklearn")
     with pytest.raises(InputError, match=r'pip install "napari-gsw\[interactive\]"'):
-        SPREADING[name](image, painted)
+        SCRIBBLE_METHODS[name](image, painted)
 
 
-def test_thin_strokes_survive_at_half_size():
+def test_thin_scribbles_survive_at_half_size():
     painted = np.zeros((7, 9), int)
     painted[3, :] = 4
     painted[6, 8] = 9
     strokes = read_scribbles(painted, painted.shape, "a test")
-    few = strokes.halved()
+    few = strokes.halve()
     assert few.codes.shape == (4, 5) == halve_image(np.zeros((7, 9, 3), np.float32)).shape[:2]
     assert (few.codes[1] == 0).all()
     assert few.codes[3, 4] == 1
     assert strokes.numbers.tolist() == [4, 9]
-    assert np.array_equal(strokes.labels(np.ones((7, 9), int))[painted > 0], painted[painted > 0])
+    assert np.array_equal(strokes.to_labels(np.ones((7, 9), int))[painted > 0], painted[painted > 0])
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_cut_is_the_best_of_all_segmentations(seed):
+def test_cut_is_the_best_of_all_segmentations(seed):
     """Of two labels exactly; of three no other segmentation of this small grid may be much better."""
     pytest.importorskip("ortools")
     rng = np.random.default_rng(seed)
@@ -143,7 +159,7 @@ def test_a_cut_is_the_best_of_all_segmentations(seed):
         assert value == pytest.approx(best) if k == 2 else best - 1e-9 <= value <= 1.1 * best
 
 
-def test_a_boundary_runs_where_it_costs_least():
+def test_boundary_runs_where_it_costs_least():
     prices = compute_boundary_costs(np.repeat([0.0, 0.0, 50.0], 4)[None, :, None] + np.zeros((6, 1, 3)), 5.0)
     across = prices[0]
     assert across[0, 7] < across[0, 3] == pytest.approx(5.0)
@@ -154,27 +170,28 @@ def test_a_boundary_runs_where_it_costs_least():
     assert (expand_labels(cost, prices) == np.repeat([0, 1], [8, 4])).all()
 
 
-def test_the_options_count():
+def test_options_change_the_result():
     image, _, painted = quadrants(noise=30)
     assert not np.array_equal(
-        watershed(image, painted, Watershed(gradient_sigma=1)), watershed(image, painted, Watershed(gradient_sigma=4))
+        segment_watershed(image, painted, Watershed(gradient_sigma=1)),
+        segment_watershed(image, painted, Watershed(gradient_sigma=4)),
     )
     assert not np.array_equal(
-        random_walker(image, painted, RandomWalker(walk_beta=1)),
-        random_walker(image, painted, RandomWalker(walk_beta=500)),
+        segment_random_walker(image, painted, RandomWalker(walk_beta=1)),
+        segment_random_walker(image, painted, RandomWalker(walk_beta=500)),
     )
     pytest.importorskip("sklearn")
-    rough, smooth = (forest(image, painted, Forest(smoothing=width)) for width in (0, 5))
+    rough, smooth = (segment_forest(image, painted, Forest(smoothing=width)) for width in (0, 5))
     assert not np.array_equal(rough, smooth)
-    assert not np.array_equal(forest(image, painted, Forest(splits="best")), smooth)
+    assert not np.array_equal(segment_forest(image, painted, Forest(splits="best")), smooth)
 
 
-def test_they_are_called_like_the_others():
+def test_segment_by_name():
     image, _, painted = quadrants()
-    assert ("gsw", *SPREADING) == SEEDED
-    assert all(METHODS[name].needs_seeds for name in SPREADING)
+    assert set(list_scribble_methods()) == {"gsw", *SCRIBBLE_METHODS}
+    assert all(METHODS[name].needs_seeds for name in SCRIBBLE_METHODS)
     outcome = segment(image, choose("watershed", changes={"gradient_sigma": 1.5}), seeds=painted)
-    assert np.array_equal(outcome.labels, watershed(image, painted, Watershed(gradient_sigma=1.5)))
+    assert np.array_equal(outcome.labels, segment_watershed(image, painted, Watershed(gradient_sigma=1.5)))
     assert outcome.provenance["method"] == {"method": "watershed", "gradient_sigma": 1.5}
     assert set(outcome.provenance["given"]) == {"seeds"}
     with pytest.raises(InputError, match="watershed needs seeds"):
@@ -183,7 +200,7 @@ def test_they_are_called_like_the_others():
         BatchSpec("nowhere", choose("watershed"))
 
 
-def test_strokes_come_from_a_file_on_the_command_line(tmp_path):
+def test_scribbles_from_a_file_on_the_command_line(tmp_path):
     image, wanted, painted = quadrants()
     iio.imwrite(tmp_path / "image.png", image)
     iio.imwrite(tmp_path / "strokes.png", painted.astype(np.uint8))

@@ -82,16 +82,16 @@ def states(m):
 
 
 @njit
-def _visits(evidence, graph, prior, walker, rng, burn_in, sweeps):
+def _visits(evidence, graph, prior, state, rng, burn_in, sweeps):
     """Links and regions after each sweep, as numbers in base n, shape (2, sweeps)."""
     codes = np.zeros((2, sweeps), np.int64)
     trace = np.zeros((1, 3))
-    n = walker.labels.size
+    n = state.labels.size
     for t in range(sweeps):
-        walker = crp_kernels.advance(evidence, graph, prior, walker, rng, burn_in, trace)
+        state = crp_kernels.advance(evidence, graph, prior, state, rng, burn_in, trace)
         for i in range(n):
-            codes[0, t] = codes[0, t] * n + walker.link[i]
-        for k in canonical_labels(walker.labels):
+            codes[0, t] = codes[0, t] * n + state.link[i]
+        for k in canonical_labels(state.labels):
             codes[1, t] = codes[1, t] * n + k
     return codes
 
@@ -105,9 +105,8 @@ def law(rows, p):
 def check(m, sweeps=200_000):
     links, regions, p = states(m)
     for seed, length in ((0, sweeps), (1, 4 * sweeps)):
-        chain = crp._start(m, seed, None)
-        prior = crp_kernels.LinkPrior(math.log(m.alpha), math.log(m.gamma or 1.0), m.gamma is not None)
-        codes = _visits(m.problem.evidence, chain.graph, prior, chain.walker, chain.rng, 0, length)
+        chain = crp.start_chain(m, seed)
+        codes = _visits(chain.evidence, chain.graph, chain.prior, chain.state, chain.rng, 0, length)
         found = [compared(code, *law(rows, p)) for code, rows in zip(codes, (links, regions), strict=True)]
         if all(agrees(f) for f in found):
             return
@@ -160,19 +159,6 @@ def test_only_the_rdd_crp_joins_what_does_not_touch():
     for gamma, expected in ((None, np.repeat([0, 1, 2], 10)), (1e-2, words)):
         *_, last = sample(LinkModel(p, 1e-3, gamma), 100, seed=0, every=100)
         assert np.array_equal(last.best.labels, expected)
-
-
-@pytest.mark.parametrize("gamma", [None, 1e-2])
-def test_a_chain_goes_on_as_if_it_had_never_stopped(gamma):
-    m = LinkModel(planar(n=200, channels=1), 1e-3, gamma)
-    *_, unbroken = sample(m, 60, seed=4, every=30, burn_in=10)
-    half = next(sample(m, 30, seed=4, every=30, burn_in=10))
-    *_, rest = sample(m, 30, burn_in=10, state=half.state)
-    assert np.array_equal(unbroken.labels, rest.labels)
-    assert unbroken.log_posterior == rest.log_posterior
-    assert np.array_equal(unbroken.together, rest.together)
-    for name, array in unbroken.state.items():
-        assert np.array_equal(array, rest.state[name]), name
 
 
 def test_a_start_of_the_users_own():

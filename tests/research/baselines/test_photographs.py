@@ -1,4 +1,4 @@
-"""Methods to compare with: known answers on synthetic pictures, and fast merging and cutting against slow code."""
+"""Mean shift, Felzenszwalb and normalized cuts: known answers on synthetic images, and slow reference code."""
 
 from __future__ import annotations
 
@@ -17,25 +17,35 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import make_superpixels
-from napari_gsw.research.baselines import cuts
-from napari_gsw.research.baselines.felzenszwalb import Felzenszwalb, felzenszwalb
-from napari_gsw.research.baselines.mean_shift import FINEST, MeanShift, _levels, mean_shift
-from napari_gsw.research.baselines.merging import make_pixel_regions, merge_similar, merge_small
-from napari_gsw.research.baselines.normalized_cut import NormalizedCut, normalized_cut
-from napari_gsw.research.baselines.photographs import number_regions
+from napari_gsw.research.baselines import normalized_cut as cuts
+from napari_gsw.research.baselines.normalized_cut import NormalizedCut, segment_normalized_cut
+from napari_gsw.research.baselines.photographs import (
+    MAX_LEVELS,
+    Felzenszwalb,
+    MeanShift,
+    make_pixel_regions,
+    merge_similar,
+    merge_small,
+    number_regions,
+    quantize_colours,
+    segment_felzenszwalb,
+    segment_mean_shift,
+)
 
-# Each with options for small pictures, and which pixels count as neighbours of each other in its regions.
+# Each with options for small images, and the pixels that count as neighbours of each other in its regions.
 METHODS = {
-    "mean-shift": (mean_shift, MeanShift(spatial=6, min_size=60), ndimage.generate_binary_structure(2, 1)),
-    "felzenszwalb": (felzenszwalb, Felzenszwalb(scale=200, min_size=60), ndimage.generate_binary_structure(2, 2)),
-    "normalized-cut": (normalized_cut, NormalizedCut(site_size=40), None),
-}
+    "mean-shift": (segment_mean_shift, MeanShift(spatial=6, min_size=60), ndimage.generate_binary_structure(2, 1)),
+    "felzenszwalb": (
+        segment_felzenszwalb, Felzenszwalb(scale=200, min_size=60), ndimage.generate_binary_structure(2, 2),
+    ),
+    "normalized-cut": (segment_normalized_cut, NormalizedCut(site_size=40), None),
+}  # fmt: skip
 PHOTOGRAPHIC = ("mean-shift", "felzenszwalb")
 PHOTO = np.ascontiguousarray(astronaut()[20:120, 170:270])
 
 
 def quadrants(noise: float = 4.0) -> tuple[np.ndarray, np.ndarray]:
-    """A picture of four noisy colours, and where they are."""
+    """A image of four noisy colours, and where they are."""
     truth = np.kron([[1, 2], [3, 4]], np.ones((30, 40))).astype(np.int32)
     colours = np.array([[0, 0, 0], [200, 60, 50], [50, 110, 200], [90, 160, 70], [230, 220, 120]], float)
     image = colours[truth] + np.random.default_rng(3).normal(0, noise, (60, 80, 3))
@@ -49,7 +59,7 @@ def grey_of(lightness: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_flat_patches_with_noise_are_found_exactly(name):
+def test_finds_flat_patches_with_noise(name):
     method, options, _ = METHODS[name]
     image, truth = quadrants()
     if name == "felzenszwalb":
@@ -60,7 +70,7 @@ def test_flat_patches_with_noise_are_found_exactly(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_regions_are_numbered_by_their_first_pixel_and_connected(name):
+def test_regions_are_numbered_by_first_pixel_and_connected(name):
     method, options, neighbours = METHODS[name]
     found = method(PHOTO, options)
     assert found.shape == PHOTO.shape[:2]
@@ -73,7 +83,7 @@ def test_regions_are_numbered_by_their_first_pixel_and_connected(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_same_picture_gives_the_same_regions(name):
+def test_dtype_axes_and_alpha_make_no_difference(name):
     method, options, _ = METHODS[name]
     found = method(PHOTO, options)
     assert np.array_equal(found, method(PHOTO.copy(), options))
@@ -99,7 +109,7 @@ def test_grey_is_rgb_of_equal_channels(name):
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("size", [(1, 1), (1, 30), (30, 1), (3, 3), (40, 40)])
-def test_a_flat_picture_is_one_region(name, size):
+def test_flat_image_is_one_region(name, size):
     method, options, _ = METHODS[name]
     for value in (0, 255):
         assert (method(np.full((*size, 3), value, np.uint8), options) == 1).all()
@@ -109,60 +119,60 @@ def test_a_flat_picture_is_one_region(name, size):
 @pytest.mark.parametrize(
     ("shape", "axes"), [((4, 20, 20), "ZYX"), ((4, 9, 9, 3), "auto"), ((3, 20, 20), "CYX"), ((20, 20, 2), "auto")]
 )
-def test_other_pictures_are_refused_with_what_it_can_do(name, shape, axes):
+def test_refuses_volumes_and_channels(name, shape, axes):
     with pytest.raises(InputError, match="grey or an RGB image in two dimensions"):
         METHODS[name][0](np.zeros(shape), axes=axes)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_no_picture_can_be_is_refused(name):
+def test_refuses_invalid_images(name):
     method, options, _ = METHODS[name]
     for image, axes in ((np.full((9, 9), np.nan), "auto"), (np.zeros((0, 4)), "auto"), (np.zeros((9, 9)), "YXC")):
         with pytest.raises(InputError):
             method(image, options, axes)
 
 
-def test_mean_shift_without_opencv_says_what_to_install(monkeypatch):
+def test_mean_shift_names_missing_opencv(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(InputError, match=r'pip install "napari-gsw\[peers\]"'):
-        mean_shift(PHOTO)
+        segment_mean_shift(PHOTO)
 
 
-def test_the_range_bandwidth_decides_whether_near_colours_are_one():
+def test_range_bandwidth_fuses_near_colours():
     lightness = np.full((40, 40), 40.0)
     lightness[:, 20:] = 52.0
     image = grey_of(lightness)
     # The halves are 12 units apart: more than half the one bandwidth, less than half the other.
-    assert np.array_equal(mean_shift(image, MeanShift(spatial=4, range=11.5, min_size=1)), 1 + (lightness > 45))
-    assert mean_shift(image, MeanShift(spatial=4, range=25, min_size=1)).max() == 1
+    assert np.array_equal(segment_mean_shift(image, MeanShift(spatial=4, range=11.5, min_size=1)), 1 + (lightness > 45))
+    assert segment_mean_shift(image, MeanShift(spatial=4, range=25, min_size=1)).max() == 1
 
 
-def test_the_bandwidths_decide_what_attracts_each_other():
+def test_bandwidths_limit_attraction():
     # Half the range bandwidth is never enough to fuse these, so that only the filtering can make them one.
     board = grey_of(40 + 12.0 * (np.indices((20, 20)).sum(axis=0) % 2))
-    assert mean_shift(board, MeanShift(spatial=2, range=11, min_size=1)).max() == board.size
-    assert mean_shift(board, MeanShift(spatial=2, range=13, min_size=1)).max() == 1
-    narrow, wide = (mean_shift(PHOTO, MeanShift(spatial=spatial, range=8, min_size=1)) for spatial in (1, 9))
+    assert segment_mean_shift(board, MeanShift(spatial=2, range=11, min_size=1)).max() == board.size
+    assert segment_mean_shift(board, MeanShift(spatial=2, range=13, min_size=1)).max() == 1
+    narrow, wide = (segment_mean_shift(PHOTO, MeanShift(spatial=spatial, range=8, min_size=1)) for spatial in (1, 9))
     assert not np.array_equal(narrow, wide)
 
 
 def test_pixels_climb_in_several_steps():
     image, truth = quadrants(noise=10)
     options = MeanShift(spatial=6, range=10, min_size=60)
-    assert np.array_equal(mean_shift(image, options), truth)
+    assert np.array_equal(segment_mean_shift(image, options), truth)
 
 
-def test_a_ramp_is_linked_before_it_is_fused():
+def test_ramp_is_linked_before_fusion():
     # The step of 5 units at its end is less than half the bandwidth, but the ramp as a whole is much darker.
     line = np.concatenate((20 + 0.5 * np.arange(80), np.full(40, 64.5)))
-    found = mean_shift(grey_of(np.tile(line, (6, 1))), MeanShift(spatial=2, range=11, min_size=1))
+    found = segment_mean_shift(grey_of(np.tile(line, (6, 1))), MeanShift(spatial=2, range=11, min_size=1))
     assert found.max() == 2
     assert (found[:, :75] == 1).all()
     assert (found[:, 80:] == 2).all()
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_small_region_joins_the_nearest_colour(turned):
+def test_small_region_joins_nearest_colour(turned):
     lightness = np.full((40, 60), 20.0)
     lightness[:, 30:] = 80.0
     as_index = np.zeros(lightness.shape, bool)
@@ -171,28 +181,28 @@ def test_a_small_region_joins_the_nearest_colour(turned):
     if turned:
         lightness, as_index = lightness[:, ::-1], as_index[:, ::-1]
     light = lightness > 50
-    kept = mean_shift(grey_of(lightness), MeanShift(spatial=4, range=10, min_size=25))
+    kept = segment_mean_shift(grey_of(lightness), MeanShift(spatial=4, range=10, min_size=25))
     assert np.array_equal(kept == kept[as_index][0], as_index)
     assert kept.max() == 3
-    merged = mean_shift(grey_of(lightness), MeanShift(spatial=4, range=10, min_size=26))
+    merged = segment_mean_shift(grey_of(lightness), MeanShift(spatial=4, range=10, min_size=26))
     assert np.array_equal(merged == merged[as_index][0], light)
     assert merged.max() == 2
 
 
 @pytest.mark.parametrize("smallest", [1, 30, 300, 10**6])
-def test_regions_have_the_smallest_size_or_more(smallest):
-    found = mean_shift(PHOTO, MeanShift(spatial=3, range=8, min_size=smallest))
+def test_regions_have_the_minimum_size(smallest):
+    found = segment_mean_shift(PHOTO, MeanShift(spatial=3, range=8, min_size=smallest))
     sizes = np.bincount(found.ravel())[1:]
     assert sizes.min() >= min(smallest, found.size)
     assert (len(sizes) == 1) == (smallest == 10**6)
-    few = felzenszwalb(PHOTO, Felzenszwalb(scale=20, min_size=smallest))
+    few = segment_felzenszwalb(PHOTO, Felzenszwalb(scale=20, min_size=smallest))
     assert np.bincount(few.ravel())[1:].min() >= min(smallest, found.size)
 
 
-def test_one_scale_for_all_channels_keeps_distances():
+def test_quantizing_keeps_distances():
     rng = np.random.default_rng(0)
     luv = (rng.random((30, 30, 3)) * (100, 40, 25) + (0, -30, 5)).astype(np.float32)
-    levels, scale = _levels(luv)
+    levels, scale = quantize_colours(luv)
     assert levels.min() == 0
     assert levels.max() == 255
     assert scale == pytest.approx(2.55, rel=0.02)
@@ -200,17 +210,17 @@ def test_one_scale_for_all_channels_keeps_distances():
     a, b = levels[:-1].astype(float), levels[1:].astype(float)
     apart = np.linalg.norm(a - b, axis=-1) / scale
     assert np.abs(apart - np.linalg.norm(luv[1:] - luv[:-1], axis=-1)).max() <= np.sqrt(3) / scale
-    assert _levels(luv * 0)[1] == FINEST
+    assert quantize_colours(luv * 0)[1] == MAX_LEVELS
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_merging_is_that_of_slow_code(seed):
+def test_merging_equals_slow_code(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 9, 2))
     colours = ndimage.gaussian_filter(rng.random((*shape, 2)), (1, 1, 0)) if seed % 2 else rng.random((*shape, 2))
     link, reach, smallest = 0.3 * rng.random(), 0.4 * rng.random(), int(rng.integers(1, 12))
     regions = make_pixel_regions(colours)
-    regions = regions.joined(regions.distance < link)
+    regions = regions.merge(regions.distance < link)
     slow = slow_round(np.arange(colours.shape[0] * colours.shape[1]).reshape(shape), colours, near(link))
     assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
     regions, slow = merge_similar(regions, reach), slow_rounds(slow, colours, near(reach))
@@ -255,52 +265,54 @@ def slow_round(labels, colours, chosen):
     return np.vectorize(now.get)(labels)
 
 
-def test_felzenszwalb_has_the_authors_scale():
+def test_felzenszwalb_has_the_scale_of_scikit_image():
     options = Felzenszwalb(scale=150, sigma=0.6, min_size=40)
-    found = felzenszwalb(PHOTO, options)
+    found = segment_felzenszwalb(PHOTO, options)
     assert np.array_equal(found, number_regions(segmentation.felzenszwalb(PHOTO, scale=150, sigma=0.6, min_size=40)))
-    assert found.max() > felzenszwalb(PHOTO, options.replace(scale=1500)).max()
-    # Beyond 0..1, the range of the picture counts.
-    full = PHOTO.copy()
-    full[0, 0] = 255
-    assert np.array_equal(felzenszwalb(full.astype(np.uint16) * 100, options), felzenszwalb(full, options))
+    assert found.max() > segment_felzenszwalb(PHOTO, options.replace(scale=1500)).max()
 
 
-def test_a_larger_threshold_makes_more_parts():
-    counts = [normalized_cut(PHOTO, NormalizedCut(site_size=40, threshold=t)).max() for t in (0.0, 0.02, 0.1, 0.5)]
+def test_larger_threshold_makes_more_regions():
+    counts = [
+        segment_normalized_cut(PHOTO, NormalizedCut(site_size=40, threshold=t)).max() for t in (0.0, 0.02, 0.1, 0.5)
+    ]
     assert counts == sorted(set(counts))
     assert counts[0] == 1
 
 
-def test_normalized_cut_takes_few_flat_colours_channels_and_volumes():
+def test_normalized_cut_takes_flat_colours_and_volumes():
     board = np.kron(np.indices((6, 6)).sum(axis=0) % 2, np.ones((12, 12)))
-    assert 30 <= normalized_cut(board, NormalizedCut(site_size=40)).max() <= 40
+    assert 30 <= segment_normalized_cut(board, NormalizedCut(site_size=40)).max() <= 40
     halves = np.zeros((2, 8, 30, 30))
     halves[1, :, :, 15:] = 1.0
-    assert np.array_equal(normalized_cut(halves, NormalizedCut(site_size=60), "CZYX"), 1 + halves[1].astype(np.int32))
+    assert np.array_equal(
+        segment_normalized_cut(halves, NormalizedCut(site_size=60), "CZYX"), 1 + halves[1].astype(np.int32)
+    )
 
 
-def test_the_options_of_a_normalized_cut_count():
+def test_options_of_normalized_cut():
     options = NormalizedCut(site_size=40)
     sites = make_superpixels(normalize_image(PHOTO), Settings(site_size=40))
-    assert np.array_equal(normalized_cut(PHOTO, options.replace(threshold=2)), sites)  # all is cut
-    counts = [normalized_cut(PHOTO, options.replace(colour=colour)).max() for colour in (3, 10, 30)]
+    assert np.array_equal(segment_normalized_cut(PHOTO, options.replace(threshold=2)), sites)  # all is cut
+    counts = [segment_normalized_cut(PHOTO, options.replace(colour=colour)).max() for colour in (3, 10, 30)]
     assert counts == sorted(set(counts), reverse=True)
 
 
-def test_a_seed_gives_one_normalized_cut(monkeypatch):
-    monkeypatch.setattr(cuts, "DENSE", 10)
+def test_seed_of_normalized_cut(monkeypatch):
+    monkeypatch.setattr(cuts, "MAX_DENSE_NODES", 10)
     options = NormalizedCut(site_size=20)
-    assert np.array_equal(normalized_cut(PHOTO, options, seed=5), normalized_cut(PHOTO, options, seed=5))
+    assert np.array_equal(
+        segment_normalized_cut(PHOTO, options, seed=5), segment_normalized_cut(PHOTO, options, seed=5)
+    )
     drawn = []
 
     def parts(n, edges, tie, threshold, rng):
         drawn.append(rng.random())
         return np.zeros(n, np.int64)
 
-    monkeypatch.setattr("napari_gsw.research.baselines.cuts.partition_graph", parts)
+    monkeypatch.setattr("napari_gsw.research.baselines.normalized_cut.partition_graph", parts)
     for seed in (5, 5, 6):
-        normalized_cut(PHOTO, options, seed=seed)
+        segment_normalized_cut(PHOTO, options, seed=seed)
     assert drawn[0] == drawn[1] != drawn[2]
 
 
@@ -312,7 +324,7 @@ def random_graph(rng, n):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_cheapest_cut_is_that_of_slow_code(seed):
+def test_cheapest_cut_equals_slow_code(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))
     tie, values = random_graph(rng, n), rng.normal(size=n)
@@ -328,8 +340,8 @@ def test_the_cheapest_cut_is_that_of_slow_code(seed):
 
 
 @pytest.mark.parametrize("dense", [0, 300])
-def test_the_second_vector_solves_the_equation(dense, monkeypatch):
-    monkeypatch.setattr(cuts, "DENSE", dense)
+def test_second_vector_solves_the_equation(dense, monkeypatch):
+    monkeypatch.setattr(cuts, "MAX_DENSE_NODES", dense)
     rng = np.random.default_rng(1)
     tie = random_graph(rng, 40)
     vector = cuts.solve_second_vector(csr_array(tie), rng)
@@ -340,8 +352,8 @@ def test_the_second_vector_solves_the_equation(dense, monkeypatch):
 
 
 @pytest.mark.parametrize("dense", [0, 300])
-def test_blocks_with_weak_ties_come_apart(dense, monkeypatch):
-    monkeypatch.setattr(cuts, "DENSE", dense)
+def test_weakly_tied_blocks_are_cut(dense, monkeypatch):
+    monkeypatch.setattr(cuts, "MAX_DENSE_NODES", dense)
     blocks = np.repeat([0, 1, 2, 3], [30, 50, 20, 1])
     edges = np.array([(i, j) for i in range(101) for j in range(i + 1, min(i + 6, 101))])
     inside = blocks[edges[:, 0]] == blocks[edges[:, 1]]
@@ -360,11 +372,6 @@ def test_blocks_with_weak_ties_come_apart(dense, monkeypatch):
         (Felzenszwalb, {"scale": -1}), (Felzenszwalb, {"sigma": "wide"}), (NormalizedCut, {"colour": 0}),
     ],
 )  # fmt: skip
-def test_options_out_of_bounds_are_refused(kind, wrong):
+def test_refuses_options_out_of_bounds(kind, wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         kind(**wrong)
-
-
-def test_the_defaults_are_those_of_the_comparison():
-    assert MeanShift().to_dict() == {"spatial": 20.0, "range": 15.0, "min_size": 1500}
-    assert Felzenszwalb().to_dict() == {"scale": 400.0, "sigma": 0.8, "min_size": 400}

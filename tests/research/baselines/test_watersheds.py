@@ -1,4 +1,4 @@
-"""Objects by a watershed: what the preset for microscopy is compared with."""
+"""Watersheds of a threshold, of network maps and of the distance to ridges."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ import pytest
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features import network as networks
 from napari_gsw.methods import choose, segment
-from napari_gsw.research.baselines.object_watershed import (
-    NetworkWatershed,
+from napari_gsw.research.baselines.watersheds import (
+    DistanceWatershed,
     OtsuWatershed,
-    network_watershed,
-    otsu_watershed,
+    segment_distance_watershed,
+    segment_network_watershed,
+    segment_otsu_watershed,
 )
+from napari_gsw.sample_data import sample
 from napari_gsw.scores.partitions import adjusted_rand
 from pictures import cells
 
 
-def test_otsu_finds_bright_and_dark_objects_and_nothing_where_nothing_is():
+def test_otsu_finds_bright_and_dark_objects():
     image, truth = cells()
-    labels = otsu_watershed(image, OtsuWatershed())
+    labels = segment_otsu_watershed(image, OtsuWatershed())
     assert labels.dtype == np.int32
     assert adjusted_rand(labels > 0, truth > 0) > 0.9
-    assert adjusted_rand(otsu_watershed(255 - image, OtsuWatershed()) > 0, labels > 0) > 0.99
-    assert not otsu_watershed(np.full((9, 9), 3), OtsuWatershed()).any()
-    assert len(np.unique(otsu_watershed(image, OtsuWatershed(smallest=10**6)))) == 1
+    assert adjusted_rand(segment_otsu_watershed(255 - image, OtsuWatershed()) > 0, labels > 0) > 0.99
+    assert not segment_otsu_watershed(np.full((9, 9), 3), OtsuWatershed()).any()
+    assert len(np.unique(segment_otsu_watershed(image, OtsuWatershed(smallest=10**6)))) == 1
     with pytest.raises(InputError, match="two-dimensional"):
-        otsu_watershed(np.zeros((3, 9, 9)), OtsuWatershed(), "ZYX")
+        segment_otsu_watershed(np.zeros((3, 9, 9)), OtsuWatershed(), "ZYX")
 
 
 @pytest.mark.skipif(not networks.has_onnxruntime(), reason="onnxruntime is not installed")
-def test_the_network_and_a_watershed_part_touching_cells():
+def test_network_splits_touching_cells():
     image, truth = cells()
     outcome = segment(image, choose("network-watershed", changes={"axes": "YX"}))
     assert adjusted_rand(outcome.labels, truth) > 0.9
@@ -42,7 +44,13 @@ def test_the_network_and_a_watershed_part_touching_cells():
     assert outcome.provenance["method"]["network"] == "shipped"
 
 
-def test_without_onnxruntime_the_method_says_what_it_needs(monkeypatch):
+def test_names_missing_onnxruntime(monkeypatch):
     monkeypatch.setattr(networks, "has_onnxruntime", lambda: False)
     with pytest.raises(InputError, match=r"napari-gsw\[networks\]"):
-        network_watershed(np.zeros((9, 9)), NetworkWatershed())
+        segment_network_watershed(np.zeros((9, 9)))
+
+
+def test_distance_watershed_finds_cells_between_membranes():
+    image, truth = sample("membranes")
+    labels = segment_distance_watershed(image, DistanceWatershed(threshold=0.9, smoothing=8.0))
+    assert adjusted_rand(labels[truth > 0], truth[truth > 0]) > 0.5
