@@ -136,7 +136,7 @@ def _each_image(
         options,
         {image.name: order.files(image) for image in images},
         engine=engine,
-        holds=lambda _, row: has_all_files(options.folder, row),
+        is_valid=lambda record: has_all_files(options.folder, record),
         before=check_places,
     )
 

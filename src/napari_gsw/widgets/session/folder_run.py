@@ -139,7 +139,7 @@ class FolderRun(QObject):  # type: ignore[misc]
         """Read what the process has written down, and see whether it has ended."""
         process = self._process
         ended = process is None or process.poll() is not None
-        outcomes = {name: entry.outcome for name, entry in self._journal.read().items() if entry.outcome is not None}
+        outcomes = {name: outcome for name, (outcome, _) in self._journal.read().items() if outcome is not None}
         rows = make_report(self._names, outcomes)
         if rows != self.rows:
             self.rows = rows

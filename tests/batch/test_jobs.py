@@ -6,11 +6,13 @@ import errno
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 import napari_gsw as gsw
@@ -41,6 +43,13 @@ def endless(value):
     while value.endswith("never"):
         time.sleep(0.05)
     return {"done": True}
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def calls(folder, number):
@@ -108,7 +117,55 @@ def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
     rows = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, JobOptions(tmp_path, 2, quiet=True))
     assert rows.failed == {"job 1": WORKER_DIED}
     assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
-    assert [calls(tmp_path, k) for k in range(5)] == [1, 2, 1, 1, 1]
+    # In the pool, where it takes what is in flight with it; alone; and alone again.
+    assert calls(tmp_path, 1) == 3
+    assert sum(calls(tmp_path, k) for k in (0, 2, 3, 4)) <= 5
+
+
+def test_death_of_several_processes_names_each_of_their_jobs(tmp_path):
+    rows = run_jobs(
+        "t", touchy, tasks(tmp_path, n1="die", n2="die", n4="die"), {}, JobOptions(tmp_path, 2, quiet=True, retries=0)
+    )
+    assert rows.failed == dict.fromkeys(("job 1", "job 2", "job 4"), WORKER_DIED)
+    assert list(rows.done) == ["job 0", "job 3"]
+
+
+SCRIPT = """
+from napari_gsw.batch.jobs import JobOptions, run_jobs
+from pathlib import Path
+import sys
+run_jobs("t", len, {"a": "aa", "b": "b"}, {}, JobOptions(Path(sys.argv[1]), 2, quiet=True))
+"""
+
+
+def test_a_script_without_a_main_block_is_told_of_it(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    ran = subprocess.run([sys.executable, tmp_path / "script.py", tmp_path], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "under if __name__ == '__main__':" in ran.stderr
+
+
+ORPHANS = """
+from napari_gsw.batch.jobs import JobOptions, run_jobs
+from pathlib import Path
+import os, sys, time
+
+def sleep(folder):
+    (Path(folder) / f"{os.getpid()}.pid").touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    run_jobs("t", sleep, {"a": sys.argv[1], "b": sys.argv[1]}, {}, JobOptions(Path(sys.argv[1]), 2, quiet=True))
+"""
+
+
+def test_workers_end_with_a_killed_parent(tmp_path):
+    (tmp_path / "script.py").write_text(ORPHANS)
+    with subprocess.Popen([sys.executable, tmp_path / "script.py", tmp_path]) as process:
+        wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+        process.kill()
+    pids = [int(file.stem) for file in tmp_path.glob("*.pid")]
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -165,7 +222,7 @@ def test_a_journal_tells_how_many_tries_it_took(tmp_path):
     for _ in range(2):  # done, and then read
         (outcome,) = iter_jobs("t", moody, {"a": 3}, {}, options)
         assert outcome == ("a", {"square": 9}, 2)
-    (outcome,) = iter_jobs("t", moody, {"a": 3}, {}, options, holds=lambda name, row: row["square"] > 10)
+    (outcome,) = iter_jobs("t", moody, {"a": 3}, {}, options, is_valid=lambda row: row["square"] > 10)
     assert outcome.attempts == 1
 
 
