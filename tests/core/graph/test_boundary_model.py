@@ -35,7 +35,7 @@ def described(image, **changes):
     settings = gsw.preset("photo", site_size=60, **changes)
     seen = normalize_image(image)
     sites = make_superpixels(seen, settings)
-    return ImageFeatures(seen, sites, settings), build_region_graph(seen, sites), sites
+    return ImageFeatures([seen], [sites], settings), build_region_graph(seen, sites), sites
 
 
 def random_forest(trees=7, features=4):
@@ -155,14 +155,14 @@ def test_cues_of_a_network_are_where_its_forests_look_for_them():
     """Of the shipped network: its places among the differences, what it draws at the end of the first cues."""
     pytest.importorskip("onnxruntime")
     words, graph, sites = described(stripes(30.0))
-    sums, drawn = SiteSums(words, graph, words.places), mean_network_boundary(words, graph)
+    sums, drawn = SiteSums(words, graph, words.embedding), mean_network_boundary(words, graph)
     first = compute_local_cues(words, graph, sums, drawn)
     second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
     assert (first.shape[1], second.shape[1]) == (43, 65)
     assert np.array_equal(first[:, -3], drawn)
     assert first[:, -1] == pytest.approx(drawn.mean())
     i, j = graph.edges.T
-    assert first[:, 6] == pytest.approx(np.linalg.norm(words.places[i] - words.places[j], axis=1))
+    assert first[:, 6] == pytest.approx(np.linalg.norm(words.embedding[i] - words.embedding[j], axis=1))
     without = compute_local_cues(words, graph, SiteSums(words, graph))
     assert np.array_equal(first[:, [0, 1, 2, 3, 4, 5, 7]], without[:, [0, 1, 2, 3, 4, 5, 6]])
     stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])

@@ -77,7 +77,7 @@ def test_the_shipped_model_is_saved_and_read_again(tmp_path, looks):
     _, _, pixels, sites, graph, _ = looks
     load_membrane_model().save(tmp_path / "model.json")
     again = BoundaryModel.load(tmp_path / "model.json")
-    features = ImageFeatures(pixels, sites, preset("membranes"))
+    features = ImageFeatures([pixels], [sites], preset("membranes"))
     odds = load_membrane_model().log_odds(features, graph)
     assert again.cues == "membranes"
     assert np.array_equal(odds, again.log_odds(features, graph))

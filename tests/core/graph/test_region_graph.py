@@ -89,7 +89,7 @@ def test_couplings():
 
     def strengths(graph, **changes):
         settings = gsw.Settings(**changes)
-        return compute_couplings(graph, settings, ImageFeatures(seen, sites, settings))
+        return compute_couplings(graph, settings, ImageFeatures([seen], [sites], settings))
 
     graph = build_region_graph(seen, sites, 2)
     second = graph.order == 2

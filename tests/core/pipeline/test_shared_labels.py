@@ -8,7 +8,8 @@ from skimage.data import astronaut, coffee
 
 import napari_gsw as gsw
 from law_problems import check
-from napari_gsw.core.features.site_features import ImageFeatures, choose_shared_codebooks
+from napari_gsw.core.features.codebook import load_builtin_codebook
+from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.features.words import choose_colour_codebook
 from napari_gsw.core.graph.couplings import compute_couplings
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
@@ -41,7 +42,7 @@ def test_the_log_posterior_is_that_of_a_problem_built_by_hand_whose_graph_is_in_
         seen = normalize_image(image)
         sites = make_superpixels(seen, settings)
         graph = build_region_graph(seen, sites)
-        features = ImageFeatures(seen, sites, settings)
+        features = ImageFeatures([seen], [sites], settings)
         steps = make_transition_matrix(graph, settings.graph_scale)
         both = [smooth_counts(h, steps, settings.graph_passes).toarray() for h in (features.colour, features.texture)]
         histograms.append([np.pad(h, ((0, 0), (0, 200 - h.shape[1]))) for h in both])
@@ -269,7 +270,7 @@ def test_strokes_speak_to_images_that_no_walk_leads_to_by_colour_alone(closed):
     clamps = problem.labels_under([seeds, None, None], "seeds")
     pull = ScribbleField(problem, gsw.Settings(steering=1.0), closed).field(clamps).pull
     for number, own in ((1, 0), (2, 1)):
-        here = pull[problem.within(number)]
+        here = pull[problem.sites_in_image(number)]
         assert (here[:, own] > 0).all()
         assert (here[:, own] > here[:, 1 - own] + 5).all()
 
@@ -312,13 +313,13 @@ def test_masks_and_sites_of_some_images():
     problem = gsw.prepare([FACE, CUP], mask=[mask, None], sites=[None, cut])
     assert np.array_equal(problem.site_images[0] > 0, mask)
     assert len(np.unique(problem.site_images[1])) == len(np.unique(cut))
-    assert problem.within(1).sum() == len(np.unique(cut))
-    assert (problem.within(0) ^ problem.within(1)).all()
+    assert problem.sites_in_image(1).sum() == len(np.unique(cut))
+    assert (problem.sites_in_image(0) ^ problem.within(1)).all()
 
 
 def test_sites_have_one_size_in_all_images():
     problem = gsw.prepare([FACE, FACE[:60, :75]], gsw.Settings(site_count=500, superpixels="grid"))
-    counts = [problem.within(k).sum() for k in range(2)]
+    counts = [problem.sites_in_image(k).sum() for k in range(2)]
     assert counts[0] == pytest.approx(4 * counts[1], rel=0.15)
     assert sum(counts) == pytest.approx(500, rel=0.1)
 
@@ -356,7 +357,8 @@ def test_pale_images_have_the_same_words():
     settings, inside = gsw.preset("general"), np.ones((30, 40), bool)
     pictures = normalize_images(pale, calm=True)
     assert all(one.pale for one in pictures)
-    book, _ = choose_shared_codebooks(pictures, [inside.astype(np.int32)] * 2, settings, None)
+    sites = [inside.astype(np.int32)] * 2
+    book = ImageFeatures(pictures, sites, settings).codebook
     for one in pictures:
         alone = choose_colour_codebook([one], [inside], settings, None)
         assert not np.array_equal(alone.centres, book.centres)
@@ -364,6 +366,4 @@ def test_pale_images_have_the_same_words():
         assert np.array_equal(shared.centres, book.centres)
         assert shared.softness == book.softness > 0
     plain = normalize_images(pale)
-    assert (
-        choose_shared_codebooks(plain, [inside.astype(np.int32)] * 2, settings, None)[0] is None
-    )  # those of photographs
+    assert ImageFeatures(plain, sites, settings).codebook is load_builtin_codebook("lab")

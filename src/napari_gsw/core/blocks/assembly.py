@@ -11,22 +11,19 @@ a border. In memory are at any time a block for each worker, and a few hundred b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import vstack
 
-from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.blocks.block import Block, BlockContext, describe_block, load_photo_codebooks
 from napari_gsw.core.blocks.stitching import count_pieces_before, stitch_blocks
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.features.input_maps import open_input_maps, sites_source
 from napari_gsw.core.features.network import load_network
-from napari_gsw.core.features.site_features import find_informative_channels
+from napari_gsw.core.features.site_features import BlockFeatures
 from napari_gsw.core.features.texture import compute_texture
 from napari_gsw.core.features.words import choose_colour_codebook, choose_texture_codebook, smear_counts
 from napari_gsw.core.graph.map_evidence import SiteMaps, merge_block_maps
@@ -37,7 +34,6 @@ from napari_gsw.core.image.foreground_signal import estimate_signal_scale
 from napari_gsw.core.image.lazy import LazyImage
 from napari_gsw.core.image.normalized_image import check_image, estimate_denoised_range, estimate_range
 from napari_gsw.core.image.spacing import get_spacing, pixel_volume
-from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.special import sum_by_group, sum_sparse_by_group
@@ -48,92 +44,6 @@ SAMPLES, SAMPLE_PIXELS = 64, 2**16
 LEAST_HALO, SIGNAL_HALO = 16, 64
 # Learnt couplings look at some ten thousand bytes a site.
 MAX_LEARNT_SITES = 100_000
-
-
-@dataclass(frozen=True, eq=False)
-class BlockFeatures:
-    """What is known about the n sites of a large image.
-
-    See :class:`napari_gsw.core.features.site_features.SiteFeatures` for what it offers.
-
-    Attributes
-    ----------
-    rgb, ndim : whether the channels are Lab, and the axes of the image's space.
-    mass : (n,) pixels of each site.
-    sums, totals : (n, C + ndim) sums over its pixels of each channel and of the position from 0 to 1, and of their
-        squares.
-    words : histograms (n, words) by the codebook's name.
-    place_sums, edge_sums : by the network, (n, 8) sums of places, and (m,) of the probability of a boundary along the
-        edges of the graph; None without one.
-    """
-
-    settings: Settings
-    rgb: bool
-    ndim: int
-    mass: NDArray[np.int64]
-    sums: Float64Array
-    totals: Float64Array
-    words: dict[str, csr_array]
-    place_sums: Float64Array | None = None
-    edge_sums: Float64Array | None = None
-
-    @property
-    def colour(self) -> csr_array:
-        return self.words["luminance" if self.settings.likelihood == "luminance" else "colour"]
-
-    @property
-    def texture(self) -> csr_array:
-        return self.words["texture"]
-
-    @property
-    def photo_colour(self) -> csr_array:
-        return self.words["photo_colour"]
-
-    @property
-    def photo_texture(self) -> csr_array:
-        return self.words["photo_texture"]
-
-    @property
-    def channels(self) -> Gaussian:
-        colour = np.zeros(self.sums.shape[1], bool)
-        mean = self.sums.sum(axis=0) / self.mass.sum()
-        spread = self.totals.sum(axis=0) / self.mass.sum() - mean**2
-        colour[: -self.ndim] = find_informative_channels(spread[: -self.ndim])
-        colour[-self.ndim :] = self.settings.position > 0
-        return self._gaussian(colour, self.settings.evidence)
-
-    @property
-    def place(self) -> Gaussian:
-        return self._gaussian(slice(-self.ndim, None), self.settings.position)
-
-    @cached_property
-    def squares(self) -> Float64Array:
-        return self.totals[:, : -self.ndim] / self.mass[:, np.newaxis]
-
-    @cached_property
-    def middles(self) -> Float64Array:
-        return self.sums[:, -self.ndim :] / self.mass[:, np.newaxis]
-
-    @property
-    def has_network(self) -> bool:
-        return self.edge_sums is not None
-
-    @property
-    def places(self) -> Float64Array:
-        assert self.place_sums is not None
-        return self.place_sums / self.mass[:, np.newaxis]
-
-    def boundary_sums(self, edges: Int32Array) -> Float64Array:
-        assert self.edge_sums is not None
-        assert len(edges) == len(self.edge_sums)
-        return self.edge_sums
-
-    def _gaussian(self, columns: Any, evidence: float | None) -> Gaussian:
-        s = self.settings
-        return Gaussian.from_sums(
-            self.mass, self.sums[:, columns], self.totals[:, columns], evidence, s.gauss_kappa, s.gauss_shape,
-            s.gauss_spread,
-        )  # fmt: skip
 
 
 class AssembledImage(NamedTuple):
@@ -272,7 +182,7 @@ def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> Assembled
         # The mean of what is summed over the faces, as the contrast is of the steps.
         drawn = merge_contacts(n, site[edges].astype(np.int64), length, along, mass, means).contrast
         places = sum_by_group(np.concatenate([b.places for b in blocks if b.places is not None]), site, n)
-        features = replace(features, place_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
+        features = replace(features, embedding_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
     edge_sums = None
     if context.maps.boundaries is not None:
         along = np.concatenate([*(b.edge_sums for b in pieces), touching.marked])

@@ -10,7 +10,6 @@ from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.features.site_features import SiteFeatures
 from napari_gsw.core.graph.merge_tree import build_merge_tree
 from napari_gsw.core.graph.random_walk import apply_transitions, make_transition_matrix
-from napari_gsw.core.graph.random_walk_kernels import walk_step
 from napari_gsw.core.graph.region_graph import RegionGraph, list_two_step_paths
 from napari_gsw.core.jit import njit, zeros
 
@@ -258,8 +257,7 @@ def compute_local_cues(
     first, second = list_two_step_paths(near.indptr, near.indices)
     far = _reach(row[first], near.indices[second], n)
     for name, reach in (("near", near), ("far", far)):
-        around = np.empty_like(sums)
-        walk_step(reach.indptr, reach.indices, reach.data, sums, around)
+        around = reach @ sums
         beside = compare_surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
         cues |= _named(name, site_sums.names, beside)
     matrix, moved, done = make_transition_matrix(graph, SCALE), sums / sums[:, -1:], 0
@@ -270,10 +268,10 @@ def compute_local_cues(
     for name in USUAL:
         cues[f"{name}, around"] = _around(cues[name], i, j, n)
         cues[f"{name}, image"] = np.full(m, cues[name].mean())
-    scatter = np.sqrt(np.maximum(features.squares - np.square(graph.means), 0).sum(axis=1))
+    scatter = np.sqrt(np.maximum(features.mean_squares - np.square(graph.means), 0).sum(axis=1))
     cues["least scatter"] = np.minimum(scatter[i], scatter[j])
     cues["most scatter"] = np.maximum(scatter[i], scatter[j])
-    middle = (features.middles[i] + features.middles[j]) / 2
+    middle = (features.centroids[i] + features.centroids[j]) / 2
     cues["place along the first axis"] = middle[:, 0]
     cues["distance from the frame"] = np.minimum(middle, 1 - middle).min(axis=1)
     if drawn is not None:

@@ -141,7 +141,7 @@ class BoundaryModel:
             return self._membrane_odds(features, graph)
         if self.network and not features.has_network:
             raise InputError("these boundaries were learnt with a network; set network to shipped or to its file")
-        site_sums = SiteSums(features, graph, features.places if self.network else None)
+        site_sums = SiteSums(features, graph, features.embedding if self.network else None)
         cues = compute_local_cues(
             features, graph, site_sums, mean_network_boundary(features, graph) if self.network else None
         )
@@ -151,7 +151,7 @@ class BoundaryModel:
         """As :meth:`log_odds`, by the cues of membranes."""
         if not isinstance(features, ImageFeatures):
             raise InputError("boundaries learnt on membranes are for images in memory; raise block_pixels")
-        cues = compute_local_membrane_cues(scale_intensity(features.picture), features.sites, graph)
+        cues = compute_local_membrane_cues(scale_intensity(features.images[0]), features.sites[0], graph)
         return self.second.scores(compute_context_membrane_cues(graph, cues, self.first.scores(cues)))
 
     def save(self, path: str | PathLike[str]) -> None:

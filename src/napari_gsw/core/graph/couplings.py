@@ -9,7 +9,7 @@ import numpy as np
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import load_network, onnxruntime_version
-from napari_gsw.core.features.site_features import SharedFeatures, SiteFeatures
+from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi_squared_distance
 from napari_gsw.core.graph.boundary_model import BoundaryModel, load_boundary_model
 from napari_gsw.core.graph.random_walk import apply_transitions, make_transition_matrix
@@ -80,7 +80,7 @@ def compute_dissimilarity(
 
 
 def compute_joint_couplings(
-    graphs: Sequence[RegionGraph], graph: RegionGraph, settings: Settings, features: SharedFeatures
+    graphs: Sequence[RegionGraph], graph: RegionGraph, settings: Settings, features: ImageFeatures
 ) -> Float64Array:
     """(m,) beta of every edge of the joined graph, in the same units in all images.
 
@@ -93,7 +93,7 @@ def compute_joint_couplings(
 
 
 def compute_link_couplings(
-    links: Links, graph: RegionGraph, settings: Settings, features: SharedFeatures
+    links: Links, graph: RegionGraph, settings: Settings, features: ImageFeatures
 ) -> Float64Array:
     """(links,) beta of every link: that of an ordinary boundary within an image, times the share of the overlap.
 

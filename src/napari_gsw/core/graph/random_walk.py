@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
-from napari_gsw.core.features.word_kernels import sparse_rows
-from napari_gsw.core.graph.random_walk_kernels import walk_step, write_rounded
 from napari_gsw.core.graph.region_graph import RegionGraph, group_connected
 
 CONTRAST_WEIGHT = 1.5
@@ -49,23 +47,21 @@ def make_transition_matrix(graph: RegionGraph, scale: float) -> csr_array:
 def smooth_counts(counts: csr_array, matrix: csr_array, passes: int) -> csr_array:
     """Histograms (n, words) after `passes` steps of the walk, as whole numbers that sum to about 100 a site."""
     n, words = counts.shape
-    table, used = np.empty((n, words), np.int32), 0
+    table = np.empty((n, words), np.int32)
     share = counts.data * np.repeat(1 / np.maximum(counts.sum(axis=1), 1), np.diff(counts.indptr))
     shares = csr_array((share, counts.indices, counts.indptr), shape=counts.shape)
     for first in range(0, words, WORDS_AT_ONCE):
         block = apply_transitions(shares[:, first : first + WORDS_AT_ONCE].toarray(), matrix, passes)
-        used += write_rounded(block, float(COUNTS), table, first)
-    return csr_array(sparse_rows(table, used), shape=(n, words))
+        table[:, first : first + WORDS_AT_ONCE] = np.rint(COUNTS * block)
+    smooth = csr_array(table)
+    return csr_array((smooth.data.astype(np.int64), smooth.indices, smooth.indptr), shape=(n, words))
 
 
 def apply_transitions(values: Float64Array, matrix: csr_array, passes: int) -> Float64Array:
     """Values (n, columns) after `passes` steps of the walk."""
-    here, there = np.ascontiguousarray(values, dtype=np.float64), np.empty(values.shape)
-    for number in range(passes):
-        walk_step(matrix.indptr, matrix.indices, matrix.data, here, there)
-        # The first time, the caller's own array stays as it is.
-        here, there = there, (np.empty(values.shape) if number == 0 and passes > 1 else here)
-    return here
+    for _ in range(passes):
+        values = matrix @ values
+    return values
 
 
 # Of all steps, those by which a walk is lost if nothing else is said: it forgets where it began.

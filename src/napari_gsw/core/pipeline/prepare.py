@@ -14,7 +14,7 @@ from napari_gsw.core.blocks.assembly import assemble
 from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.features.input_maps import make_sites, open_input_maps, select_site_image
-from napari_gsw.core.features.site_features import ImageFeatures, SharedFeatures, SiteFeatures
+from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import compute_couplings, compute_joint_couplings, compute_link_couplings
 from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
@@ -161,7 +161,7 @@ def prepare(
     report(Stage("graph"), None)
     graph = build_region_graph(select_site_image(pixels, beside, chosen), own_sites, chosen.neighbourhood)
     report(Stage("features"), None)
-    looks = ImageFeatures(pixels, own_sites, chosen, codebook)
+    looks = ImageFeatures([pixels], [own_sites], chosen, codebook)
     light = pixels.channels[..., 0] if objects else None
     said = summarize_maps(beside, own_sites, graph, chosen, pixels.spacing)
     problem = _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
@@ -234,7 +234,7 @@ def _prepare_several(
     graphs = [build_region_graph(p, s, settings.neighbourhood) for p, s in zip(pictures, own_sites, strict=True)]
     graph = concatenate_graphs(graphs)
     report(Stage("features"), None)
-    features = SharedFeatures(pictures, own_sites, settings, codebook)
+    features = ImageFeatures(pictures, own_sites, settings, codebook)
     blocks = build_likelihoods(features, graph)
     values = compute_joint_couplings(graphs, graph, settings, features) if beta is None else None
     if linked:
@@ -367,11 +367,11 @@ def build_likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likeliho
         blocks.append(words.channels)
     elif settings.likelihood == "none":
         if settings.position > 0:
-            blocks.append(words.place)
+            blocks.append(words.position)
     else:
         histograms.append((words.colour, settings.phi, settings.evidence))
         if settings.position > 0:
-            blocks.append(words.place)
+            blocks.append(words.position)
     if settings.texture_words > 0:
         histograms.append((words.texture, settings.texture_phi, settings.texture_evidence))
     if settings.graph_passes > 0:

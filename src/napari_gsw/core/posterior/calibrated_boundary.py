@@ -83,7 +83,7 @@ def make_calibrated_boundary(
         settings = settings.replace(network="shipped")  # the one that is named may be of another kind, or none
     # What is outside may be NaN, as it may be for whoever segments the image.
     image = fill_outside_mask(image, settings.axes, lambda _: problem.site_image > 0)
-    features = ImageFeatures(normalize_image(image, settings.axes), problem.site_image, settings)
+    features = ImageFeatures([normalize_image(image, settings.axes)], [problem.site_image], settings)
     model = model or load_photo_model(features.has_network)
     odds = calibrate_boundary_odds(model.log_odds(features, problem.graph), result.snapshot.together, model.network)
     return make_boundary_image(problem, 1 - expit(odds))

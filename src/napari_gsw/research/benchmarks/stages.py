@@ -65,7 +65,7 @@ def staged(image: NDArray[np.uint8], settings: Settings) -> Iterator[tuple[str, 
     yield "superpixels", None
     graph = build_region_graph(checked_picture, sites, settings.neighbourhood)
     yield "graph", None
-    words = ImageFeatures(checked_picture, sites, settings)
+    words = ImageFeatures([checked_picture], [sites], settings)
     blocks = build_likelihoods(words, graph)
     yield "features", None
     beta = compute_couplings(graph, settings, words)

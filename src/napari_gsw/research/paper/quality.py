@@ -120,7 +120,7 @@ def learnt_odds(result: Result, scene: AnnotatedImage, model: str, network: str)
     problem = result.problem
     assert problem.graph is not None
     settings = (problem.settings or preset("general")).replace(network=network)
-    features = ImageFeatures(normalize_image(scene.image, settings.axes), problem.site_image, settings)
+    features = ImageFeatures([normalize_image(scene.image, settings.axes)], [problem.site_image], settings)
     chosen = load_boundary_model(model, features.has_network)
     return chosen.log_odds(features, problem.graph), chosen.network
 

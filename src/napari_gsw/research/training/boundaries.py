@@ -88,9 +88,9 @@ def look(example: Example, settings: Settings) -> Look:
     checked_picture = normalize_image(scene.image, scene.axes)
     sites = make_superpixels(checked_picture, settings)
     graph = build_region_graph(checked_picture, sites)
-    features = ImageFeatures(checked_picture, sites, settings)
+    features = ImageFeatures([checked_picture], [sites], settings)
     network = features.has_network
-    sums = SiteSums(features, graph, features.places if network else None)
+    sums = SiteSums(features, graph, features.embedding if network else None)
     i, j = graph.edges.T
     votes = [label[i] != label[j] for label in (segment_of_sites(human, sites) for human in scene.human_labels)]
     cues = compute_local_cues(features, graph, sums, mean_network_boundary(features, graph) if network else None)
