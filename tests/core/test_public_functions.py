@@ -376,7 +376,7 @@ def test_segment(data):
     sites = result.problem.site_image
     assert result.labels.shape == sites.shape
     assert not result.labels[sites == 0].any()
-    if not result.objects:
+    if not result.has_background:
         assert (result.labels[sites > 0] > 0).all()
     known = result.uncertainty[np.isfinite(result.uncertainty)]
     assert ((known >= 0) & (known <= 1 + 1e-6)).all()

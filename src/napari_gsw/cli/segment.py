@@ -309,7 +309,7 @@ def summary(outcome: MethodResult, labels_path: Path) -> str:
 
 
 def _part(result: Result) -> str:
-    return "object" if result.objects else "region"
+    return "object" if result.has_background else "region"
 
 
 def _many(count: int, word: str) -> str:

@@ -57,7 +57,7 @@ def test_a_stroke_late_in_the_run_is_followed_by_a_burn_in_and_enough_counted_sw
     assert live.summary.counted == 1
     assert np.isin(live.ensemble.snapshots[0].together, (0, 1)).all()  # one sweep knows nothing
     assert not live.summary.is_estimated
-    assert live.summary.diagnosis.summary.startswith("too few sweeps to tell: 1 counted")
+    assert live.summary.diagnosis.summary.startswith("too few sweeps: 1 after")
     to(live, live.target)
     assert live.summary.counted == length - length // 2 >= MIN_SWEEPS
     assert live.summary.is_estimated

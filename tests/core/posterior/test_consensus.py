@@ -162,8 +162,8 @@ def test_a_limit_on_clusters_below_all_draws():
     rng = np.random.default_rng(6)
     draws = blobs(rng, 40, 30, 6)
     for most in (1, 2, 3):
-        assert find_consensus(draws, most_clusters=most).labels.max() < most
-    assert find_consensus(draws, most_clusters=3).expected <= find_consensus(draws, most_clusters=2).expected
+        assert find_consensus(draws, max_clusters=most).labels.max() < most
+    assert find_consensus(draws, max_clusters=3).expected <= find_consensus(draws, max_clusters=2).expected
 
 
 def test_without_room_for_a_search_the_best_draw_is_taken(monkeypatch):
@@ -171,7 +171,7 @@ def test_without_room_for_a_search_the_best_draw_is_taken(monkeypatch):
     draws = blobs(np.random.default_rng(7), 40, 20, 4)
     best = min(range(20), key=lambda t: compute_expected_loss(draws[t], draws))
     assert find_consensus(draws).expected == compute_expected_loss(draws[best], draws)
-    assert find_consensus(draws, most_clusters=2).labels.max() == 0
+    assert find_consensus(draws, max_clusters=2).labels.max() == 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -210,7 +210,7 @@ def test_a_level_that_is_no_binary_number():
         (dict(weight=[1, 0, 2]), "positive"),
         (dict(weight=[1, np.nan, 2]), "finite"),
         (dict(weight=[0.2, 0.2, 0.2], loss="binder"), "more than 1"),
-        (dict(most_clusters=0), "at least 1"),
+        (dict(max_clusters=0), "at least 1"),
     ],
 )
 def test_input_errors(arguments, says):

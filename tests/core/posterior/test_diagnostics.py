@@ -69,7 +69,7 @@ def test_each_quantity_has_its_own_column():
         found = diagnose(shifted)
         assert not found.agree
         assert found.mixing[name].r_hat > 1.1
-        assert found.summary == f"not settled yet: run longer ({name}: R-hat {found.mixing[name].r_hat:.2f})"
+        assert found.summary == f"not converged: run longer ({name}: R-hat {found.mixing[name].r_hat:.2f})"
 
 
 def test_chains_that_differ_in_spread_only_are_caught():
@@ -92,13 +92,13 @@ def test_one_chain_is_compared_with_itself():
     found = diagnose(one)
     assert found.agree
     assert found.chains == 1
-    assert found.summary.startswith("one chain shows no drift (R-hat 1.0")
-    assert found.summary.endswith(", but not whether another would settle elsewhere: run 4 chains")
+    assert found.summary.startswith("one chain is stationary (R-hat 1.0")
+    assert found.summary.endswith(", which does not show convergence: run 4 chains")
     assert "agree" not in found.summary
     one[0, :, 0] += np.linspace(0, 10, 1000)
     drifting = diagnose(one)
     assert not drifting.agree
-    assert drifting.summary.startswith("one chain, not settled yet: run longer (log posterior: R-hat")
+    assert drifting.summary.startswith("one chain, not converged: run longer (log posterior: R-hat")
 
 
 def test_equal_constants_agree():
@@ -121,7 +121,7 @@ def test_different_constants_do_not():
     assert found.mixing["number of clusters"].r_hat == math.inf
     assert found.mixing["number of clusters"].ess < 100
     assert not found.agree
-    assert found.summary == "not settled yet: run longer (number of clusters: stuck at different values)"
+    assert found.summary == "not converged: run longer (number of clusters: stuck at different values)"
 
 
 def test_values_at_equal_distance_from_the_median():
@@ -145,7 +145,7 @@ def test_one_change_in_all_is_no_accident():
 @pytest.mark.parametrize("sweeps", [0, 1, 19])
 def test_short_traces(sweeps):
     found = diagnose([np.zeros((sweeps, 3)), np.ones((500, 3))])
-    assert found.summary == f"too few sweeps to tell: {sweeps} counted since the burn-in, 20 needed; run longer"
+    assert found.summary == f"too few sweeps: {sweeps} after the burn-in, 20 needed; run longer"
     assert not found.agree
     assert found.mixing == {}
     assert found.sweeps == sweeps
@@ -170,8 +170,8 @@ def test_edges():
     far = [[*sure, 0.5, 0.0], [*sure, 0.5, 1.0]]
     found = diagnose(chains, far)
     assert found.edge_deviation == pytest.approx(1 / math.sqrt(2) / 2)
-    differ = "2 chains still differ on 33% of the boundaries"  # 0 and 0.03 are boundaries to both
-    assert found.summary == f"not settled yet: {differ}; run longer (edges differ by 0.35)"
+    differ = "2 chains differ on 33% of the boundaries"  # 0 and 0.03 are boundaries to both
+    assert found.summary == f"not converged: {differ}; run longer (edges differ by 0.35)"
     assert diagnose(chains, [sure, sure]).edge_deviation == 0
 
 

@@ -88,9 +88,9 @@ def test_a_slanted_line_cuts_several_objects_with_numbers_of_their_own():
 
 
 def test_a_line_that_ends_inside_or_goes_past_is_refused_in_a_sentence():
-    with pytest.raises(InputError, match="does not part object 1"):
+    with pytest.raises(InputError, match="does not split object 1"):
         split_objects(SHOWN, line(5, 0, 10), True)
-    with pytest.raises(InputError, match="goes through no object"):
+    with pytest.raises(InputError, match="crosses no object"):
         split_objects(SHOWN, line(25), True)
 
 
@@ -141,7 +141,7 @@ def test_the_eraser_takes_a_corner_away_and_the_rest_stays():
     edit = edit_from_scribble(SHOWN, erased, np.array([[5.0, 36.0], [6.0, 36.0]]), True, INSIDE)
     assert np.array_equal(edit.after, erased)
     assert np.array_equal(held(edit).fixed == -1, erased != SHOWN)
-    with pytest.raises(InputError, match="does not part region"):
+    with pytest.raises(InputError, match="does not split region"):
         edit_from_scribble(REGIONS, np.where(erased != SHOWN, 0, REGIONS), np.array([[5.0, 36.0]]), False, INSIDE)
     with pytest.raises(InputError, match="no object to erase"):
         erase_pixels(SHOWN, SHOWN == 0)

@@ -122,7 +122,7 @@ def test_where_labels_are_open_candidates_are_those_of_a_partition():
     draws = np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]] * 20)
     nobody = np.full(6, -1, np.int32)
     numbers = np.array([5, 5, 5, 9, 9, 9])
-    question = next_query(summary_of(problem, draws, nobody, closed=False), numbers=numbers)
+    question = next_query(summary_of(problem, draws, nobody, closed=False), labels=numbers)
     assert question.site == 2
     assert sorted(question.numbers.tolist()) == [5, 9]
     assert set(next_query(summary_of(problem, draws, nobody, closed=False)).numbers) == {1, 2}

@@ -45,6 +45,11 @@ def test_a_result_says_whose_number_of_clusters_and_whose_log_posterior_it_has(r
     )
 
 
+def test_the_old_name_of_has_background_warns(result):
+    with pytest.warns(DeprecationWarning, match="has_background"):
+        assert result.objects is result.has_background is False
+
+
 def test_polish_never_lowers_the_log_posterior():
     plain, better = (gsw.segment(IMAGE, seed=1, sweeps=5, consensus="none", polish=p) for p in ("no", "yes"))
     gain = gsw.log_posterior(better.problem, better.clusters) - gsw.log_posterior(plain.problem, plain.clusters)
@@ -161,7 +166,7 @@ def test_uncertainty_on_the_command_line(tmp_path, capsys):
     assert main(["segment", *line, "--sweeps", "60"]) == 0
     told = capsys.readouterr().out
     assert "clusters" in told
-    assert "not settled yet" in told or "2 chains agree" in told
+    assert "not converged" in told or "2 chains agree" in told
     for name in ("entropy", "boundary", "contour", "people", "coarsest", "finest", "farthest"):
         assert tifffile.imread(out / f"{name}.tif").shape == IMAGE.shape[:2]
     content = json.loads((out / "posterior.json").read_text())

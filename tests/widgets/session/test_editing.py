@@ -119,7 +119,7 @@ def test_a_line_cuts_an_object_and_one_that_ends_inside_says_so(done, qtbot):
     key(qtbot, done, "cut")
     assert done.session.editor.tool == "cut"
     drag(qtbot, done.viewer, layer, [(r, 100) for r in range(76, 92, 2)])
-    wait_for(qtbot, lambda: f"does not part object {number}" in done.reason.text())
+    wait_for(qtbot, lambda: f"does not split object {number}" in done.reason.text())
     assert np.array_equal(layer.data, before)
     drag(qtbot, done.viewer, layer, [(r, 100) for r in range(76, 106, 2)])
     corrected(qtbot, done, 1)

@@ -1,4 +1,4 @@
-"""What chains have learnt: consensus, credible ball, boundaries, regions, objects, and whether the chains agree.
+"""Results of sampling: consensus, credible ball, uncertainty, regions, objects, tables and convergence.
 
-`Summary` computes it on demand, `Result` paints it. May import sampler and what sampler may.
+`Summary` computes them on demand, and `Result` holds the images.
 """

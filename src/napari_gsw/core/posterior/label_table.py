@@ -395,7 +395,7 @@ def _certainty_columns(
     partner_columns: Columns = {}
     if problem.has_fragments:
         probability = np.where(n_sites > 1, calibrate(probability), probability)
-        partner, share = find_likeliest_partner(problem, summary.same_colour, overlap, k)
+        partner, share = find_likeliest_partner(problem, summary.same_object_probability, overlap, k)
         partner_columns = {
             "one_with": np.where(partner >= 0, index[partner], 0),
             "one_with_probability": np.where(partner >= 0, calibrate(share), 0),

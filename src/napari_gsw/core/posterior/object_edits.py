@@ -1,7 +1,8 @@
-"""Objects and regions that a person has fixed: pixels with a number that no chain may change.
+"""Edits of objects and regions by the user: fixed pixels with a label that no chain may change.
 
-Clusters are a level below: all nuclei of a picture may be one cluster. A person who accepts, joins, cuts, deletes or
-draws an object says something about pixels, so it is kept as pixels: sites are coarser than the outline on the screen.
+An edit is kept as pixels, not as clusters or sites: all nuclei of an image may be one cluster, and sites are coarser
+than the displayed outline. `shown` (\\*shape,) are the displayed labels. `objects` says whether labels are objects on a
+background; otherwise they are regions.
 """
 
 from __future__ import annotations
@@ -18,60 +19,224 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.objects import find_free_labels
 from napari_gsw.core.sites.scribbles import trace_path
 
-# What is left of a part around fixed pixels is a rim, and no object, if it is nowhere deeper than this, in pixels.
+# The rest of an object around fixed pixels is a rim, and no object, if it is nowhere deeper than this, in pixels.
 RIM = 2.0
+# Largest label that fits into the displayed layer.
+MAX_LABEL = int(np.iinfo(np.uint16).max)
+# Each piece of a split object has at least this fraction of it, and this many pixels.
+MIN_FRACTION, MIN_PIXELS = 0.02, 4
+
+Tool = Literal["paint", "merge", "cut"]
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPixels:
-    """What a person has fixed.
+    """Pixels that the user has fixed."""
 
-    Attributes
-    ----------
-    fixed : (\\*shape,) int32, 0 for a free pixel, > 0 the number of its object, -1 for the background.
-    names : (\\*shape,) what was on the screen before the last edit: other objects keep these numbers.
-    sites : (n,) int8, 1 for a site most of which is fixed to objects, -1 to the background, 0 for the others.
-    unfinished : numbers that have fixed pixels, but go on where the chain says so.
+    fixed: Int32Array  # (*shape,) > 0 the label of the object, -1 for the background, 0 for a free pixel
+    names: LabelImage  # (*shape,) displayed labels before the last edit, which the other objects keep
+    sites: NDArray[np.int8]  # (n,) 1 for a site most of which is fixed to objects, -1 to the background, else 0
+    unfinished: frozenset[int] = frozenset()  # labels that have fixed pixels and may have others
+
+
+class Edit(NamedTuple):
+    """Pixels that one edit fixes."""
+
+    what: str  # "accept", "merge", "cut", "delete", "draw" or "erase"
+    where: Int64Array  # (p,) pixels of the flattened image
+    values: Int32Array  # (p,) their label, -1 for the background
+    shown: LabelImage  # (*shape,) displayed labels before the edit
+    objects: bool  # whether there is a background
+    unfinished: frozenset[int] = frozenset()  # labels that got pixels, and are free otherwise
+
+    @property
+    def after(self) -> LabelImage:
+        """(\\*shape,) labels to display before the chain has answered."""
+        image = self.shown.copy()
+        image.reshape(-1)[self.where] = np.maximum(self.values, 0).astype(image.dtype)
+        return image
+
+
+def _make_edit(what: str, shown: LabelImage, after: NDArray[np.integer], objects: bool, *unfinished: int) -> Edit:
+    """Make an edit of the pixels that are not 0 in `after` (\\*shape,)."""
+    where = np.flatnonzero(after)
+    return Edit(what, where, after.reshape(-1)[where].astype(np.int32), shown, objects, frozenset(unfinished))
+
+
+def accept_object(shown: LabelImage, label: int, objects: bool) -> Edit:
+    """Fix an object as it is displayed."""
+    return _make_edit("accept", shown, np.where(_find_object(shown, label, objects), label, 0), objects)
+
+
+def merge_objects(shown: LabelImage, labels: list[int], objects: bool, scribble: BoolArray | None = None) -> Edit:
+    """Merge objects, and the pixels of a scribble (\\*shape,), under the first label."""
+    if len(labels) < 2:
+        noun = _object_noun(objects)
+        raise InputError(f"the scribble covers one {noun} only: draw from one {noun} into another to merge them")
+    mask = np.isin(shown, labels)
+    if scribble is not None:
+        mask |= scribble
+    return _make_edit("merge", shown, np.where(mask, labels[0], 0), objects)
+
+
+def split_objects(shown: LabelImage, line: BoolArray, objects: bool) -> Edit:
+    """Split each object that a line (\\*shape,) crosses completely; the largest piece keeps the label."""
+    after = np.zeros(shown.shape, np.int32)
+    touched = np.unique(shown[line & (shown > 0)])
+    n_new = 0
+    for label in touched.tolist():
+        box = find_padded_box(shown == label)
+        mask = shown[box] == label
+        pieces = measure.label(mask & ~line[box], connectivity=1)
+        size = np.bincount(pieces.ravel())
+        is_kept = size >= max(MIN_PIXELS, MIN_FRACTION * mask.sum())
+        is_kept[0] = False
+        if is_kept.sum() < 2:
+            continue
+        markers = np.where(is_kept[pieces], pieces, 0)
+        pieces = segmentation.watershed(np.zeros(mask.shape, np.uint8), markers, mask=mask)
+        order = np.flatnonzero(is_kept)[np.argsort(-size[is_kept], kind="stable")]
+        new_labels = np.zeros(len(size), np.int32)
+        new_labels[order] = [label, *find_unused_labels(shown, len(order) - 1 + n_new)[n_new:]]
+        n_new += len(order) - 1
+        after[box][mask] = new_labels[pieces][mask]
+    if not n_new:
+        noun = _object_noun(objects)
+        if not touched.size:
+            raise InputError(f"the line crosses no {noun}: draw it across the {noun} to split")
+        which = " and ".join(map(str, touched[:3].tolist()))
+        raise InputError(f"the line does not split {noun} {which}: draw it from one side right through to the other")
+    return _make_edit("cut", shown, after, objects)
+
+
+def delete_object(shown: LabelImage, label: int, objects: bool) -> Edit:
+    """Turn an object into background; each pixel of a region goes to the nearest neighbour."""
+    mask = _find_object(shown, label, objects)
+    if objects:
+        return _make_edit("delete", shown, np.where(mask, -1, 0), objects)
+    box, after = find_padded_box(mask), np.zeros(shown.shape, np.int32)
+    markers = np.where(mask, 0, shown)[box].astype(np.int32)
+    nearest = segmentation.watershed(np.zeros(markers.shape, np.uint8), markers, mask=shown[box] > 0)
+    after[box] = np.where(mask[box], nearest, 0)
+    if not after.any():
+        raise InputError(f"region {label} cannot be deleted: it has no neighbour that its pixels could join")
+    return _make_edit("delete", shown, after, objects, *np.unique(after[after > 0]).tolist())
+
+
+def draw_object(shown: LabelImage, scribble: BoolArray, label: int, objects: bool) -> Edit:
+    """Draw a new object, or add the pixels of a scribble (\\*shape,) to an existing one."""
+    if not 0 < label <= MAX_LABEL:
+        raise InputError(f"label must be in [1, {MAX_LABEL}], not {label}")
+    return _make_edit("draw", shown, np.where(scribble | (shown == label), label, 0), objects)
+
+
+def erase_pixels(shown: LabelImage, scribble: BoolArray) -> Edit:
+    """Turn the pixels of a scribble (\\*shape,) into background, and fix the rest of the objects."""
+    touched = np.unique(shown[scribble & (shown > 0)])
+    if not touched.size:
+        raise InputError("there is no object to erase here")
+    after = np.where(np.isin(shown, touched), shown, 0).astype(np.int32)
+    after[scribble & (shown > 0)] = -1
+    return _make_edit("erase", shown, after, True)
+
+
+def edit_from_scribble(
+    shown: LabelImage, painted: LabelImage, path: PointArray, objects: bool, mask: BoolArray, tool: Tool = "paint"
+) -> Edit | None:
+    """Interpret a scribble; None if it has changed nothing.
+
+    A displayed label merges all objects under the centre of the brush; a new label draws a new object; the eraser
+    splits the objects that it crosses completely, and otherwise erases pixels.
+
+    `shown` and `painted` (\\*shape,) are the labels without and with the scribble, `path` (p, ndim) is that of the
+    centre of the brush, empty for a fill or a polygon, and `mask` (\\*shape,) are the pixels that belong to a site.
     """
+    scribble = (shown != painted) & mask
+    line = _rasterize_path(shown.shape, path) & mask
+    hit = shown[tuple(trace_path(shown.shape, path).T)] if len(path) else np.zeros(0, shown.dtype)
+    crossed, first = np.unique(hit[hit > 0], return_index=True)
+    along = crossed[np.argsort(first)].tolist()
+    if tool == "merge":
+        return merge_objects(shown, along, objects, scribble)
+    if tool == "cut":
+        return split_objects(shown, line, objects)
+    if not scribble.any():
+        return None
+    label = int(np.bincount(painted[scribble].astype(np.int64)).argmax())
+    if label > 0:
+        if (shown == label).any() and set(along) - {label}:
+            return merge_objects(shown, [label, *(k for k in along if k != label)], objects, scribble)
+        return draw_object(shown, scribble, label, objects)
+    try:
+        return split_objects(shown, line, objects)
+    except InputError:
+        if not objects:
+            raise
+    return erase_pixels(shown, scribble)
 
-    fixed: Int32Array
-    names: LabelImage
-    sites: NDArray[np.int8]
-    unfinished: frozenset[int] = frozenset()
+
+def find_unused_labels(shown: LabelImage, count: int = 1) -> list[int]:
+    """List labels that are not displayed: above the largest, or if 16 bits have none left, below.
+
+    >>> find_unused_labels(np.array([1, 4]), 2)
+    [5, 6]
+    """
+    largest = int(shown.max(initial=0))
+    if largest + count <= MAX_LABEL:
+        return list(range(largest + 1, largest + count + 1))
+    return [int(label) for label in find_free_labels(count, shown[shown > 0])]
+
+
+def _find_object(shown: LabelImage, label: int, objects: bool) -> BoolArray:
+    mask: BoolArray = shown == label
+    if label <= 0 or not mask.any():
+        raise InputError(f"there is no {_object_noun(objects)} here: point at one, or pick one with the dropper")
+    return mask
+
+
+def _rasterize_path(shape: tuple[int, ...], path: PointArray) -> BoolArray:
+    """(\\*shape,) pixels of a path; in a volume those of a wall through all slices, if it was drawn in one slice."""
+    line = np.zeros(shape, bool)
+    if not len(path):
+        return line
+    line[tuple(trace_path(shape, path).T)] = True
+    if len(shape) == 3:
+        flat_axes = np.flatnonzero(np.ptp(np.round(path), axis=0) == 0)
+        if flat_axes.size:
+            line |= line.any(axis=int(flat_axes[0]), keepdims=True)
+    return line
+
+
+def _object_noun(objects: bool) -> str:
+    return "object" if objects else "region"
 
 
 def find_fixed_sites(fixed: Int32Array, sites: Sites, n: int) -> NDArray[np.int8]:
     """(n,) int8: 1 where at least half of a site is fixed to objects, -1 where to the background, 0 elsewhere.
 
-    >>> held_sites(np.array([[3, 3, 0, -1, -1, 0]], np.int32), np.array([[1, 1, 2, 2, 3, 3]], np.int32), 3).tolist()
+    >>> find_fixed_sites(np.array([[3, 3, 0, -1, -1, 0]]), np.array([[1, 1, 2, 2, 3, 3]]), 3).tolist()
     [1, -1, -1]
     """
-    flat = sites.ravel()
+    flat, fixed = sites.ravel(), fixed.ravel()
     size = np.bincount(flat, minlength=n + 1)[1:]
-    objects = np.bincount(flat[fixed.ravel() > 0], minlength=n + 1)[1:]
-    nothing = np.bincount(flat[fixed.ravel() < 0], minlength=n + 1)[1:]
-    there = size > 0
-    held = np.where(2 * nothing >= size, -1, 0)
-    held[2 * objects >= size] = 1
-    return np.where(there, held, 0).astype(np.int8)
+    n_object = np.bincount(flat[fixed > 0], minlength=n + 1)[1:]
+    n_background = np.bincount(flat[fixed < 0], minlength=n + 1)[1:]
+    conditions = [size == 0, 2 * n_object >= size, 2 * n_background >= size]
+    return np.select(conditions, [0, 1, -1], 0).astype(np.int8)
 
 
-def apply_edits(base: LabelImage, held: FixedPixels, smallest: int, objects: bool) -> Int32Array:
-    """(\\*shape,) int32 label image: what the chain says, where a person has not said something else.
+def apply_edits(base: LabelImage, edits: FixedPixels, min_pixels: int, objects: bool) -> Int32Array:
+    """(\\*shape,) int32 labels of the chain with the edits of the user.
 
-    Fixed pixels have their number, and nothing else has it (unless it is unfinished). What is left of a part that has
-    lost pixels falls into its connected pieces; rims and pieces that are too small are background, or, of regions, go
-    to what they touch. The free parts keep their numbers on the screen, by overlap.
-
-    Parameters
-    ----------
-    base : (\\*shape,) objects or regions from 1, 0 for the background. smallest : pieces of fewer pixels do not stand.
-    objects : whether there is a background.
+    A fixed pixel has its label, and only fixed pixels have it (unless it is unfinished). An object that has lost pixels
+    falls into its connected pieces; rims and pieces of fewer than `min_pixels` are background, or for regions, join
+    what they touch. Free objects keep their displayed labels, by overlap. `base` are the objects or regions of the
+    chain, 0 for the background.
     """
-    fixed = held.fixed if objects else np.maximum(held.fixed, 0)
-    parts = _find_free_objects(base, fixed, smallest)
-    taken = np.setdiff1d(fixed[fixed > 0], np.array(sorted(held.unfinished), np.int64))
-    table = match_object_labels(parts, held.names, taken)
+    fixed = edits.fixed if objects else np.maximum(edits.fixed, 0)
+    parts = _find_free_objects(base, fixed, min_pixels)
+    used = np.setdiff1d(fixed[fixed > 0], np.array(sorted(edits.unfinished), np.int64))
+    table = match_object_labels(parts, edits.names, used)
     result: Int32Array = np.where(fixed != 0, np.maximum(fixed, 0), table[parts]).astype(np.int32)
     lost = (base > 0) & (result == 0)
     if not objects and lost.any():
@@ -81,9 +246,9 @@ def apply_edits(base: LabelImage, held: FixedPixels, smallest: int, objects: boo
 
 
 def find_padded_box(mask: BoolArray) -> tuple[slice, ...]:
-    """The smallest box with all pixels of a mask (\\*shape,) that is not empty, and their neighbours.
+    """Return the bounding box of a mask that is not empty, with one more pixel on each side that has any.
 
-    >>> box_around(np.array([[0, 0, 0, 0], [0, 0, 0, 1]], bool))
+    >>> find_padded_box(np.array([[0, 0, 0, 0], [0, 0, 0, 1]], bool))
     (slice(0, 2, None), slice(2, 4, None))
     """
     axes = range(mask.ndim)
@@ -91,259 +256,61 @@ def find_padded_box(mask: BoolArray) -> tuple[slice, ...]:
     return tuple(slice(max(a - 1, 0), min(b + 2, n)) for (a, b), n in zip(ends, mask.shape, strict=True))
 
 
-def _find_free_objects(base: LabelImage, fixed: Int32Array, smallest: int) -> Int32Array:
-    """(\\*shape,) free parts 1, 2, ...: those of `base` as they are, of broken ones the pieces that stand."""
+def _find_free_objects(base: LabelImage, fixed: Int32Array, min_pixels: int) -> Int32Array:
+    """(\\*shape,) free objects 1, 2, ...: those of `base` as they are, and the pieces of those that lost pixels."""
     from scipy import ndimage
 
     free = np.where(fixed == 0, base, 0).astype(np.int32)
-    broken = np.zeros(int(base.max()) + 1, bool)
-    broken[np.unique(base[fixed != 0])] = True
-    broken[0] = False
-    torn = broken[free]
-    if torn.any():
-        box = find_padded_box(torn)
-        torn = torn[box]
-        pieces = measure.label(np.where(torn, free[box], 0), background=0, connectivity=1)
+    is_broken = np.zeros(int(base.max()) + 1, bool)
+    is_broken[np.unique(base[fixed != 0])] = True
+    is_broken[0] = False
+    broken = is_broken[free]
+    if broken.any():
+        box = find_padded_box(broken)
+        broken = broken[box]
+        pieces = measure.label(np.where(broken, free[box], 0), background=0, connectivity=1)
         depth = ndimage.distance_transform_edt(pieces > 0)
-        index = np.arange(int(pieces.max()) + 1)
-        stands = np.bincount(pieces.ravel()) >= smallest
-        stands &= np.asarray(ndimage.maximum(depth, pieces, index)) > RIM
-        stands[0] = False
-        free[box] = np.where(torn, np.where(stands[pieces], pieces + len(broken), 0), free[box])
-    there = np.bincount(free.ravel()) > 0
-    there[0] = False
-    rank: Int32Array = np.where(there, np.cumsum(there), 0).astype(np.int32)
-    return rank[free]
+        is_kept = np.bincount(pieces.ravel()) >= min_pixels
+        is_kept &= np.asarray(ndimage.maximum(depth, pieces, np.arange(len(is_kept)))) > RIM
+        is_kept[0] = False
+        free[box] = np.where(broken, np.where(is_kept[pieces], pieces + len(is_broken), 0), free[box])
+    is_used = np.bincount(free.ravel()) > 0
+    is_used[0] = False
+    return np.asarray(np.where(is_used, np.cumsum(is_used), 0).astype(np.int32)[free])
 
 
-def match_object_labels(parts: LabelImage, names: LabelImage, taken: NDArray[np.integer]) -> Int64Array:
-    """(parts + 1,) number of each part: the name that it overlaps most, each name once; 0 for part 0.
+def match_object_labels(parts: LabelImage, names: LabelImage, used: NDArray[np.integer]) -> Int64Array:
+    """(parts + 1,) label of each part: the displayed one that it overlaps most, each once, or a free one.
 
-    Parameters
-    ----------
-    parts : (\\*shape,) 1, 2, ..., 0 for none. names : (\\*shape,) numbers on the screen. taken : numbers of others.
+    `parts` (\\*shape,) are 1, 2, ..., `names` (\\*shape,) the displayed labels, and `used` are not available.
 
-    >>> named_parts(np.array([1, 1, 2, 2, 3]), np.array([7, 7, 7, 4, 9]), np.array([9])).tolist()
+    >>> match_object_labels(np.array([1, 1, 2, 2, 3]), np.array([7, 7, 7, 4, 9]), np.array([9])).tolist()
     [0, 7, 4, 1]
     """
-    number = np.zeros(int(parts.max()) + 1, np.int64)
+    labels = np.zeros(int(parts.max()) + 1, np.int64)
     both = (parts > 0) & (names > 0)
-    most = int(names.max(initial=0)) + 1
-    pairs, count = np.unique(parts[both].astype(np.int64) * most + names[both], return_counts=True)
-    used = set(taken.tolist())
+    n_names = int(names.max(initial=0)) + 1
+    pairs, count = np.unique(parts[both].astype(np.int64) * n_names + names[both], return_counts=True)
+    taken = set(used.tolist())
     for k in np.argsort(-count, kind="stable").tolist():
-        part, name = divmod(int(pairs[k]), most)
-        if number[part] == 0 and name not in used:
-            number[part] = name
-            used.add(name)
-    nameless = np.flatnonzero(number == 0)[1:] if len(number) else np.zeros(0, np.int64)
-    known = np.union1d(np.array(sorted(used), np.int64), names[names > 0])
-    number[nameless] = find_free_labels(len(nameless), known)
-    return number
+        part, name = divmod(int(pairs[k]), n_names)
+        if labels[part] == 0 and name not in taken:
+            labels[part] = name
+            taken.add(name)
+    unmatched = np.flatnonzero(labels == 0)[1:]
+    labels[unmatched] = find_free_labels(
+        len(unmatched), np.union1d(np.array(sorted(taken), np.int64), names[names > 0])
+    )
+    return labels
 
 
 def find_majority_labels(labels: LabelImage, sites: Sites, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
-    """Sites (from 0) that have pixels under a mask (\\*shape,), and the commonest label of these pixels in each."""
-    inside = mask & (sites > 0)
-    least, most = int(labels.min()), int(labels.max()) - int(labels.min()) + 1
-    keys, count = np.unique(sites[inside].astype(np.int64) * most + (labels[inside] - least), return_counts=True)
-    site, value = keys // most, keys % most + least
+    """Return the sites (from 0) that have pixels under a mask, and the commonest label of these pixels in each."""
+    mask = mask & (sites > 0)
+    lowest = int(labels.min())
+    n_labels = int(labels.max()) - lowest + 1
+    keys, count = np.unique(sites[mask].astype(np.int64) * n_labels + (labels[mask] - lowest), return_counts=True)
+    site, label = keys // n_labels, keys % n_labels + lowest
     order = np.lexsort((count, site))
-    last = np.flatnonzero(np.diff(site[order], append=-1))
-    return site[order][last] - 1, value[order][last]
-
-
-# Numbers that fit on the screen.
-MAX_LABEL = int(np.iinfo(np.uint16).max)
-# A piece of a cut object has this share of it, and so many pixels, at least; crumbs beside the line are none.
-MIN_SHARE, MIN_PIXELS = 0.02, 4
-
-Tool = Literal["paint", "merge", "cut"]
-
-
-class Edit(NamedTuple):
-    """Pixels that a person has fixed.
-
-    Attributes
-    ----------
-    what : "accept", "merge", "cut", "delete" or "draw".
-    where : (p,) pixels, as places in the flattened image. values : (p,) int32 number of each, -1 for the background.
-    shown : (\\*shape,) what was on the screen before.
-    objects : whether there is a background; otherwise they are regions.
-    unfinished : numbers that were given pixels, and are free otherwise.
-    """
-
-    what: str
-    where: Int64Array
-    values: Int32Array
-    shown: LabelImage
-    objects: bool
-    unfinished: frozenset[int] = frozenset()
-
-    @property
-    def after(self) -> LabelImage:
-        """(\\*shape,) what is on the screen with the edit, before the chain has answered."""
-        image = self.shown.copy()
-        image.reshape(-1)[self.where] = np.maximum(self.values, 0).astype(image.dtype)
-        return image
-
-
-def _make_edit(what: str, shown: LabelImage, after: NDArray[np.int32], objects: bool, *unfinished: int) -> Edit:
-    """An edit of the pixels that are not 0 in `after` (\\*shape,)."""
-    where = np.flatnonzero(after)
-    return Edit(what, where, after.reshape(-1)[where], shown, objects, frozenset(unfinished))
-
-
-def accept_object(shown: LabelImage, number: int, objects: bool) -> Edit:
-    """The object stays as it is on the screen."""
-    return _make_edit(
-        "accept", shown, np.where(_find_object(shown, number, objects), number, 0).astype(np.int32), objects
-    )
-
-
-def merge_objects(shown: LabelImage, numbers: list[int], objects: bool, stroke: BoolArray | None = None) -> Edit:
-    """The objects become one, with the number of the first; pixels of the stroke (\\*shape,) go with them."""
-    if len(numbers) < 2:
-        raise InputError(
-            f"the stroke goes through one {_object_noun(objects)} only: draw from one into another to merge them"
-        )
-    inside = np.isin(shown, numbers)
-    if stroke is not None:
-        inside |= stroke
-    return _make_edit("merge", shown, np.where(inside, numbers[0], 0).astype(np.int32), objects)
-
-
-def split_objects(shown: LabelImage, line: BoolArray, objects: bool) -> Edit:
-    """Every object that a line (\\*shape,) goes right through falls into pieces; the largest keeps the number."""
-    after = np.zeros(shown.shape, np.int32)
-    touched = np.unique(shown[line & (shown > 0)])
-    count = 0
-    for number in touched.tolist():
-        box = find_padded_box(shown == number)
-        inside = shown[box] == number
-        pieces = measure.label(inside & ~line[box], connectivity=1)
-        size = np.bincount(pieces.ravel())
-        stands = size >= max(MIN_PIXELS, MIN_SHARE * inside.sum())
-        stands[0] = False
-        if stands.sum() < 2:
-            continue
-        seeds = np.where(stands[pieces], pieces, 0)
-        pieces = segmentation.watershed(np.zeros(inside.shape, np.uint8), seeds, mask=inside)
-        order = np.flatnonzero(stands)[np.argsort(-size[stands], kind="stable")]
-        names = np.zeros(len(size), np.int32)
-        names[order] = [number, *find_unused_labels(shown, len(order) - 1 + count)[count:]]
-        count += len(order) - 1
-        after[box][inside] = names[pieces][inside]
-    if not count:
-        word = _object_noun(objects)
-        if not touched.size:
-            raise InputError(f"the line goes through no {word}: draw it across the one that is to be cut")
-        which = " and ".join(map(str, touched[:3].tolist()))
-        raise InputError(f"the line does not part {word} {which}: draw it from one side right through to the other")
-    return _make_edit("cut", shown, after, objects)
-
-
-def delete_object(shown: LabelImage, number: int, objects: bool) -> Edit:
-    """The object becomes background; a region goes to its neighbours, each pixel to the nearest."""
-    inside = _find_object(shown, number, objects)
-    if objects:
-        return _make_edit("delete", shown, np.where(inside, -1, 0).astype(np.int32), objects)
-    box, heirs = find_padded_box(inside), np.zeros(shown.shape, np.int32)
-    seeds = np.where(inside, 0, shown)[box].astype(np.int32)
-    nearest = segmentation.watershed(np.zeros(seeds.shape, np.uint8), seeds, mask=shown[box] > 0)
-    heirs[box] = np.where(inside[box], nearest, 0)
-    if not heirs.any():
-        raise InputError(f"region {number} has no neighbour that it could go to")
-    return _make_edit("delete", shown, heirs, objects, *np.unique(heirs[heirs > 0]).tolist())
-
-
-def draw_object(shown: LabelImage, stroke: BoolArray, number: int, objects: bool) -> Edit:
-    """The pixels of a stroke (\\*shape,) have a number: a new object, or one that is there and grows by them."""
-    if not 0 < number <= MAX_LABEL:
-        raise InputError(f"labels must be numbers in [1, {MAX_LABEL}], not {number}")
-    inside = stroke | (shown == number)
-    return _make_edit("draw", shown, np.where(inside, number, 0).astype(np.int32), objects)
-
-
-def erase_pixels(shown: LabelImage, stroke: BoolArray) -> Edit:
-    """The pixels of a stroke (\\*shape,) are background, and what is left of the objects stays as it is."""
-    touched = np.unique(shown[stroke & (shown > 0)])
-    if not touched.size:
-        raise InputError("there is no object to erase here")
-    after = np.where(np.isin(shown, touched), shown, 0).astype(np.int32)
-    after[stroke & (shown > 0)] = -1
-    return _make_edit("erase", shown, after, True)
-
-
-def edit_from_scribble(
-    shown: LabelImage, painted: LabelImage, path: PointArray, objects: bool, inside: BoolArray, tool: Tool = "paint"
-) -> Edit | None:
-    """What a stroke of the brush means; None if it has changed nothing.
-
-    A number that is on the screen makes one object of all that the centre of the brush went over; a new number draws a
-    new object; the eraser cuts what it goes right through, and otherwise takes pixels away.
-
-    Parameters
-    ----------
-    shown, painted : (\\*shape,) the label image without and with the stroke.
-    path : (p, ndim) where the centre of the brush went, in pixels; empty for a fill or a polygon.
-    inside : (\\*shape,) where there are sites. tool : what the stroke is for, whatever its number.
-    """
-    stroke = (shown != painted) & inside
-    line = _rasterize_path(shown.shape, path) & inside
-    hit = shown[tuple(trace_path(shown.shape, path).T)] if len(path) else np.zeros(0, shown.dtype)
-    order = np.unique(hit[hit > 0], return_index=True)
-    along = [int(order[0][k]) for k in np.argsort(order[1])]
-    if tool == "merge":
-        return merge_objects(shown, along, objects, stroke)
-    if tool == "cut":
-        return split_objects(shown, line, objects)
-    if not stroke.any():
-        return None
-    number = int(np.bincount(painted[stroke].astype(np.int64)).argmax())
-    if number > 0:
-        if (shown == number).any() and set(along) - {number}:
-            return merge_objects(shown, [number, *(k for k in along if k != number)], objects, stroke)
-        return draw_object(shown, stroke, number, objects)
-    try:
-        return split_objects(shown, line, objects)
-    except InputError:
-        if not objects:
-            raise
-    return erase_pixels(shown, stroke)
-
-
-def find_unused_labels(shown: LabelImage, count: int = 1) -> list[int]:
-    """Numbers that are not on the screen: larger ones, or where 16 bits have none left, those between.
-
-    >>> new_numbers(np.array([1, 4]), 2)
-    [5, 6]
-    """
-    largest = int(shown.max(initial=0))
-    if largest + count <= MAX_LABEL:
-        return list(range(largest + 1, largest + count + 1))
-    return [int(k) for k in find_free_labels(count, shown[shown > 0])]
-
-
-def _find_object(shown: LabelImage, number: int, objects: bool) -> BoolArray:
-    inside: BoolArray = shown == number
-    if number <= 0 or not inside.any():
-        raise InputError(f"there is no {_object_noun(objects)} here: point at one, or pick one with the dropper")
-    return inside
-
-
-def _rasterize_path(shape: tuple[int, ...], path: PointArray) -> BoolArray:
-    """(\\*shape,) the pixels of a path; in a volume, of the wall that stands on a path in one slice."""
-    line = np.zeros(shape, bool)
-    if not len(path):
-        return line
-    line[tuple(trace_path(shape, path).T)] = True
-    if len(shape) == 3:
-        level = np.flatnonzero(np.ptp(np.round(path), axis=0) == 0)
-        if level.size:
-            line |= line.any(axis=int(level[0]), keepdims=True)
-    return line
-
-
-def _object_noun(objects: bool) -> str:
-    return "object" if objects else "region"
+    last = order[np.flatnonzero(np.diff(site[order], append=-1))]
+    return site[last] - 1, label[last]

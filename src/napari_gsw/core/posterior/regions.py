@@ -1,7 +1,4 @@
-"""Regions, not only clusters: the connected parts of clusters, without those that are too small to stand.
-
-A cluster says what looks alike; two blue cars are one cluster and two regions.
-"""
+"""Regions: the connected parts of clusters, merged where they are small or hardly separated, and their hierarchy."""
 
 from __future__ import annotations
 
@@ -18,37 +15,43 @@ from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.special import logit
 
+# A frequency over some hundred sweeps is not more exact than this.
+MAX_PROBABILITY = 0.99
+# Log odds that people draw the boundary of two regions, from learnt couplings, the posterior, and the size of the
+# smaller region. Chosen and fitted on half of the Berkeley training images, see docs/quality.md.
+INTERCEPT, LEARNT, POSTERIOR, GROWTH = -0.05, 0.5, 0.15, 0.15
+# The same without learnt couplings: the logarithm of the contrast counts, and a height is only a place on a scale.
+# Chosen on 25 of these images.
+PLAIN_INTERCEPT, PLAIN_POSTERIOR, PLAIN_GROWTH = -0.8, 0.3, 0.45
+# Least difference, in units of the median.
+MIN_DIFFERENCE = 0.01
+
 
 def find_regions(
     problem: Problem,
     clusters: NDArray[np.integer],
-    smallest: int = 0,
+    min_pixels: int = 0,
     together: Float64Array | None = None,
-    held: NDArray[np.bool_] | None = None,
+    is_locked: NDArray[np.bool_] | None = None,
 ) -> Int32Array:
     """(n,) int32 region of each site, numbered 0, 1, ... by the first site.
 
-    Parameters
-    ----------
-    clusters : (n,) whole numbers; sites with equal numbers share a cluster.
-    smallest : regions of fewer pixels join a neighbour, the smallest ones first. A region without a neighbour stays.
-    together : (m,) probability that the ends of an edge share a cluster: a small region joins the neighbour with which
-        it is most probably one, averaged over their boundary. None (or NaN) takes the one of nearest mean colour.
-    held : (n,) sites that a person has labelled: a region that holds one stays, however small.
+    Regions of fewer than `min_pixels` join a neighbour, the smallest ones first, unless they have none or hold a site
+    with `is_locked` (n,). They join the neighbour with the largest probability `together` (m,) of sharing a cluster,
+    averaged over their boundary; without it (or with NaN) the neighbour of nearest mean colour.
     """
     touching = slice(None) if problem.graph is None else problem.graph.order == 1
     edges = problem.edges[touching]
     length = np.ones(len(edges)) if problem.graph is None else problem.graph.length[touching]
     pixels = np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
-    if held is not None:
-        pixels = np.where(held, np.inf, pixels)
-    same = clusters[edges[:, 0]] == clusters[edges[:, 1]]
-    region = group_connected(problem.n, edges[same])
-    known = together is not None and not np.isnan(together).any()
-    tie = np.asarray(together)[touching] if known else None
-    means = None if problem.graph is None or known else problem.graph.means
-    while smallest > 1:
-        merged = _merge_smallest(region, edges, length, pixels, smallest, tie, means)
+    if is_locked is not None:
+        pixels = np.where(is_locked, np.inf, pixels)
+    region = group_connected(problem.n, edges[clusters[edges[:, 0]] == clusters[edges[:, 1]]])
+    is_estimated = together is not None and not np.isnan(together).any()
+    tie = np.asarray(together)[touching] if is_estimated else None
+    means = None if problem.graph is None or is_estimated else problem.graph.means
+    while min_pixels > 1:
+        merged = _merge_smallest(region, edges, length, pixels, min_pixels, tie, means)
         if merged is None:
             break
         region = merged
@@ -60,152 +63,120 @@ def _merge_smallest(
     edges: Int32Array,
     length: Float64Array,
     pixels: Float64Array,
-    smallest: int,
+    min_pixels: int,
     tie: Float64Array | None,
     means: Float64Array | None,
 ) -> Int32Array | None:
-    """Join every region that is too small, and smaller than its neighbours that are too small, with one neighbour.
+    """Merge each small region that is smaller than its small neighbours with one neighbour; None if there is none.
 
-    So no two that touch move in one round, and the result is that of taking the smallest first, in few rounds.
-    Returns None when there is nothing left to join.
+    No two regions that touch move in one round, so the result is that of taking the smallest first, in few rounds.
     """
     k = int(region.max()) + 1
     size = np.bincount(region, pixels, k)
     ends = region[edges]
     border = ends[:, 0] != ends[:, 1]
-    both = np.concatenate((ends[border], ends[border][:, ::-1]))
-    here, there = both[:, 0].astype(np.int64), both[:, 1].astype(np.int64)
-    key, index = np.unique(here * k + there, return_inverse=True)
-    here, there = key // k, key % k
+    both = np.concatenate((ends[border], ends[border][:, ::-1])).astype(np.int64)
+    key, index = np.unique(both[:, 0] * k + both[:, 1], return_inverse=True)
+    source, target = key // k, key % k
     if tie is not None:
-        reach = np.tile(length[border], 2)
-        cost = -np.bincount(index, reach * np.tile(tie[border], 2), len(key)) / np.bincount(index, reach, len(key))
+        weight = np.tile(length[border], 2)
+        cost = -np.bincount(index, weight * np.tile(tie[border], 2), len(key)) / np.bincount(index, weight, len(key))
     elif means is not None:
         weight = np.where(np.isfinite(pixels), pixels, 1.0)
         total = np.bincount(region, weight, k)
-        mean = np.stack([np.bincount(region, c * weight, k) / total for c in means.T], axis=1)
-        cost = np.linalg.norm(mean[here] - mean[there], axis=1)
+        mean = np.stack([np.bincount(region, channel * weight, k) / total for channel in means.T], axis=1)
+        cost = np.linalg.norm(mean[source] - mean[target], axis=1)
     else:
         cost = -np.bincount(index, np.tile(length[border], 2), len(key)).astype(np.float64)
-    small = size < smallest
     rank = np.empty(k, np.int64)
     rank[np.lexsort((np.arange(k), size))] = np.arange(k)
-    least = np.full(k, k)
-    np.minimum.at(least, here, rank[there])
-    moving = small & (rank < least)
-    order = np.lexsort((there, cost, here))
-    order = order[moving[here[order]]]
-    first = np.unique(here[order], return_index=True)[1]
+    lowest = np.full(k, k)
+    np.minimum.at(lowest, source, rank[target])
+    is_moving = (size < min_pixels) & (rank < lowest)
+    order = np.lexsort((target, cost, source))
+    order = order[is_moving[source[order]]]
+    first = np.unique(source[order], return_index=True)[1]
     if not len(first):
         return None
     chosen = order[first]
-    return group_connected(k, np.stack((here[chosen], there[chosen]), axis=1))[region]
-
-
-# A share of some hundred sweeps is not known better than this.
-MAX_PROBABILITY = 0.99
-# Log odds that people draw the boundary of two regions: of learnt couplings, of the posterior and of the size of the
-# smaller one. Chosen and fitted on half of the Berkeley training images, see docs/quality.md.
-INTERCEPT, LEARNT, POSTERIOR, GROWTH = -0.05, 0.5, 0.15, 0.15
-# Of a usual difference, the least that counts.
-MIN_DIFFERENCE = 0.01
-# The same where nothing was learnt from people: contrast counts by its logarithm, and a height is no more than a place
-# on a scale. Chosen on 25 of these images.
-PLAIN_INTERCEPT, PLAIN_POSTERIOR, PLAIN_GROWTH = -0.8, 0.3, 0.45
+    return group_connected(k, np.stack((source[chosen], target[chosen]), axis=1))[region]
 
 
 def make_boundary_tree(problem: Problem, together: Float64Array) -> MergeTree:
-    """Sites merged in the order in which boundaries become stronger: a segmentation for every fineness.
+    """Merge the sites in the order of boundary strength: a segmentation for every fineness.
 
-    Parameters
-    ----------
-    together : (m,) probability that the two ends of an edge share a cluster; without NaN.
+    `together` (m,) is the probability that the ends of an edge share a cluster, without NaN.
     """
-    strength = _measure_strengths(problem, together)
-    return build_strength_tree(
-        problem.n, strength.edges, strength.odds, strength.pixels, strength.growth, strength.length
-    )
+    edges, odds, length, pixels, growth = _measure_strengths(problem, together)
+    return build_strength_tree(problem.n, edges, odds, pixels, growth, length)
 
 
 def merge_weak_boundaries(
-    problem: Problem, together: Float64Array, regions: Int32Array, weakest: float, held: NDArray[np.bool_] | None = None
+    problem: Problem,
+    together: Float64Array,
+    regions: Int32Array,
+    weakest: float,
+    is_locked: NDArray[np.bool_] | None = None,
 ) -> Int32Array:
-    """(n,) int32 regions, by first site, after those have joined whose boundary is weaker than a probability.
+    """(n,) int32 regions, by first site, after merging across boundaries up to a height of the boundary tree.
 
-    Where a surface grows lighter from one side to the other the evidence that its ends differ adds up, in a large image
-    until the surface falls into two, along a line that nobody would draw.
-
-    Parameters
-    ----------
-    together : (m,) probability that the two ends of an edge share a cluster; with NaN nothing is joined.
-    regions : (n,) region of each site, 0, 1, ...
-    weakest : probability up to which a boundary goes, as the heights of :func:`boundary_tree` are; 0 leaves all.
-    held : (n,) sites that a person has labelled: their regions join with none.
+    Where a surface slowly becomes lighter, the evidence that its ends differ adds up, and in a large image it falls
+    into two along an arbitrary line. Regions of locked sites (n,) do not merge, and none does while `together` (m,)
+    has NaN.
     """
     if weakest <= 0 or np.isnan(together).any():
         return regions
-    strength = _measure_strengths(problem, together)
-    ends = regions[strength.edges]
+    edges, odds, length, pixels, growth = _measure_strengths(problem, together)
+    ends = regions[edges]
     between = ends[:, 0] != ends[:, 1]
-    if held is not None and held.any():
-        between &= ~np.isin(ends, regions[held]).any(axis=1)
+    if is_locked is not None and is_locked.any():
+        between &= ~np.isin(ends, regions[is_locked]).any(axis=1)
     if not between.any():
         return regions
-    size = np.bincount(regions, strength.pixels)
-    length = None if strength.length is None else strength.length[between]
-    tree = build_strength_tree(len(size), ends[between], strength.odds[between], size, strength.growth, length)
+    size = np.bincount(regions, pixels)
+    length = None if length is None else length[between]
+    tree = build_strength_tree(len(size), ends[between], odds[between], size, growth, length)
     return canonical_labels(tree.labels(weakest)[regions])
 
 
 class _BoundaryStrengths(NamedTuple):
-    """How strong boundaries are: edges (m, 2) of sites that touch, their log odds and length, sites' pixels, growth."""
-
-    edges: Int32Array
-    odds: Float64Array
-    length: Float64Array | None
-    pixels: Float64Array
+    edges: Int32Array  # (m, 2) sites that touch
+    odds: Float64Array  # (m,) log odds of a boundary
+    length: Float64Array | None  # (m,)
+    pixels: Float64Array  # (n,)
     growth: float
 
 
 def _measure_strengths(problem: Problem, together: Float64Array) -> _BoundaryStrengths:
-    """What the tree of merges of a problem's sites is made of."""
     graph = problem.graph
     touching = np.ones(len(together), bool) if graph is None else graph.order == 1
     pixels = np.ones(problem.n) if graph is None else graph.pixels.astype(np.float64)
-    learnt = _learnt_log_odds(problem)
-    known = boundary_log_odds(together)
-    if learnt is not None:
-        odds, growth = INTERCEPT + LEARNT * learnt + POSTERIOR * known, GROWTH
-    else:
-        odds, growth = PLAIN_INTERCEPT + _contrast_log_odds(problem) + PLAIN_POSTERIOR * known, PLAIN_GROWTH
     length = None if graph is None else graph.length[touching]
+    posterior = boundary_log_odds(together)
+    settings = problem.settings or Settings()
+    if settings.coupling == "learnt" and settings.beta != 0:
+        beta = np.where(problem.beta < 0, problem.beta / (settings.repulsion or 1.0), problem.beta)
+        learnt = -beta / settings.beta - settings.offset
+        odds, growth = INTERCEPT + LEARNT * learnt + POSTERIOR * posterior, GROWTH
+    else:
+        contrast = _contrast_log_odds(problem, settings)
+        odds, growth = PLAIN_INTERCEPT + contrast + PLAIN_POSTERIOR * posterior, PLAIN_GROWTH
     return _BoundaryStrengths(problem.edges[touching], odds[touching], length, pixels, growth)
 
 
 def boundary_log_odds(together: Float64Array) -> Float64Array:
-    """(m,) log odds of the posterior that the two ends of an edge are apart."""
+    """(m,) log odds of the posterior that the two ends of an edge are in different clusters."""
     return np.asarray(logit(np.clip(1 - together, 1 - MAX_PROBABILITY, MAX_PROBABILITY)))
 
 
-def _learnt_log_odds(problem: Problem) -> Float64Array | None:
-    """(m,) log odds of a boundary that learnt couplings stand for; None of other couplings."""
-    settings = problem.settings or Settings()
-    if settings.coupling != "learnt" or settings.beta == 0:
-        return None
-    repulsion = settings.repulsion or 1.0
-    beta = np.where(problem.beta < 0, problem.beta / repulsion, problem.beta)
-    return np.asarray(-beta / settings.beta - settings.offset)
-
-
-def _contrast_log_odds(problem: Problem) -> Float64Array:
-    """(m,) how strong a boundary is without anything learnt: 0 for a common one, 1 for one e times as strong."""
-    settings, graph = problem.settings or Settings(), problem.graph
+def _contrast_log_odds(problem: Problem, settings: Settings) -> Float64Array:
+    """(m,) strength of boundaries without learnt couplings: 0 for the median, 1 for one e times as strong."""
     if (problem.beta < 0).any():
-        return np.asarray(-problem.beta)  # of both signs: log odds already
-    if graph is None:
+        return np.asarray(-problem.beta)  # couplings of both signs are log odds
+    if problem.graph is None:
         return np.zeros(len(problem.edges))
-    difference = graph.contrast
+    difference = problem.graph.contrast
     if settings.coupling == "contrast" and settings.beta > 0 and (problem.beta > 0).all():
         difference = -np.log(np.minimum(problem.beta / settings.beta, 1.0))
-    usual = float(np.median(difference)) if len(difference) else 0.0
-    return np.log(np.maximum(difference / usual, MIN_DIFFERENCE)) if usual > 0 else np.zeros(len(difference))
+    median = float(np.median(difference)) if len(difference) else 0.0
+    return np.log(np.maximum(difference / median, MIN_DIFFERENCE)) if median > 0 else np.zeros(len(difference))

@@ -1,7 +1,8 @@
-"""What a segmentation gives back: labels in every view, how sure the model is of them, and what made them."""
+"""Results of segmentations: labels, uncertainty and provenance, of one image or several."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +23,7 @@ from napari_gsw.core.sampler.snapshot import Snapshot
 
 
 class Trace(NamedTuple):
-    """One row a sweep: its number, and after it log posterior, number of clusters and entropy of their sizes."""
+    """One value for each sweep: its number, log posterior, number of clusters and entropy of their sizes."""
 
     sweep: NDArray[np.int64]
     log_posterior: Float64Array
@@ -30,19 +31,29 @@ class Trace(NamedTuple):
     entropy: Float64Array
 
 
+def make_trace(rows: Float64Array, last: int) -> Trace:
+    """Make a trace from the rows (sweeps, 3) of a chain up to sweep `last`."""
+    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
+
+
 @dataclass(frozen=True, eq=False)
 class ResultBase:
-    """What a run says about the sites, and what made it; the part of a result that needs no image.
+    """The part of a result that needs no image.
 
     Attributes
     ----------
-    clusters : (n,) cluster of each site.
-    regions : (n,) region of each site; of objects, the one that most of its pixels belong to, 0 for the background.
-    traces : log posterior, number of clusters and entropy of their sizes after each sweep, one trace a chain; ``trace``
-        is the first.
-    provenance : settings, seed, versions and image hash, ready for JSON.
-    summary : what the chains have to say together; most of it is offered here too.
-    run : all of the run, to be saved or gone on with (:class:`napari_gsw.core.pipeline.saved_run.SavedRun`), or None.
+    clusters : (n,) int64 array
+        Cluster of each site.
+    regions : (n,) int64 array
+        Region of each site, or the object that has most of its pixels, 0 for the background.
+    traces : tuple of Trace
+        One for each chain.
+    provenance : dict
+        Settings, seed, versions and image hash, ready for JSON.
+    summary : Summary
+        Summary of all chains; most of it is offered here too.
+    run : SavedRun or None
+        The complete run, to save or resume.
     """
 
     clusters: NDArray[np.int64]
@@ -54,93 +65,102 @@ class ResultBase:
 
     @property
     def problem(self) -> Problem:
-        """What was sampled."""
+        """The sampled problem."""
         return self.summary.problem
 
     @property
     def snapshot(self) -> Snapshot:
-        """The last state of the first chain, from which it can go on, with the best state of all chains."""
+        """The last state of the first chain, from which it can resume, with the best state of all chains."""
         return self.summary.snapshot
 
     @property
     def trace(self) -> Trace:
-        """That of the first chain."""
+        """Trace of the first chain."""
         return self.traces[0]
 
     @property
     def n_sites(self) -> int:
-        """Sites of the image, or of all images."""
-        return self.problem.n if self.summary.image_sites is None else int(self.summary.image_sites.sum())
+        """Number of sites of the image, or of all images."""
+        return len(self._select_sites(self.clusters))
 
     @property
     def n_clusters(self) -> int:
-        """Clusters of the partition on the screen; the best state has a number of its own."""
-        return len(np.unique(self._here(self.clusters)))
+        """Number of clusters of the reported partition; the best state has its own."""
+        return len(np.unique(self._select_sites(self.clusters)))
 
     @property
     def n_regions(self) -> int:
-        """Regions of the partition on the screen, or objects if that is the view."""
-        return len(np.unique(self._here(self.regions)))
+        """Number of regions of the reported partition, or of objects if that is the view."""
+        return len(np.unique(self._select_sites(self.regions)))
 
-    def _here(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers (n,) of the sites that are looked at: all, or those of one of several images."""
+    def _select_sites(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Select the labels (n,) of the sites of this image, if it is one of several."""
         image_sites = self.summary.image_sites
-        return numbers if image_sites is None else numbers[image_sites]
+        return labels if image_sites is None else labels[image_sites]
 
     @property
-    def objects(self) -> bool:
-        """Whether labels are objects on a background."""
+    def has_background(self) -> bool:
+        """Whether labels are objects on a background, which is 0."""
         return self.summary.settings.view == "objects"
 
     @property
+    def objects(self) -> bool:
+        """Deprecated name of `has_background`."""
+        warnings.warn("Result.objects is deprecated: use Result.has_background", DeprecationWarning, stacklevel=2)
+        return self.has_background
+
+    @property
     def remark(self) -> str:
-        """What there is to say beside the labels: that there is no object, if objects were looked for; or nothing."""
-        return "no object stands out from the background" if self.objects and self.n_regions == 0 else ""
+        """A remark if objects were looked for and none was found, otherwise empty."""
+        is_empty = self.has_background and self.n_regions == 0
+        return "no object stands out from the background" if is_empty else ""
 
     @property
     def draws(self) -> NDArray[np.int32]:
-        """(d, n) partitions seen after the burn-in, of all chains."""
+        """(d, n) partitions after the burn-in, of all chains."""
         return self.summary.draws
 
     @property
     def hierarchy(self) -> MergeTree:
-        """Segmentations of every fineness, by how strong boundaries are; a height is a probability."""
+        """Segmentations of every fineness; a height is the probability of a boundary."""
         return self.summary.hierarchy
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """Whether the chains agree, with a sentence for a person."""
+        """Convergence of the chains."""
         return self.summary.diagnosis
 
     def consensus(self, loss: Loss = "vi") -> Consensus:
-        """The partition of least expected loss, see :func:`napari_gsw.core.posterior.consensus.find_consensus`."""
+        """Find the partition of least expected loss: see `find_consensus` in core.posterior.consensus."""
         return self.summary.consensus(loss)
 
     def credible_ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
-        """The draws nearest to this result; ``problem.paint(draws[ball.farthest])`` shows one of them."""
+        """Find the draws nearest to this result; ``problem.paint(draws[ball.farthest])`` shows one of them."""
         return self.summary.ball(level, loss)
 
-    def _described(self, what: str) -> str:
-        parts = f"{self.n_regions} {'objects' if self.objects else 'regions'}"
-        best = self.snapshot.best
+    def _describe(self, what: str) -> str:
+        noun, best = "objects" if self.has_background else "regions", self.snapshot.best
         return (
-            f"<{type(self).__name__} {what}: {self.n_clusters} clusters, {parts} of {self.n_sites:,} sites; "
-            f"best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
+            f"<{type(self).__name__} {what}: {self.n_clusters} clusters, {self.n_regions} {noun} of {self.n_sites:,} "
+            f"sites; best state {best.log_posterior:,.1f} with {best.n_clusters} clusters>"
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(ResultBase):
-    """A segmentation and what made it; see also :class:`Findings`.
+    """Result of a segmentation run.
 
     Attributes
     ----------
-    labels : label image of the view that ``settings.view`` asks for: clusters, regions, or objects. Numbers 1..k in the
-        order of the first pixel (what holds a seed keeps the seed's number), 0 where there is no site, or no object;
-        uint16, or uint32 if the numbers need it.
-    uncertainty : image of how unsure the model is of each site, in bits (0 sure, 1 a coin toss); NaN if the chain
-        ended before its burn-in was over.
-    boundary : image of the probability that a boundary runs through a pixel.
+    labels : array
+        Label image of the view in the settings: clusters, regions or objects. Labels are 1..k in the order of the first
+        pixel (what holds a seed keeps its label), and 0 where there is no site or object; uint16, or uint32 if needed.
+    uncertainty : float32 array
+        Image of the neighbour entropy of each site in bits, from 0 (certain) to 1; NaN before the end of the burn-in.
+    boundary : float32 array
+        Image of the probability that a boundary runs through a pixel.
+    clusters, regions, traces, provenance, summary, run
+        As in `ResultBase`.
     """
 
     labels: LabelImage
@@ -149,11 +169,12 @@ class Result(ResultBase):
 
     @property
     def n_regions(self) -> int:
-        return self.summary.n_objects if self.objects else super().n_regions
+        """Number of regions of the reported partition, or of objects if that is the view."""
+        return self.summary.n_objects if self.has_background else super().n_regions
 
     @cached_property
     def contour(self) -> NDArray[np.float32]:
-        """Image of the ultrametric contour map: cut at any height, what is above it are closed boundaries."""
+        """Ultrametric contour map: above any height its boundaries are closed."""
         height = np.minimum(self.hierarchy.contour(self.problem.edges), 1.0)
         return make_boundary_image(self.problem, 1 - height)
 
@@ -166,49 +187,37 @@ class Result(ResultBase):
         unit: str = "",
         names: Sequence[str] = (),
     ) -> Columns:
-        """One row for each label of ``labels``: see :func:`napari_gsw.core.posterior.label_table.measure_labels`.
+        """Measure each label of `labels`: see `measure_labels` in core.posterior.label_table.
 
-        ``pandas.DataFrame(result.table(image))`` is a table that is easy to read.
+        ``pandas.DataFrame(result.table(image))`` makes a data frame.
         """
         return measure_labels(self.labels, image, axes, self.summary, scale=scale, unit=unit, names=names)
 
     def __repr__(self) -> str:
-        return self._described(str(self.labels.shape))
+        return self._describe(str(self.labels.shape))
 
 
 def make_result(summary: Summary, provenance: Mapping[str, Any], run: Any = None) -> Result:
-    """Paint what a summary says of the sites; `run` is all of the run, if it is known."""
-    problem, snapshot, shown = summary.problem, summary.snapshot, summary.labels
+    """Make a result from a summary; `run` is the complete run, if it is known."""
+    problem, together, labels = summary.problem, summary.snapshot.together, summary.labels
     dtype = np.uint16 if summary.largest <= np.iinfo(np.uint16).max else np.uint32
-    by_pixel = summary.settings.view == "objects" or summary.edits is not None
-    unsure = problem.paint(compute_site_entropy(problem, snapshot.together).astype(np.float32))
+    is_by_pixel = summary.settings.view == "objects" or summary.edits is not None
+    entropy = problem.paint(compute_site_entropy(problem, together).astype(np.float32))
     return Result(
-        labels=shown.astype(dtype),
+        labels=labels.astype(dtype),
         clusters=summary.clusters,
-        regions=problem.majority_under(shown) if by_pixel else summary.regions,
-        traces=tuple(make_trace(rows, snapshot.sweep) for rows in summary.traces),
-        uncertainty=unsure,  # type: ignore[arg-type]
-        boundary=make_boundary_image(problem, snapshot.together),
+        regions=problem.majority_under(labels) if is_by_pixel else summary.regions,
+        traces=tuple(make_trace(rows, summary.snapshot.sweep) for rows in summary.traces),
+        uncertainty=entropy,  # type: ignore[arg-type]
+        boundary=make_boundary_image(problem, together),
         provenance=provenance,
         summary=summary,
         run=run,
     )
 
 
-def make_trace(rows: Float64Array, last: int) -> Trace:
-    """Rows (sweeps, 3) of a chain's trace up to sweep `last`, as columns."""
-    return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
-
-
 class MethodResult(NamedTuple):
-    """The segmentation of any method.
-
-    Attributes
-    ----------
-    labels : label image of the picture's shape.
-    provenance : what made it, ready for JSON.
-    result : trace, uncertainty and all the rest, of the methods that sample; otherwise None.
-    """
+    """Segmentation of an image by any method; `result` is None unless the method samples."""
 
     labels: LabelImage
     provenance: Mapping[str, Any]
@@ -217,38 +226,40 @@ class MethodResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedResult(ResultBase):
-    """A segmentation of several images: a number means the same cluster in all of them.
+    """Joint segmentation of several images: a label means the same cluster in all of them.
 
-    With the view ``regions`` each part of a cluster has a number of its own, in one image (or across linked ones), and
-    objects are numbered from 1 in each image. ``result[k]`` is the result of an image, and what
-    :class:`~napari_gsw.core.posterior.result.ResultBase` offers is here that of all images together.
+    In the view ``regions`` each part of a cluster has its own label, in one image or across linked ones. Objects are
+    numbered from 1 in each image. ``result[k]`` is the result of one image; the other attributes are of all images.
 
     Attributes
     ----------
-    images : the result of each image.
+    images : tuple of Result
+        The result of each image.
+    clusters, regions, traces, provenance, summary, run
+        As in `ResultBase`.
     """
 
     images: tuple[Result, ...]
 
     @property
     def labels(self) -> list[LabelImage]:
-        """Label image of each image, see :class:`~napari_gsw.core.posterior.result.Result`."""
-        return [one.labels for one in self.images]
+        """Label image of each image."""
+        return [image.labels for image in self.images]
 
     @property
     def uncertainty(self) -> list[NDArray[np.float32]]:
-        """Of each image, how unsure the model is of each site, in bits."""
-        return [one.uncertainty for one in self.images]
+        """Neighbour entropy of each image, in bits."""
+        return [image.uncertainty for image in self.images]
 
     @property
     def boundary(self) -> list[NDArray[np.float32]]:
-        """Of each image, the probability that a boundary runs through a pixel."""
-        return [one.boundary for one in self.images]
+        """Boundary probability of each image."""
+        return [image.boundary for image in self.images]
 
     @property
     def n_regions(self) -> int:
-        """Regions in all images, or objects if that is the view."""
-        return sum(one.n_regions for one in self.images) if self.objects else super().n_regions
+        """Number of regions in all images, or of objects if that is the view."""
+        return sum(image.n_regions for image in self.images) if self.has_background else super().n_regions
 
     def __getitem__(self, number: int) -> Result:
         return self.images[number]
@@ -260,17 +271,17 @@ class SharedResult(ResultBase):
         return len(self.images)
 
     def __repr__(self) -> str:
-        return self._described(f"{len(self)} images")
+        return self._describe(f"{len(self)} images")
 
 
 def make_shared_result(
     problem: SharedProblem, summary: Summary, provenance: Mapping[str, Any], run: Any = None
 ) -> SharedResult:
-    """Paint what a summary of a shared problem says of the sites, image by image; `run` is all of the run."""
+    """Make the result of several images from a summary of their joint problem."""
     images = tuple(
         make_result(summary.view_image(problem.view_image(k), problem.sites_in_image(k)), {**provenance, "shown": k})
         for k in range(len(problem.site_images))
     )
     first = images[0]
-    regions = np.max([one.regions for one in images], axis=0) if first.objects else first.regions
+    regions = np.max([image.regions for image in images], axis=0) if first.has_background else first.regions
     return SharedResult(first.clusters, regions, first.traces, provenance, summary, images, run=run)

@@ -1,7 +1,6 @@
-"""What chains have to say together: one partition, how far from it the others are, every fineness, and do they agree.
+"""What several chains say together: a partition, its credible ball, a hierarchy, and convergence.
 
-Everything is computed when it is asked for, and once. The result of a segmentation and the window of a running one read
-the same summary.
+Everything is computed on demand, and once. `Result` and the interactive run read the same summary.
 """
 
 from __future__ import annotations
@@ -38,18 +37,23 @@ from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, to_la
 
 
 class Summary:
-    """What is known of a posterior.
+    """Summary of a posterior from a pooled snapshot of all chains.
 
-    Attributes
+    Parameters
     ----------
-    problem, settings : what was sampled, and how its result is to look.
-    snapshot : with the best state, the sums and the draws of all chains.
-    traces : (sweeps, 3) of each chain.
-    shares : (chains, m) probability of each chain that the ends of an edge share a cluster.
-    within : (n,) the sites of the image that is looked at, where it is one of several; None for all.
-    edits : objects or regions that a person has fixed; None if there are none, or if every cluster has a name.
+    problem, settings : Problem and Settings
+        The sampled problem, and how to show the result.
+    snapshot : Snapshot
+        Best state, sums and draws of all chains.
+    traces : sequence of (sweeps, 3) arrays
+        Trace of each chain.
+    shares : sequence of (m,) arrays
+        For each chain the probability that the ends of an edge share a cluster.
+    edits : FixedPixels, optional
+        Objects or regions that the user has fixed. They are ignored in a closed problem.
     """
 
+    # (n,) sites of the displayed image, if it is one of several.
     image_sites: BoolArray | None = None
 
     def __init__(
@@ -67,7 +71,7 @@ class Summary:
         self._consensus: dict[str, Consensus] = {}
 
     def view_image(self, problem: Problem, image_sites: BoolArray) -> Summary:
-        """The same summary with one of several images to look at: what is known of all sites is computed once."""
+        """Return a view of one of several images, which shares what is known of all sites."""
         for name in ("partition", "clusters", "regions"):
             getattr(self, name)
         other = copy(self)
@@ -78,76 +82,72 @@ class Summary:
 
     @property
     def seeds(self) -> Int32Array:
-        """(n,) clamped sites, -1 for free ones."""
-        seeds: Int32Array = self.snapshot.state["seeds"]
-        return seeds
+        """(n,) labels of clamped sites, -1 for free ones."""
+        return cast(Int32Array, self.snapshot.state["seeds"])
 
     @property
     def named_seeds(self) -> Int32Array:
-        """(n,) clamped sites whose number is also that of their region or object; -1 for the others.
-
-        A site that is clamped because its object is fixed has the number of a cluster only.
-        """
+        """(n,) seeds whose label is also that of their region or object; a site of a fixed object is -1."""
         return self.seeds if self.edits is None else np.where(self.edits.sites != 0, -1, self.seeds).astype(np.int32)
 
     @property
     def is_estimated(self) -> bool:
-        """Whether the burn-in is over and so many sweeps have been counted that their shares mean something."""
-        is_estimated = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
-        return is_estimated and self.counted >= MIN_SWEEPS
+        """Whether enough sweeps after the burn-in have been counted for probabilities."""
+        has_draws = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
+        return has_draws and self.counted >= MIN_SWEEPS
 
     @property
     def counted(self) -> int:
-        """Sweeps of each chain after its burn-in that the probabilities of edges are shares of."""
+        """Sweeps of each chain after the burn-in."""
         return int(self.snapshot.state["counted"])
 
     @property
-    def smallest(self) -> int:
-        """Pixels of a region at least."""
+    def min_pixels(self) -> int:
+        """Least number of pixels of a region."""
         return self.problem.smallest_region(self.settings.min_region)
 
     @cached_property
     def draws(self) -> Int32Array:
-        """(d, n) partitions seen after the burn-in, of all chains."""
+        """(d, n) partitions after the burn-in, of all chains."""
         rows = self.snapshot.draws
         return np.concatenate(rows) if rows else np.empty((0, self.problem.n), np.int32)
 
     def consensus(self, loss: Loss = "vi") -> Consensus:
-        """The partition of least expected loss over the draws."""
+        """Find the partition of least expected loss over the draws."""
         if loss not in self._consensus:
             self._consensus[loss] = find_consensus(self.draws, loss, count_site_pixels(self.problem))
         return self._consensus[loss]
 
     @cached_property
-    def same_colour(self) -> Float64Array:
-        """(m,) probability that the ends of an edge are one object, where a network has seen fragments of objects."""
+    def same_object_probability(self) -> Float64Array:
+        """(m,) probability that the ends of an edge are one object, for fragments that a network has found."""
         return same_object_probability(self.problem, self.draws)
 
     @cached_property
     def partition(self) -> Int32Array:
-        """(n,) the partition that is the result: the best state, or the consensus if the settings ask for it.
+        """(n,) reported partition: the best state, or the consensus if the settings say so.
 
-        If every cluster has a name, it is the likeliest name of each site: the least expected number of wrong pixels.
-        Of objects that a network has seen, what is likely to be one object has one colour.
-        Before the burn-in is over there are no draws, and a consensus may join sites that seeds hold apart: then it is
-        the best state after all.
+        In a closed problem it is the likeliest label of each site, which has the fewest expected errors. Fragments that
+        are probably one object have one colour. Without draws, or where the consensus would join different seeds, it
+        is the best state.
         """
+        best = self.snapshot.best.labels
         if self.problem.closed and len(self.draws):
-            return vote_names(self.draws, self.seeds)
+            return _vote_labels(self.draws, self.seeds)
         if self.problem.has_fragments and len(self.draws):
-            likely = decode_objects(self.problem, self.same_colour, self.seeds)
-            return self.snapshot.best.labels if likely is None else likely
+            objects = decode_objects(self.problem, self.same_object_probability, self.seeds)
+            return best if objects is None else objects
         if self.settings.consensus == "none" and self.settings.polish == "yes":
-            return climb_to_maximum(self.problem, self.snapshot.best.labels, self.seeds).labels
+            return climb_to_maximum(self.problem, best, self.seeds).labels
         if self.settings.consensus == "none" or not len(self.draws):
-            return self.snapshot.best.labels
+            return best
         estimate = self.consensus(cast(Loss, self.settings.consensus)).labels
-        held = np.unique(np.stack((estimate, self.seeds)), axis=1)
-        held = held[:, held[1] >= 0]
-        return estimate if len(np.unique(held[0])) == held.shape[1] else self.snapshot.best.labels
+        pairs = np.unique(np.stack((estimate, self.seeds)), axis=1)
+        pairs = pairs[:, pairs[1] >= 0]
+        return estimate if len(np.unique(pairs[0])) == pairs.shape[1] else best
 
     def ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
-        """The draws nearest to the partition that is the result."""
+        """Find the draws nearest to the reported partition."""
         return find_credible_ball(self.draws, self.partition, level, loss, count_site_pixels(self.problem))
 
     @cached_property
@@ -158,105 +158,99 @@ class Summary:
 
     @cached_property
     def hierarchy(self) -> MergeTree:
-        """Segmentations of every fineness, by how strong boundaries are."""
+        """Segmentations of every fineness, by the strength of boundaries."""
         return make_boundary_tree(self.problem, self.snapshot.together)
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """Whether the chains agree, by what they have traced since the burn-in."""
+        """Convergence of the chains since the burn-in."""
         burn_in = int(self.snapshot.state.get("burn_in", 0))
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
         return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
     @property
     def has_converged(self) -> bool:
-        """Whether several chains agree on what is known; one alone cannot say whether others would come to the same."""
+        """Whether several chains agree; one chain cannot show that."""
         return self.is_estimated and self.diagnosis.chains > 1 and self.diagnosis.agree
 
     @cached_property
     def clusters(self) -> Int64Array:
-        """(n,) number of each site's cluster."""
+        """(n,) label of each site's cluster."""
         return number_clusters(self.partition, self.seeds)
 
     @cached_property
     def _parts(self) -> Int32Array:
-        """(n,) region of each site of the partition that is the result."""
         return self.regions_in(self.partition, self.seeds >= 0)
 
-    def regions_in(self, clusters: NDArray[np.integer], held: BoolArray) -> Int32Array:
-        """(n,) region of each site of a partition (n,), without those that are too small or hardly parted.
-
-        Regions of sites that are `held` (n,) stay as they are.
-        """
+    def regions_in(self, clusters: NDArray[np.integer], is_locked: BoolArray) -> Int32Array:
+        """(n,) regions of a partition (n,), merged where they are too small or hardly separated, unless locked (n,)."""
         together = self.snapshot.together
         tie = together if self.settings.merge == "posterior" else None
-        regions = find_regions(self.problem, clusters, self.smallest, tie, held)
-        weakest = 0.0 if self.problem.closed else self.settings.join  # two names stay two
-        return merge_weak_boundaries(self.problem, together, regions, weakest, held)
+        regions = find_regions(self.problem, clusters, self.min_pixels, tie, is_locked)
+        weakest = 0.0 if self.problem.closed else self.settings.join  # two painted labels stay two
+        return merge_weak_boundaries(self.problem, together, regions, weakest, is_locked)
 
     @cached_property
     def regions(self) -> Int64Array:
-        """(n,) number of each site's region, without those that are too small or hardly parted."""
+        """(n,) label of each site's region."""
         return number_clusters(self._parts, self.named_seeds)
 
     @cached_property
     def _objects(self) -> SiteImage | None:
         """Objects pixel by pixel, if that is the view."""
-        if self.settings.view != "objects" or self.problem.closed:
+        problem, settings = self.problem, self.settings
+        if settings.view != "objects" or problem.closed:
             return None
-        looks = self.smallest, self.settings.neck, self.named_seeds
-        distinction = self.settings.distinction
-        if self.problem.block_context is not None:
-            return label_block_objects(self.problem, self.partition, *looks, distinction=distinction)
-        common = None if self.image_sites is None else find_largest_cluster(self.problem, self.partition)
-        return find_objects(self.problem, self.partition, *looks, background=common, distinction=distinction)
+        options = self.min_pixels, settings.neck, self.named_seeds
+        if problem.block_context is not None:
+            return label_block_objects(problem, self.partition, *options, distinction=settings.distinction)
+        background = None if self.image_sites is None else find_largest_cluster(problem, self.partition)
+        return find_objects(problem, self.partition, *options, background, settings.distinction)
 
     @cached_property
     def _edited(self) -> Int32Array | None:
-        """Label image of the objects, or else of the regions, with what a person has fixed; None if that is nothing."""
+        """Labels of the objects or regions with the edits; None without edits."""
         if self.edits is None:
             return None
         objects = self.settings.view == "objects"
         base = self._objects if objects else self.problem.paint(self.regions)
-        return apply_edits(np.asarray(base), self.edits, self.smallest, objects)
+        return apply_edits(np.asarray(base), self.edits, self.min_pixels, objects)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
-        """Label image of the view that the settings ask for; of regions or objects once a person has edited them."""
+        """Label image of the view; of regions or objects once the user has edited them."""
         if self._edited is not None:
             return self._edited
         if isinstance(self._objects, BlockedLabels):
             return cast(NDArray[np.integer], to_lazy_sites(self._objects).astype(np.uint32))
         if self._objects is not None:
-            lazily = isinstance(self.problem.sites, BlockedLabels)
-            return to_lazy(self._objects, self._objects.shape) if lazily else self._objects
+            is_lazy = isinstance(self.problem.sites, BlockedLabels)
+            return to_lazy(self._objects, self._objects.shape) if is_lazy else self._objects
         return cast(NDArray[np.integer], self.problem.paint(self.numbers))
 
     @cached_property
     def numbers(self) -> Int64Array:
-        """(n,) number of each site in the label image, if that is not of objects.
+        """(n,) label of each site in the view of clusters or regions.
 
-        If every cluster has a name these are the names whatever the view; a region that is too small takes the name of
-        the one that it joins.
+        In a closed problem these are the painted labels in every view, and small regions take the label of the region
+        that they join.
         """
         if self.problem.closed and self.settings.view != "clusters":
-            return find_commonest_labels(self._parts, self.clusters, count_site_pixels(self.problem))
+            return _find_commonest_labels(self._parts, self.clusters, count_site_pixels(self.problem))
         return self.regions if self.settings.view == "regions" else self.clusters
 
     @property
     def largest(self) -> int:
-        """The largest number in the label image."""
+        """Largest label in the label image."""
         if self._edited is not None:
             return int(self._edited.max())
         if isinstance(self._objects, BlockedLabels):
             return int(max(table.max() for table in self._objects.numbers))
-        if self._objects is not None:
-            return int(self._objects.max())
-        return int(self.numbers.max())
+        return int((self.numbers if self._objects is None else self._objects).max())
 
     @cached_property
     def n_objects(self) -> int:
-        """How many objects there are, if that is the view: clamps may have numbers that are larger than that."""
+        """Number of objects, if that is the view; labels of clamps may be larger."""
         if self._objects is None:
             return 0
         if self._edited is not None:
@@ -270,36 +264,26 @@ class Summary:
         return self.hierarchy.labels_with(max(count, 1)).astype(np.int64) + 1
 
 
-def vote_names(draws: Int32Array, seeds: Int32Array) -> Int32Array:
-    """(n,) of draws (d, n) in which every cluster holds one seed, the seed that a site is with most often.
-
-    Clusters 0, 1, ... in the order of their first site, as in any partition.
-    """
+def _vote_labels(draws: Int32Array, seeds: Int32Array) -> Int32Array:
+    """(n,) canonical labels: the seed with which each site is most often, in draws with one seed in every cluster."""
     anchors = np.unique(seeds, return_index=True)[1][1 if (seeds < 0).any() else 0 :]
     votes = np.stack([(draws == draws[:, [site]]).sum(axis=0) for site in anchors])
     return canonical_labels(votes.argmax(axis=0).astype(np.int32))
 
 
-def find_commonest_labels(parts: NDArray[np.integer], numbers: Int64Array, weight: Float64Array) -> Int64Array:
-    """(n,) the number that most of the weight (n,) of each part (n,) has."""
-    is_estimated, index = np.unique(numbers, return_inverse=True)
-    table = np.zeros((int(parts.max()) + 1, len(is_estimated)))
+def _find_commonest_labels(parts: NDArray[np.integer], labels: Int64Array, weight: Float64Array) -> Int64Array:
+    """(n,) label that most of the weight of each site's part has."""
+    names, index = np.unique(labels, return_inverse=True)
+    table = np.zeros((int(parts.max()) + 1, len(names)))
     np.add.at(table, (parts, index), weight)
-    return np.asarray(is_estimated[table.argmax(axis=1)][parts])
+    return np.asarray(names[table.argmax(axis=1)][parts])
 
 
-def number_clusters(labels: NDArray[np.integer], seeds: Int32Array) -> Int64Array:
-    """(n,) numbers 1, 2, ... of clusters; one with a seed has the seed's number, the others take those left.
-
-    Parameters
-    ----------
-    labels : (n,) clusters 0, 1, ...
-    seeds : (n,) number of a clamped site, -1 for a free one.
-    """
-    own = np.zeros(int(labels.max()) + 1, np.int64)
-    own[labels[seeds >= 0]] = seeds[seeds >= 0]
-    free = np.flatnonzero(own == 0)
-    left = np.setdiff1d(np.arange(1, len(own) + len(free) + 1), own)
-    own[free] = left[: len(free)]
-    numbers: Int64Array = own[labels]
-    return numbers
+def number_clusters(clusters: NDArray[np.integer], seeds: Int32Array) -> Int64Array:
+    """(n,) labels 1, 2, ... of clusters 0, 1, ...; a cluster with a seed has its label, the others those left."""
+    labels = np.zeros(int(clusters.max()) + 1, np.int64)
+    labels[clusters[seeds >= 0]] = seeds[seeds >= 0]
+    free = np.flatnonzero(labels == 0)
+    unused = np.setdiff1d(np.arange(1, len(labels) + len(free) + 1), labels)
+    labels[free] = unused[: len(free)]
+    return np.asarray(labels[clusters])

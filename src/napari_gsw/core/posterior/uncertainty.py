@@ -1,4 +1,4 @@
-"""What a chain has learnt about boundaries, as images: how sure the model is, and where it is not."""
+"""Images of uncertainty: the neighbour entropy of sites and the probability of boundaries."""
 
 from __future__ import annotations
 
@@ -15,18 +15,10 @@ from napari_gsw.core.sites.blocked_labels import BlockedLabels, map_blocks_with_
 
 
 def compute_site_entropy(problem: Problem, together: Float64Array) -> Float64Array:
-    """How unsure the model is of each site, in bits: 0 sure, 1 a coin toss.
+    """(n,) neighbour entropy of each site in bits, from 0 (certain) to 1; NaN if no sweep has been counted yet.
 
-    The entropy of "do these two share a cluster?", averaged over the site's neighbours (weighted by the length of the
-    common boundary where it is known). Labels have no meaning from sweep to sweep; pairs have.
-
-    Parameters
-    ----------
-    together : (m,) probability that the two ends of an edge share a cluster (:attr:`Snapshot.together`).
-
-    Returns
-    -------
-    (n,) bits; NaN if no sweep has been counted yet.
+    This is the entropy of "do these two share a cluster?", averaged over the neighbours by boundary length. Labels have
+    no meaning from sweep to sweep, but pairs have. `together` (m,) is the probability that they do.
     """
     if np.isnan(together).any():
         return np.full(problem.n, np.nan)
@@ -41,18 +33,12 @@ def compute_site_entropy(problem: Problem, together: Float64Array) -> Float64Arr
 
 
 def count_site_pixels(problem: Problem) -> Float64Array:
-    """(n,) pixels of each site; without an image each counts as one."""
+    """(n,) pixels of each site, or 1 without an image."""
     return np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
 
 
 class BoundaryFaces(NamedTuple):
-    """Every pair of neighbouring pixels that belong to different sites.
-
-    Attributes
-    ----------
-    first, second : (f,) the two pixels, as indices into the flat image.
-    edge : (f,) the edge of the region graph between their sites.
-    """
+    """Pairs of neighbouring pixels that belong to different sites, as indices of the flat image, and their edge."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -60,49 +46,49 @@ class BoundaryFaces(NamedTuple):
 
 
 def find_boundary_faces(problem: Problem) -> BoundaryFaces:
-    """The faces between the sites of a problem's image; collected once, they make boundary images quickly."""
+    """Find the faces between the sites of a problem's image, which make boundary images quickly."""
     return _find_faces(problem, problem.site_image)
 
 
 def _find_faces(problem: Problem, sites: NDArray[np.int32]) -> BoundaryFaces:
-    """The faces in the sites of an image or of a part of it."""
+    """Find the faces in the sites of an image or a tile."""
     if problem.graph is None:
         raise InputError("this problem was not made from an image, so there is no boundary image")
     n = problem.n
     touching = np.flatnonzero(problem.graph.order == 1)
     ends = problem.edges[touching].astype(np.int64)
-    key = ends[:, 0] * n + ends[:, 1]  # sorted, as region_graph leaves it
-    numbers = np.arange(sites.size, dtype=np.int64).reshape(sites.shape)
+    key = ends[:, 0] * n + ends[:, 1]  # sorted, as the region graph is
+    pixels = np.arange(sites.size, dtype=np.int64).reshape(sites.shape)
     faces = []
     for axis in range(sites.ndim):
-        s, p = np.moveaxis(sites, axis, 0), np.moveaxis(numbers, axis, 0)
+        s, p = np.moveaxis(sites, axis, 0), np.moveaxis(pixels, axis, 0)
         border = (s[:-1] != s[1:]) & (s[:-1] > 0) & (s[1:] > 0)
         a, b = s[:-1][border].astype(np.int64) - 1, s[1:][border].astype(np.int64) - 1
         wanted = np.minimum(a, b) * n + np.maximum(a, b)
-        place = np.searchsorted(key, wanted)
-        joined = np.append(key, -1)[place] == wanted  # sites of two images of a stack may have no edge between them
-        edge = touching[place[joined]]
-        faces.append((p[:-1][border][joined], p[1:][border][joined], edge.astype(np.int32)))
+        position = np.searchsorted(key, wanted)
+        exists = np.append(key, -1)[position] == wanted  # sites of two images of a stack may have no edge between them
+        edge = touching[position[exists]]
+        faces.append((p[:-1][border][exists], p[1:][border][exists], edge.astype(np.int32)))
     return BoundaryFaces(*(np.concatenate(column) for column in zip(*faces, strict=True)))
 
 
 def make_boundary_image(
     problem: Problem, together: Float64Array, faces: BoundaryFaces | None = None
 ) -> NDArray[np.float32]:
-    """Image of the probability that a boundary runs through a pixel; a lazy one of a mosaic.
+    """Make an image of the probability that a boundary runs through a pixel, lazy if the sites are.
 
-    A pixel beside another site has the probability that the two sites are in different clusters (the largest, if there
-    are several); all others have 0. NaN beside other sites if no sweep has been counted yet.
+    A pixel beside other sites has the largest probability that its site and theirs are in different clusters, NaN if no
+    sweep has been counted yet; all other pixels have 0.
     """
-    apart = (1 - together).astype(np.float32)
+    probability = (1 - together).astype(np.float32)
 
-    def image_of(sites: NDArray[np.int32], known: BoundaryFaces | None = None) -> NDArray[np.float32]:
-        first, second, edge = _find_faces(problem, sites) if known is None else known
+    def paint(sites: NDArray[np.int32], faces: BoundaryFaces | None = None) -> NDArray[np.float32]:
+        first, second, edge = _find_faces(problem, sites) if faces is None else faces
         image = np.zeros(sites.shape, np.float32)
-        raise_face_values(first, second, edge, apart, image.reshape(-1))
+        raise_face_values(first, second, edge, probability, image.reshape(-1))
         return image
 
     if isinstance(problem.sites, BlockedLabels):
-        lazily: NDArray[np.float32] = map_blocks_with_border(problem.sites, image_of, np.float32)
-        return lazily
-    return image_of(problem.site_image, faces)
+        lazy_image: NDArray[np.float32] = map_blocks_with_border(problem.sites, paint, np.float32)
+        return lazy_image
+    return paint(problem.site_image, faces)

@@ -161,7 +161,7 @@ def pairs_of(result: Result, labels: LabelImage) -> tuple[Float64Array, Int64Arr
     bright = np.bincount(problem.site_image.ravel(), problem.signal.ravel() > OBJECT_SIGNAL / 2, problem.n + 1)[1:]
     fragment = 2 * bright > count_site_pixels(problem)
     known = fragment[i] & fragment[j] & ((best[i] > 0) | (best[j] > 0))
-    return result.summary.same_colour[known], (best[i] == best[j])[known].astype(np.int64)
+    return result.summary.same_object_probability[known], (best[i] == best[j])[known].astype(np.int64)
 
 
 def calibration(said: Float64Array, one: Int64Array) -> Float64Array:
