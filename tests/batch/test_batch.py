@@ -196,7 +196,7 @@ def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, mo
     apart = tmp_path / "apart"
     (image,) = select_images(folder, apart, Selection(pattern="b.png"))
     apart.mkdir()
-    task = order.task(image, apart)
+    task = order.make_task(image, apart)
     assert images.has_separable_chains(task)
 
     def sent(thing):
@@ -221,7 +221,7 @@ def test_chains_that_look_at_one_another_stay_together(folder, tmp_path):
         choose(),
         choose("rdd-crp", changes={"chains": 3}),
     ):
-        assert not images.has_separable_chains(BatchSpec(folder, choice).task(image, tmp_path))
+        assert not images.has_separable_chains(BatchSpec(folder, choice).make_task(image, tmp_path))
 
 
 # Which images, and what their labels are called
@@ -515,13 +515,13 @@ def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
 def cluster():
     """The address of a cluster of two processes of one thread each, as --scheduler local starts it."""
     pytest.importorskip("distributed")
-    from napari_gsw.batch.dask_cluster import _own_cluster
+    from napari_gsw.batch.dask_cluster import _start_local_cluster
 
     with socket.socket() as other:
         with suppress(OSError):  # where Dask's dashboard would be, unless somebody has it already
             other.bind(("", 8787))
             other.listen()
-        with _own_cluster(2, dashboard=False) as address:
+        with _start_local_cluster(2, dashboard=False) as address:
             yield address
 
 
@@ -578,12 +578,12 @@ def test_a_worker_that_is_killed_loses_nothing(cluster, folder, alone, tmp_path)
 
 
 def test_a_worker_of_another_version_is_named(cluster, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("napari_gsw.core.versions.package_version", lambda: "0.0.1")
+    monkeypatch.setattr("napari_gsw.batch.dask_cluster.package_version", lambda: "0.0.1")
     with pytest.raises(gsw.InputError, match=r"has another napari-gsw .*, not 0.0.1.*pip install"):
         run_batch_spec(BatchSpec(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("napari_gsw.core.versions.package_version", lambda: "0.0.1")  # of a worker that joins later
+    monkeypatch.setattr("napari_gsw.batch.spec.package_version", lambda: "0.0.1")  # of a worker that joins later
     rows = run_batch_spec(BatchSpec(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert all("install the same everywhere" in row["reason"] for row in rows)
 

@@ -263,7 +263,7 @@ def test_a_cluster_of_our_own_is_for_this_machine_alone(dashboard, monkeypatch):
 
     given = {}
     monkeypatch.setattr(distributed, "LocalCluster", started)
-    with dask_cluster._own_cluster(2, dashboard):
+    with dask_cluster._start_local_cluster(2, dashboard):
         assert (given["host"], given["dashboard_address"]) == ("127.0.0.1", "127.0.0.1:0")
 
 
@@ -285,8 +285,8 @@ def test_an_image_that_kills_its_worker_is_named_and_the_rest_is_finished(tmp_pa
     jobs = {str(k): "poison" if k == 3 else k for k in range(8)}
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        dask_cluster._own_cluster(2, dashboard=True) as address,
-        dask_cluster._client(address) as client,
+        dask_cluster._start_local_cluster(2, dashboard=True) as address,
+        dask_cluster._connect(address) as client,
     ):
         answers = dict(dask_cluster._run_on_cluster(client, distributed, work, jobs))
         port = client.scheduler_info()["services"]["dashboard"]

@@ -174,5 +174,7 @@ def test_the_chains_of_a_taught_image_stay_together(lesson):
     image = select_images(path / "images", path / "out", Selection())[0]
     choice = choose("gsw", "general", {"chains": 2})
     teachers = (ReferenceImage(path / "first.png", path / "painted.tif"),)
-    assert has_separable_chains(BatchSpec(path / "images", choice).task(image, path / "out"))
-    assert not has_separable_chains(BatchSpec(path / "images", choice, teachers=teachers).task(image, path / "out"))
+    assert has_separable_chains(BatchSpec(path / "images", choice).make_task(image, path / "out"))
+    assert not has_separable_chains(
+        BatchSpec(path / "images", choice, teachers=teachers).make_task(image, path / "out")
+    )

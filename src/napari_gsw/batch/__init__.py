@@ -1,6 +1,4 @@
-"""Many images: found in a folder, segmented one by one, in processes or on a Dask cluster, and never twice.
-
-What lives here imports everything but the command line, the window, the experiments and the benchmark.
+"""Segment many images, in processes or on a Dask cluster, and resume what was stopped.
 
 >>> from napari_gsw.batch import run_batch
 >>> rows = run_batch("images", "labels", preset="photo", seed=0, jobs=4)  # doctest: +SKIP

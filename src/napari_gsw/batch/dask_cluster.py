@@ -1,8 +1,7 @@
-"""A batch on a Dask cluster: one that is there already, or one of this machine's processes.
+"""A batch on a Dask cluster: an existing one, or one of processes on this machine.
 
-Tasks carry paths and bring back rows: the workers read and write the files, so they need the same file system. Dask
-itself gives the tasks of a worker that dies to another one. Nothing but this module knows Dask, and it loads it only
-when a cluster is asked for.
+Tasks hold paths and return records: the workers read and write the files, and need the same file system. Dask gives
+the tasks of a worker that dies to another one. Dask is imported only when a cluster is asked for.
 """
 
 from __future__ import annotations
@@ -33,34 +32,33 @@ from napari_gsw.core.versions import DEPENDENCIES, package_version
 LOCAL = "local"
 LOOPBACK = "127.0.0.1"
 TIMEOUT = 8.0  # seconds to wait for a scheduler
-AHEAD = 1000  # images that the scheduler knows of at a time
-# Of a cluster of our own. A worker holds one image at a time: Dask suspects all that a worker holds when it dies. And a
-# worker that is about to come back when Dask looks after it, so long after its death, is not given up.
+MAX_SUBMITTED = 1000  # images that the scheduler knows of at a time
+# For a local cluster. A worker holds one image at a time, since Dask suspects all tasks of a worker that dies. Dask
+# does not give up a worker that is about to restart when it looks after it, so long after its death.
 CONFIGURATION = {"distributed.scheduler.worker-saturation": 1.0, "distributed.deploy.lost-worker-timeout": "1000 days"}
 INSTALL = 'pip install "napari-gsw[batch]"'
 
 
 @contextmanager
 def cluster_engine(options: BatchOptions) -> Iterator[Engine]:
-    """What does jobs on a cluster, for as long as one is connected with it."""
-    distributed = _dask_package()
+    """Open an engine that runs jobs on a cluster."""
+    distributed = _import_distributed()
     with ExitStack() as stack:
-        stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))  # what matters we say ourselves
-        address = str(options.scheduler)
-        if address == LOCAL:
-            address = stack.enter_context(_own_cluster(options.jobs, options.dashboard))
+        stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))  # errors are reported here
+        if options.scheduler == LOCAL:
+            address = stack.enter_context(_start_local_cluster(options.jobs, options.dashboard))
         else:
-            address = _scheduler_address(address)
-        client = stack.enter_context(_client(address))
+            address = _find_scheduler(str(options.scheduler))
+        client = stack.enter_context(_connect(address))
         _check_versions(client, options.quiet)
         if options.dashboard:
-            _remark(_dashboard_remark(client))
+            _print(_describe_dashboard(client))
         if not options.quiet and not client.nthreads():
-            _remark(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
+            _print(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
         yield partial(_run_on_cluster, client, distributed)
 
 
-def _dask_package() -> Any:
+def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError:
@@ -68,24 +66,24 @@ def _dask_package() -> Any:
     return distributed
 
 
-def _remark(text: str) -> None:
+def _print(text: str) -> None:
     print(f"napari-gsw: {text}", file=sys.stderr)
 
 
 @contextmanager
-def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
-    """A cluster of processes on this machine, one thread each; its address."""
+def _start_local_cluster(workers: int, dashboard: bool) -> Iterator[str]:
+    """Start a cluster of processes of one thread each, and yield its address."""
     import dask
 
     with (
         dask.config.set(CONFIGURATION),
-        _dask_package().LocalCluster(
+        _import_distributed().LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             memory_limit=0,  # a large image is no reason to kill a worker: the system does that when it must
-            # Any free port: even without a dashboard the scheduler would take Dask's own, which another one may have.
-            # And only for this machine: who reaches a scheduler can run anything.
+            # Any free port: even without a dashboard the scheduler would take Dask's own, which may be in use. And for
+            # this machine only, since whoever reaches a scheduler can run anything.
             host=LOOPBACK,
             dashboard_address=f"{LOOPBACK}:0",
             scheduler_kwargs={} if dashboard else {"dashboard": False},
@@ -97,14 +95,14 @@ def _own_cluster(workers: int, dashboard: bool) -> Iterator[str]:
 
 
 def dask_setup(worker: Any) -> None:
-    """Dask calls this in each process of our own cluster."""
+    """Set up a process of a local cluster; called by Dask."""
     ignore_signals()
 
 
-def _scheduler_address(scheduler: str) -> str:
-    """The address of a scheduler that answers as one; `scheduler` may also be the file that it has written.
+def _find_scheduler(scheduler: str) -> str:
+    """Return the address of a scheduler, which may be given as its file, if it answers.
 
-    Dask's own client waits for ever at a port where something else listens, such as that of the dashboard.
+    Dask's own client waits for ever at a port where something else listens, such as the dashboard.
     """
     from distributed import Security
     from distributed.comm import connect
@@ -116,17 +114,17 @@ def _scheduler_address(scheduler: str) -> str:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{scheduler!r} is no scheduler file of Dask; give its address, tcp://HOST:PORT") from None
 
-    async def shake_hands() -> None:
+    async def connect_once() -> None:
         arguments = Security().get_connection_args("client")
         comm = await asyncio.wait_for(connect(address, timeout=TIMEOUT, **arguments), TIMEOUT + 1)
         await comm.close()
 
     try:
-        with ThreadPoolExecutor(1) as thread:  # a notebook has a loop of its own in this one
-            thread.submit(lambda: asyncio.run(shake_hands())).result()
-    except ValueError as reason:
-        raise InputError(f"the scheduler's address must be like tcp://HOST:8786, not {scheduler!r}: {reason}") from None
-    except Exception:  # what listens there may answer anything at all
+        with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop in this thread
+            thread.submit(lambda: asyncio.run(connect_once())).result()
+    except ValueError as error:
+        raise InputError(f"the scheduler's address must be like tcp://HOST:8786, not {scheduler!r}: {error}") from None
+    except Exception:  # what listens there may answer anything
         raise InputError(
             f"no Dask scheduler answers at {scheduler!r}; start one with: dask scheduler, and give the address that it "
             "prints (not that of its dashboard)"
@@ -135,38 +133,34 @@ def _scheduler_address(scheduler: str) -> str:
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
+def _connect(address: str) -> Iterator[Any]:
     try:
-        with warnings.catch_warnings():  # differing versions are told of in one line, by ourselves
+        with warnings.catch_warnings():  # different versions are reported by `_check_versions`
             warnings.simplefilter("ignore")
-            client = _dask_package().Client(address, timeout=TIMEOUT, set_as_default=False)
-    except Exception as reason:
-        raise InputError(f"the Dask scheduler at {address!r} cannot be talked to: {reason}") from None
+            client = _import_distributed().Client(address, timeout=TIMEOUT, set_as_default=False)
+    except Exception as error:
+        raise InputError(f"cannot connect to the Dask scheduler at {address!r}: {error}") from None
     with client:
         yield client
 
 
 def _check_versions(client: Any, quiet: bool) -> None:
-    """The same package everywhere; other versions of what its numbers depend on are worth a remark."""
+    """Refuse workers with another version of napari-gsw, and report other versions of what its numbers depend on."""
     for name in ("napari-gsw", *DEPENDENCIES):
         expected = package_version() if name == "napari-gsw" else version(name)
-        # A function of the standard library: a worker without our package can call it too.
+        # `version` is of the standard library: a worker without our package can call it, too.
         for worker, installed in client.run(version, name, on_error="return").items():
             actual = "not installed" if isinstance(installed, PackageNotFoundError) else str(installed)
-            if actual == expected:
-                continue
-            if name == "napari-gsw":
+            if actual != expected and name == "napari-gsw":
                 raise InputError(
                     f"the worker at {worker} has another napari-gsw ({actual}, not {expected}); "
                     f"on every machine: {INSTALL}"
                 )
-            if not quiet:
-                difference = f"the worker at {worker} has {name} {actual}, not {expected}"
-                _remark(f"{difference}: labels may differ from those made here")
+            if actual != expected and not quiet:
+                _print(f"the worker at {worker} has {name} {actual}, not {expected}: labels may differ from local ones")
 
 
-def _dashboard_remark(client: Any) -> str:
-    """Where the dashboard is, or why there is none."""
+def _describe_dashboard(client: Any) -> str:
     try:
         client.run_on_scheduler(version, "bokeh")
         link = client.dashboard_link
@@ -178,40 +172,41 @@ def _dashboard_remark(client: Any) -> str:
 def _run_on_cluster(
     client: Any, distributed: Any, work: Work, jobs: Mapping[str, ImageTask]
 ) -> Generator[tuple[str, Record | Failure]]:
-    """The row of each job, or why it has none, as they come.
-
-    When there are fewer images than threads to work on them, each chain of an image is a task of its own.
-    """
+    """Run jobs on a cluster; with fewer images than threads, each chain of an image is a task of its own."""
     threads = sum(client.nthreads().values())
     names: dict[Any, str] = {}
     queue = iter(jobs.items())
     futures = distributed.as_completed(loop=client.loop)
 
-    def hand_out(count: int) -> None:
+    def submit(count: int) -> None:
         for name, task in islice(queue, count):
-            apart = len(jobs) < threads and has_separable_chains(task)
-            future = _submit_chains(client, task) if apart else _submit(client, "segment", work, task)
+            if len(jobs) < threads and has_separable_chains(task):
+                future = _submit_chains(client, task)
+            else:
+                future = _submit(client, "segment", work, task)
             names[future] = name
             futures.add(future)
 
     try:
-        hand_out(AHEAD)
+        submit(MAX_SUBMITTED)
         for future in futures:
-            if _is_lost(future, client):  # the worker that held the row has died, and Dask makes it again
+            # The worker that held the record has died, and Dask computes it again. If the scheduler is gone, futures
+            # are cancelled instead.
+            if future.status in ("lost", "pending") and client.status == "running":
                 futures.add(future)
                 continue
-            record_or_failure = _row_or_failure(future, client)
+            answer = _read_future(future, client)
             name = names.pop(future)
-            hand_out(1)
-            yield name, record_or_failure
+            submit(1)
+            yield name, answer
     finally:
         if names:
-            with suppress(Exception):  # of a scheduler that is gone
+            with suppress(Exception):  # the scheduler may be gone
                 client.cancel(list(names))
 
 
 def _submit_chains(client: Any, task: ImageTask) -> Any:
-    """The future of an image in three steps; what the last one gives is that of all: a failure goes through to it."""
+    """Submit an image in steps; a failure of one is passed on to the last, whose future is returned."""
     prepared = _submit(client, "prepare", prepare_image, task)
     chains = range(task.choice.settings.chains)
     runs = [_submit(client, "sample", run_chain, task, prepared, number) for number in chains]
@@ -219,29 +214,22 @@ def _submit_chains(client: Any, task: ImageTask) -> Any:
 
 
 def _submit(client: Any, title: str, work: Callable[..., Any], *values: Any) -> Any:
-    """The future of some work, under a key that tells what it is."""
     return client.submit(catch_errors, work, *values, key=f"{title}-{uuid.uuid4().hex}", pure=False)
 
 
-def _is_lost(future: Any, client: Any) -> bool:
-    """Whether a row that was there has gone with its worker. When the scheduler goes, futures are cancelled instead."""
-    return future.status in ("lost", "pending") and client.status == "running"
-
-
-def _row_or_failure(future: Any, client: Any) -> Record | Failure:
-    """What a future that has ended gave."""
+def _read_future(future: Any, client: Any) -> Record | Failure:
     from distributed.scheduler import KilledWorker
 
-    gone = f"the Dask scheduler at {client.scheduler.address} is gone; start it again and go on with --resume"
+    message = f"the Dask scheduler at {client.scheduler.address} is gone; start it again and continue with --resume"
     if future.status not in ("finished", "error"):
-        raise InputError(gone)
+        raise InputError(message)
     try:
-        # Waits, if the worker that held the row has just died, until it has been made again.
-        record_or_failure: Record | Failure = future.result()
-        return record_or_failure
+        # Waits if the worker that held the record has just died, until it is computed again.
+        answer: Record | Failure = future.result()
+        return answer
     except KilledWorker:
         return Failure(WORKER_DIED, True)
     except CancelledError:
-        raise InputError(gone) from None
-    except Exception as reason:
-        return program_error(reason)
+        raise InputError(message) from None
+    except Exception as error:
+        return program_error(error)

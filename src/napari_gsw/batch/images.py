@@ -1,7 +1,7 @@
-"""One image of a batch: read, segmented, written, and summed up in a row.
+"""One image of a batch: read, segment and write it, and summarize it in a record.
 
-:func:`segment_image` does it all. For a cluster the same is offered in three steps, so that the chains of an image can
-run in different places: :func:`prepare_image` -> :func:`run_chain` for each chain -> :func:`conclude_image`.
+:func:`segment_image` does all of it. A cluster runs it in steps, so that the chains of an image can run in different
+places: :func:`prepare_image`, :func:`run_chain` for each chain, :func:`conclude_image`.
 """
 
 from __future__ import annotations
@@ -41,37 +41,28 @@ from napari_gsw.methods import METHODS, Choice, open_image_for, segment
 
 @dataclass(frozen=True)
 class ImageTask:
-    """All that it takes to segment one image.
-
-    Attributes
-    ----------
-    image : the file.
-    output : the folder of all results, which must be there already.
-    stem : path of the labels within it, with slashes and without an ending.
-    format : the ending.
-    choice, seed : how it is segmented.
-    extras : what is written beside labels, provenance and trace.
-    teachers : images on which somebody has painted; the image is segmented together with them.
-    version : of the package that hands out the task; another would give other labels.
-    overwrite : whether files in the way that are not ours may be written over.
-    maps : names and files of the maps that are evidence beside the image.
-    """
+    """Everything that a process needs to segment one image."""
 
     image: Path
-    output: Path
-    stem: str
+    output: Path  # folder of all results, which exists
+    stem: str  # path of the labels within it, with slashes and without an ending
     format: str
     choice: Choice
     seed: int
     extras: OutputOptions
-    version: str
+    version: str  # of the package; another one could give other labels
     teachers: tuple[ReferenceImage, ...] = ()
     overwrite: bool = False
     maps: tuple[tuple[str, Path], ...] = ()
 
+    def open(self) -> tuple[Any, Choice]:
+        """Open the image, and complete the settings with its axes and spacing."""
+        image, axes = open_image_for(self.image, self.choice)
+        return image, self.choice.with_axes(axes).with_spacing(self.image)
+
 
 class PreparedImage(NamedTuple):
-    """A problem, the settings with the axes of the image, and how long it took to prepare them."""
+    """A prepared image, the settings with its axes, and the time that it took."""
 
     problem: Problem
     choice: Choice
@@ -79,7 +70,7 @@ class PreparedImage(NamedTuple):
 
 
 class TimedRun(NamedTuple):
-    """A chain that has run, and how long it took."""
+    """A chain that has run, and the time that it took."""
 
     run: ChainRun
     seconds: float
@@ -88,109 +79,97 @@ class TimedRun(NamedTuple):
 def segment_image(task: ImageTask) -> Record:
     """Read, segment and write one image."""
     _check_worker(task)
-    _warm(METHODS[task.choice.method].samples)
+    _warm_up_once(METHODS[task.choice.method].samples)
     began = time.perf_counter()
-    image, choice = _open_image(task)
+    image, choice = task.open()
+    report = interruption.raise_if_interrupted
     if task.teachers:
-        outcome = segment_with_references(
-            task.image, image, choice.settings, task.seed, task.teachers, interruption.raise_if_interrupted
-        )
+        outcome = segment_with_references(task.image, image, choice.settings, task.seed, task.teachers, report)
     else:
         maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.maps}
-        outcome = segment(image, choice, task.seed, report=interruption.raise_if_interrupted, **maps)
+        outcome = segment(image, choice, task.seed, report=report, **maps)
     return _write_image(task, image, choice, outcome, began)
 
 
 def prepare_image(task: ImageTask) -> PreparedImage:
-    """Read an image and make what its chains are to sample."""
+    """Read an image and prepare the problem that its chains sample."""
     _check_worker(task)
-    _warm(True)
+    _warm_up_once(True)
     began = time.perf_counter()
-    image, choice = _open_image(task)
+    image, choice = task.open()
     problem = prepare(image, choice.settings, codebook=load_codebook(choice.settings))
     return PreparedImage(problem, choice, time.perf_counter() - began)
 
 
 def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> TimedRun:
     """Run one of the chains."""
-    _warm(True)
+    _warm_up_once(True)
     began = time.perf_counter()
     run = sample_chain(prepared.problem, prepared.choice.settings, task.seed, number)
     return TimedRun(run, time.perf_counter() - began)
 
 
 def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) -> Record:
-    """Write what the chains say together. The slowest chain is the time that they took."""
+    """Combine the chains and write the result; the time is that of the slowest chain."""
     _check_worker(task)
     began = time.perf_counter() - prepared.seconds - max(run.seconds for run in runs)
     settings = prepared.choice.settings
-    image, _ = _open_image(task)
+    image, _ = task.open()
     summary = combine_chains(prepared.problem, settings, [run.run for run in runs])
-    words = list_codebook_arrays(load_codebook(settings))
-    outcome = make_result(summary, make_provenance(describe_image(image), summary, task.seed, words))
-    return _write_image(task, image, prepared.choice, MethodResult(outcome.labels, outcome.provenance, outcome), began)
+    codebook = list_codebook_arrays(load_codebook(settings))
+    result = make_result(summary, make_provenance(describe_image(image), summary, task.seed, codebook))
+    return _write_image(task, image, prepared.choice, MethodResult(result.labels, result.provenance, result), began)
 
 
 def has_separable_chains(task: ImageTask) -> bool:
-    """Whether the chains of an image can run in different places; one that may be read in blocks stays where it is."""
-    alone = not task.teachers and not task.maps and not is_zarr(task.image)
-    return task.choice.method == "gsw" and chains_are_independent(task.choice.settings) and alone
+    """Return whether the chains can run in different places; images that may be read in blocks stay in one."""
+    is_plain = not task.teachers and not task.maps and not is_zarr(task.image)
+    return task.choice.method == "gsw" and chains_are_independent(task.choice.settings) and is_plain
 
 
-def has_all_files(output: Path, row: Record) -> bool:
-    """Whether the files of a row are all in their place and still those that it was written for.
-
-    Parameters
-    ----------
-    output : the folder of all results.
-    row : what :func:`segment_image` returned of an image.
-    """
+def has_all_files(output: Path, record: Record) -> bool:
+    """Return whether all files of a record are in the output folder and still belong to it."""
     try:
-        (provenance,) = (file for file in row["files"] if file.endswith(PROVENANCE))
-        complete = all(os.path.exists(output / file) for file in row["files"])
-        return complete and provenance_digest(output / provenance) == row["provenance"]
+        (provenance,) = (file for file in record["files"] if file.endswith(PROVENANCE))
+        is_complete = all(os.path.exists(output / file) for file in record["files"])
+        return is_complete and provenance_digest(output / provenance) == record["provenance"]
     except (KeyError, TypeError, ValueError, OSError):
         return False
 
 
-def check_place(task: ImageTask) -> None:
-    """Refuse what could not be put in its place, as far as that can be known without opening the image."""
+def check_task(task: ImageTask) -> None:
+    """Refuse a task whose results could not be written, as far as that shows without opening the image."""
     stem = PurePosixPath(task.stem)
-    samples = METHODS[task.choice.method].samples
-    names = list_output_files(f"{stem.name}.{task.format}", task.extras, samples)
+    names = list_output_files(f"{stem.name}.{task.format}", task.extras, METHODS[task.choice.method].samples)
     check_outputs(task.output / stem.parent, names, task.overwrite)
 
 
-def _open_image(task: ImageTask) -> tuple[Any, Choice]:
-    """The image, and the choice with the axes that its file tells."""
-    image, axes = open_image_for(task.image, task.choice)
-    return image, task.choice.with_axes(axes).with_spacing(task.image)
-
-
 def _check_worker(task: ImageTask) -> None:
-    """On another machine the files may not be there, or the package may be another."""
+    """Refuse a worker of another version, or of a machine that does not have the files."""
+    host = socket.gethostname()
     if package_version() != task.version:
         raise InputError(
-            f"the worker on {socket.gethostname()} has napari-gsw {package_version()}, not {task.version}; "
+            f"the worker on {host} has napari-gsw {package_version()}, not {task.version}; "
             'install the same everywhere: pip install "napari-gsw[batch]"'
         )
     if not os.path.isdir(task.output):
         raise InputError(
-            f"the worker on {socket.gethostname()} does not see the output folder {str(task.output)!r}; "
+            f"the worker on {host} does not see the output folder {str(task.output)!r}; "
             "all workers need the same file system"
         )
 
 
 def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodResult, began: float) -> Record:
-    """Write all files of an image, whole or not at all, and sum them up in a row."""
+    """Write all files of an image, or none, and return its record."""
     stem = PurePosixPath(task.stem)
-    folder, blocks = task.output / stem.parent, is_lazy(image)  # what is read in blocks is written in chunks
-    name = f"{stem.name}.{'zarr' if blocks else task.format}"
-    mark = sibling_name(name, PROVENANCE)
-    where = choice.place(task.image)
-    with output_folder(folder, mark, task.overwrite) as scratch:
-        remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.extras, where)
-        if blocks and task.format != "zarr":
+    folder = task.output / stem.parent
+    in_blocks = is_lazy(image)
+    name = f"{stem.name}.{'zarr' if in_blocks else task.format}"
+    manifest = sibling_name(name, PROVENANCE)
+    geometry = choice.place(task.image)
+    with output_folder(folder, manifest, task.overwrite) as scratch:
+        remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.extras, geometry)
+        if in_blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir())
     result = outcome.result
@@ -203,12 +182,12 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
         "labels": str(stem.with_name(name if name in files else f"{stem.name}.tif")),  # PNG does not hold all
         "remarks": "; ".join(remarks),
         "files": [str(stem.with_name(file)) for file in files],
-        "provenance": provenance_digest(folder / mark),
+        "provenance": provenance_digest(folder / manifest),
     }
 
 
 @cache
-def _warm(samples: bool) -> None:
-    """Once in a process: compile the kernels or read them, so that no image's time includes it."""
+def _warm_up_once(samples: bool) -> None:
+    """Compile or load the kernels once in a process, so that no image's time includes it."""
     if samples:
         warm_up()

@@ -1,49 +1,49 @@
-"""Ctrl+C, or the request of a system to end (SIGTERM), at a moment that suits.
+"""Ctrl+C and SIGTERM at a safe moment.
 
-Python raises KeyboardInterrupt wherever the program happens to be. If that is where a compiled kernel hands back what
-it made, the interpreter crashes. So long work notes the signal and ends where it looks for it: between two jobs, or
-when a segmentation reports how far it is.
+Python raises KeyboardInterrupt wherever the program is. Where a compiled kernel returns its result, that crashes the
+interpreter. So long work notes the signal, and ends between two jobs or when a segmentation reports its progress.
 
-SLURM, containers and ``timeout`` send SIGTERM before they kill. It is taken for Ctrl+C, with another exit code.
+SLURM, containers and ``timeout`` send SIGTERM before they kill. It acts as Ctrl+C, with another exit code.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
-# The signals that ask a program to end.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-# A signal belongs to the process, and so does the note of it: its number, or 0.
+# The signal that was noted, or 0. Signals belong to the process, and so does this.
 _noted = 0
 
 
 class Terminated(KeyboardInterrupt):
-    """The system asks the program to end; whoever minds Ctrl+C minds this too."""
+    """The system asks the program to end."""
 
 
 def make_interrupt(number: int) -> KeyboardInterrupt:
-    """The exception that a signal stands for."""
+    """Return the exception for a signal."""
     return Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
 
 
-def exit_code(reason: BaseException) -> int:
-    """Of a program that was interrupted: 130 by Ctrl+C, 143 by the system."""
-    return 128 + (signal.SIGTERM if isinstance(reason, Terminated) else signal.SIGINT)
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of an interrupted program: 130 for Ctrl+C, 143 for SIGTERM."""
+    return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
 
 
 @contextmanager
-def handle_signals(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Meanwhile both signals go to a handler. In a thread that hears no signals this does nothing."""
+def handle_signals(
+    handler: Callable[[int, FrameType | None], Any], signals: Sequence[signal.Signals] = SIGNALS
+) -> Iterator[None]:
+    """Let a handler receive signals within the block; outside the main thread do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = [(number, signal.signal(number, handler)) for number in SIGNALS]
+    before = [(number, signal.signal(number, handler)) for number in signals]
     try:
         yield
     finally:
@@ -51,32 +51,18 @@ def handle_signals(handler: Callable[[int, FrameType | None], Any]) -> Iterator[
             signal.signal(number, signal.SIG_DFL if earlier is None else earlier)
 
 
-@contextmanager
-def raise_on_sigterm() -> Iterator[None]:
-    """Meanwhile SIGTERM interrupts as Ctrl+C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def raise_on_sigterm() -> AbstractContextManager[None]:
+    """Let SIGTERM interrupt the block as Ctrl+C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise make_interrupt(number)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+    return handle_signals(interrupt, (signal.SIGTERM,))
 
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Meanwhile the first signal is only noted; a second one interrupts at once, come what may.
-
-    In a thread that hears no signals this does nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Note the first signal within the block; a second one interrupts at once."""
 
     def note_signal(number: int, frame: FrameType | None) -> None:
         global _noted
@@ -85,21 +71,21 @@ def defer_signals() -> Iterator[None]:
         _noted = number
 
     global _noted
-    _noted = 0
     with handle_signals(note_signal):
         try:
             yield
         finally:
-            _noted = 0
+            if threading.current_thread() is threading.main_thread():
+                _noted = 0
 
 
 def raise_if_interrupted(*_: object) -> None:
-    """Interrupt here if a signal was noted; takes what a report takes, to be given as one."""
+    """Interrupt if a signal was noted; takes the arguments of a progress report, to serve as one."""
     if _noted:
         raise make_interrupt(_noted)
 
 
 def ignore_signals() -> None:
-    """Of a worker: signals are for the process that hands out the work, which ends its workers itself."""
+    """Ignore signals in a worker, which is ended by the process that started it."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""What became of a batch: ``batch.csv``, a row an image, and ``batch.json``, what made them and the totals.
+"""Reports of a batch: ``batch.csv``, a row for each image, and ``batch.json``, what made them and the totals.
 
-Several runs may share an output folder, each with some of the images (a job array, say). Each reports what all of them
-have come to, as their journals tell it, and looks again when it has written: so the last one to write knows of all.
+Runs that share an output folder report what all of them have done, as their journals tell. Each looks again after it
+has written, so that the last report is complete.
 """
 
 from __future__ import annotations
@@ -20,73 +20,68 @@ from napari_gsw.files.results import make_printable, write_csv, write_json
 TABLE, SUMMARY = "batch.csv", "batch.json"
 DONE, FAILED, LEFT = "done", "failed", "left"
 FIGURES = ("regions", "clusters", "sites", "best_log_posterior", "seconds")
-# Looks at what others have written meanwhile, at most.
-ROUNDS = 5
 COLUMNS = ("name", "status", *FIGURES, "attempts", "labels", "remarks", "reason")
+MAX_ROUNDS = 5
 
 
 def make_report(names: Sequence[str], outcomes: Mapping[str, JobOutcome]) -> list[Record]:
-    """A row an image with the columns of ``batch.csv``; what is not known is None.
-
-    Parameters
-    ----------
-    names : of all images, in the order of the rows.
-    outcomes : what became of them, by name; those that are not there were never reached and are `left`.
-    """
-    return [_row(name, outcomes.get(name)) for name in names]
+    """Make the rows of ``batch.csv``, with None for what is unknown; images without an outcome are `left`."""
+    return [_make_row(name, outcomes.get(name)) for name in names]
 
 
 def write_report(
-    order: BatchSpec, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
+    spec: BatchSpec, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
 ) -> None:
-    """Write both files into the output folder.
+    """Write both reports into the output folder.
 
     Parameters
     ----------
-    order : what the batch is to make.
-    output : its folder.
-    outcomes : what became of the images of this run, by name; None of one that was never reached.
-    journal : of this run and all that share its folder and its settings.
-    seconds : how long this run took.
+    spec, output : BatchSpec, Path
+        The batch and its folder.
+    outcomes : mapping of str to JobOutcome or None
+        Outcomes of this run by image; None if an image was never reached.
+    journal : Journal
+        Journal of all runs with the same settings.
+    seconds : float
+        Duration of this run.
     """
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = journal.files()
-        everything = {**_others(order, output, journal), **outcomes}
+        everything = {**_read_other_outcomes(spec, output, journal), **outcomes}
         reached = {name: outcome for name, outcome in everything.items() if outcome is not None}
-        _write_files(order, output, make_report(sorted(everything), reached), seconds)
+        _write_files(spec, output, make_report(sorted(everything), reached), seconds)
         if journal.files() == before:
             return
 
 
-def _others(order: BatchSpec, output: Path, journal: Journal) -> dict[str, JobOutcome | None]:
-    """What the journals tell of images that are there and, if they are done, of results that are there."""
+def _read_other_outcomes(spec: BatchSpec, output: Path, journal: Journal) -> dict[str, JobOutcome | None]:
+    """Read the outcomes of images that exist and, if they are done, of results that exist."""
     others = {}
     for name, (outcome, _) in journal.read().items():
-        row = None if outcome is None else outcome.record_or_failure
-        gone = isinstance(row, dict) and not has_all_files(output, row)
-        if not gone and os.path.exists(order.image_folder / name):
+        record = None if outcome is None else outcome.record_or_failure
+        is_gone = isinstance(record, dict) and not has_all_files(output, record)
+        if not is_gone and os.path.exists(spec.image_folder / name):
             others[name] = outcome
     return others
 
 
-def _write_files(order: BatchSpec, output: Path, rows: Sequence[Record], seconds: float) -> None:
+def _write_files(spec: BatchSpec, output: Path, rows: Sequence[Record], seconds: float) -> None:
     write_csv(output / TABLE, COLUMNS, [["" if row[c] is None else row[c] for c in COLUMNS] for row in rows])
     count = Counter(row["status"] for row in rows)
+    failures = {make_printable(row["name"]): make_printable(row["reason"]) for row in rows if row["status"] == FAILED}
     content = {
         "software": "napari-gsw",
         "versions": collect_versions(),
-        "folder": make_printable(str(order.image_folder)),
-        "settings": order.choice.to_dict(),
-        "seed": int(order.seed),
-        "selection": vars(order.selection),
-        "format": order.format,
-        "extras": vars(order.extras),
-        "teachers": [{"image": t.image.name, "painted": t.painted.name} for t in order.teachers],
+        "folder": make_printable(str(spec.image_folder)),
+        "settings": spec.choice.to_dict(),
+        "seed": int(spec.seed),
+        "selection": vars(spec.selection),
+        "format": spec.format,
+        "extras": vars(spec.extras),
+        "teachers": [{"image": t.image.name, "painted": t.painted.name} for t in spec.teachers],
         "images": len(rows),
         **{status: count[status] for status in (DONE, FAILED, LEFT)},
-        "failures": {
-            make_printable(row["name"]): make_printable(row["reason"]) for row in rows if row["status"] == FAILED
-        },
+        "failures": failures,
         "regions": sum(row["regions"] or 0 for row in rows),
         "image_seconds": round(sum(row["seconds"] or 0.0 for row in rows), 3),
         "run_seconds": round(seconds, 3),
@@ -94,12 +89,12 @@ def _write_files(order: BatchSpec, output: Path, rows: Sequence[Record], seconds
     write_json(output / SUMMARY, content)
 
 
-def _row(name: str, outcome: JobOutcome | None) -> Record:
+def _make_row(name: str, outcome: JobOutcome | None) -> Record:
     empty: Record = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "attempts": 0, "remarks": "", "reason": ""}
     if outcome is None:
         return empty
-    row = outcome.record_or_failure
-    if isinstance(row, Failure):
-        return empty | {"status": FAILED, "attempts": outcome.attempts, "reason": row.reason}
-    known = {column: value for column, value in row.items() if column in COLUMNS}
+    record = outcome.record_or_failure
+    if isinstance(record, Failure):
+        return empty | {"status": FAILED, "attempts": outcome.attempts, "reason": record.reason}
+    known = {column: value for column, value in record.items() if column in COLUMNS}
     return empty | known | {"status": DONE, "attempts": outcome.attempts}

@@ -1,4 +1,4 @@
-"""The batch itself: images --> jobs (processes or a cluster) --> rows, a journal to go on from, and a report."""
+"""Run a batch: images become jobs, jobs become records, and records become a report."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import os
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from napari_gsw.batch.images import check_place, has_all_files, segment_image
+from napari_gsw.batch.images import check_task, has_all_files, segment_image
 from napari_gsw.batch.jobs import Engine, JobOutcome, Journal, Record, iter_jobs
 from napari_gsw.batch.report import SUMMARY, TABLE, make_report, write_report
 from napari_gsw.batch.selection import BatchImage, Selection, select_images
@@ -27,7 +26,7 @@ TITLE = "batch"
 
 
 class BatchNotStarted(InputError):
-    """Nothing was begun, and there is nothing to report."""
+    """Refused before any image was begun, so that there is nothing to report."""
 
 
 def run_batch(
@@ -49,150 +48,148 @@ def run_batch(
     maps: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> list[Record]:
-    """Segment every image of a folder, each as :func:`napari_gsw.segment` does it alone, bit for bit.
+    """Segment every image of a folder, with the same labels as :func:`napari_gsw.segment` gives.
 
-    With more than one process, or a scheduler, call it below ``if __name__ == "__main__":`` in a script.
+    With more than one process, or a scheduler, call it under ``if __name__ == "__main__":`` in a script.
 
     Parameters
     ----------
-    folder, output : where the images are, and where the results go.
-    preset, method, \\*\\*changes : the settings, as for ``napari-gsw segment``.
-    seed : of every image.
-    selection : which images; all of the folder itself by default.
-    format : of the labels: tif, png or zarr.
-    extras : what is written beside labels, provenance and trace.
-    jobs : processes at a time; 1 works in this one.
-    retries : how often an image is tried again that failed for a reason that may pass.
-    resume : go on where an earlier run was.
-    overwrite : begin anew, whatever an earlier run has left, and write over files in the way that are not ours.
-    scheduler : of a Dask cluster, see :class:`BatchOptions`.
-    teachers : images on which somebody has painted: every image is segmented together with them, and labels mean in
-        all of them what they mean in the paint; the preset is changed as :func:`napari_gsw.segment` does it for several
-        images.
-    maps : evidence beside each image: files by the name of a map, such as ``{"boundaries": "maps/{stem}.tif"}``.
+    folder, output : path-like
+        Folder of the images, and folder of the results.
+    preset, method : str
+        Preset and method, as for ``napari-gsw segment``.
+    seed : int
+        Random seed of every image.
+    selection : Selection, optional
+        Which images are taken; by default all of the folder itself.
+    format : {"tif", "png", "zarr"}
+        Format of the labels.
+    extras : OutputOptions, optional
+        What is written besides labels, provenance and trace.
+    jobs : int
+        Number of processes; 1 works in this one.
+    retries : int
+        How often an image is tried again that failed for a transient reason.
+    resume : bool
+        Keep what an earlier run has made.
+    overwrite : bool
+        Begin anew, whatever an earlier run has left, and replace foreign files.
+    scheduler : str, optional
+        Dask scheduler, see :class:`BatchOptions`.
+    teachers : sequence of ReferenceImage
+        Painted images. Every image is segmented together with them, so that labels mean the same; the preset is
+        changed as :func:`napari_gsw.segment` does it for several images.
+    maps : mapping of str to str, optional
+        Files of input maps by name, such as ``{"boundaries": "maps/{stem}.tif"}``.
+    **changes
+        Settings, as for ``napari-gsw segment``.
 
     Returns
     -------
-    rows : one dictionary an image, with the columns of ``batch.csv``; ``status`` is ``done`` or ``failed``.
+    list of dict
+        One record for each image, with the columns of ``batch.csv``; ``status`` is ``done`` or ``failed``.
     """
+    if not os.fspath(output):
+        raise InputError("the output folder must have a name")
     choice = choose(method, preset, (shared_preset(preset) if teachers and method == "gsw" else {}) | changes)
-    given = (selection or Selection(), format, extras or OutputOptions(), tuple(teachers), maps or {})
-    order = BatchSpec(Path(folder), choice, seed, *given)
-    options = BatchOptions(
-        _folder(output), jobs, overwrite, True, retries, overwrite, resume=resume, scheduler=scheduler
-    )
-    return run_batch_spec(order, options)
+    outputs = (selection or Selection(), format, extras or OutputOptions())
+    spec = BatchSpec(Path(folder), choice, seed, *outputs, tuple(teachers), maps or {})
+    options = BatchOptions(Path(output), jobs, overwrite, True, retries, overwrite, resume=resume, scheduler=scheduler)
+    return run_batch_spec(spec, options)
 
 
-def run_batch_spec(order: BatchSpec, options: BatchOptions) -> list[Record]:
-    """The work of :func:`run_batch`: segment, write the report, and return its rows.
+def run_batch_spec(spec: BatchSpec, options: BatchOptions) -> list[Record]:
+    """Run a batch, write its report, and return the rows; see :func:`run_batch`.
 
-    A run that is interrupted (:class:`KeyboardInterrupt`) writes the report too, as far as it came.
+    If the run is interrupted (:class:`KeyboardInterrupt`), it reports what was done.
     """
     output = options.folder
-    images = select_images(order.image_folder, output, order.selection)
-    journal = Journal.of(TITLE, order.depends_on(), options)
-    _check_earlier(order, images, options, journal)
+    images = select_images(spec.image_folder, output, spec.selection)
+    journal = Journal.of(TITLE, spec.depends_on(), options)
+    _check_earlier_results(spec, images, options, journal)
     check_writable(output, (TABLE, SUMMARY), options.overwrite)
     began = time.perf_counter()
     outcomes: dict[str, JobOutcome | None] = {image.name: None for image in images}
-    with _engine(order, options) as engine:
-        for parent in _parents(images):
-            ensure_folder(output / parent)
+    folders = {output / PurePosixPath(image.stem).parent for image in images}
+    with _open_engine(spec, options) as engine:
+        for folder in folders:
+            ensure_folder(folder)
         try:
-            with closing(_each_image(order, images, options, engine)) as running:
+            with closing(_iter_images(spec, images, options, engine)) as running:
                 for outcome in running:
                     outcomes[outcome.name] = outcome
         except BatchNotStarted:
             raise
         except BaseException:
-            with suppress(InputError):  # of a disk that is full, say, which is what we are about to hear anyway
-                write_report(order, output, outcomes, journal, time.perf_counter() - began)
+            with suppress(InputError):  # of a full disk, say, which is the error that is raised below
+                write_report(spec, output, outcomes, journal, time.perf_counter() - began)
             raise
         finally:
-            _remove_scratch(output, images)
-    write_report(order, output, outcomes, journal, time.perf_counter() - began)
-    return make_report(list(outcomes), {name: done for name, done in outcomes.items() if done is not None})
+            for folder in folders:
+                with suppress(OSError), scratch_folder(folder):  # removes those of workers that were killed
+                    pass
+    write_report(spec, output, outcomes, journal, time.perf_counter() - began)
+    return make_report(list(outcomes), {name: outcome for name, outcome in outcomes.items() if outcome is not None})
 
 
-def _each_image(
-    order: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
+def _iter_images(
+    spec: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
 ) -> Generator[JobOutcome]:
-    """What becomes of each image, first of those that an earlier run has finished."""
-    tasks = {image.name: order.task(image, options.folder, options.overwrite) for image in images}
+    tasks = {image.name: spec.make_task(image, options.folder, options.overwrite) for image in images}
 
-    def check_places(names: Collection[str]) -> None:
+    def check_tasks(names: Collection[str]) -> None:
         try:
             for name in names:
-                check_place(tasks[name])
-        except InputError as reason:
-            raise BatchNotStarted(str(reason)) from None
+                check_task(tasks[name])
+        except InputError as error:
+            raise BatchNotStarted(str(error)) from None
 
     return iter_jobs(
         TITLE,
         segment_image,
         tasks,
-        order.depends_on(),
+        spec.depends_on(),
         options,
-        {image.name: order.files(image) for image in images},
+        {image.name: spec.list_files(image) for image in images},
         engine=engine,
         is_valid=lambda record: has_all_files(options.folder, record),
-        before=check_places,
+        before=check_tasks,
     )
 
 
 @contextmanager
-def _engine(order: BatchSpec, options: BatchOptions) -> Iterator[Engine | None]:
-    """What does the jobs; None for processes of this machine."""
+def _open_engine(spec: BatchSpec, options: BatchOptions) -> Iterator[Engine | None]:
+    """Open the engine that runs the jobs; None for processes of this machine."""
     if options.scheduler is not None:
         from napari_gsw.batch.dask_cluster import cluster_engine
 
         with cluster_engine(options) as engine:
             yield engine
         return
-    if options.jobs > 1 and METHODS[order.choice.method].samples:
+    if options.jobs > 1 and METHODS[spec.choice.method].samples:
         warm_up()  # so that the processes find everything compiled
     yield None
 
 
-def _check_earlier(order: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, journal: Journal) -> None:
-    """Results of two runs are not mixed unless somebody has said which are to stay.
+def _check_earlier_results(
+    spec: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, journal: Journal
+) -> None:
+    """Refuse to mix the results of two runs, unless the options say which are kept.
 
-    Runs with the same settings and different images are one batch in several parts, at the same time or one by one.
+    Runs with the same settings and different images are parts of one batch.
     """
     if options.resume or options.fresh:
         return
     output = options.folder
-    files = (f"{image.stem}.{order.format}" for image in images)
-    leftover = next((file for file in files if os.path.lexists(output / file)), None)
     known = journal.read()
-    if leftover is None:
-        leftover = next((image.name for image in images if image.name in known), None)
-    if leftover is None and not known:
-        reports = (file for file in (TABLE, SUMMARY) if os.path.lexists(output / file))
-        others = (f"{JOURNALS}/{path.name}" for path in (output / JOURNALS).glob(f"{TITLE}-*.jsonl"))
-        leftover = next(chain(reports, others), None)
-    if leftover is not None:
+    labels = [f"{image.stem}.{spec.format}" for image in images]
+    found = [name for name in labels if os.path.lexists(output / name)]
+    found += [image.name for image in images if image.name in known]
+    if not found and not known:
+        found += [name for name in (TABLE, SUMMARY) if os.path.lexists(output / name)]
+        found += [f"{JOURNALS}/{path.name}" for path in (output / JOURNALS).glob(f"{TITLE}-*.jsonl")]
+    if found:
         raise InputError(
-            f"{str(output)!r} holds results already ({leftover}): --resume goes on with them, --overwrite begins anew, "
+            f"{str(output)!r} holds results already ({found[0]}): --resume keeps them, --overwrite begins anew, "
             "or choose another folder"
         )
-
-
-def _remove_scratch(output: Path, images: Sequence[BatchImage]) -> None:
-    """Remove what processes that were killed have left half written."""
-    for parent in _parents(images):
-        with suppress(OSError), scratch_folder(output / parent):
-            pass
-
-
-def _folder(output: str | os.PathLike[str]) -> Path:
-    """The output folder; a name that is empty would be the current one."""
-    if not os.fspath(output):
-        raise InputError("the output folder must have a name")
-    return Path(output)
-
-
-def _parents(images: Sequence[BatchImage]) -> set[PurePosixPath]:
-    """The folders within the output folder that results go into."""
-    return {PurePosixPath(image.stem).parent for image in images}

@@ -1,4 +1,4 @@
-"""The images of a folder, and a name for the labels of each that no other result has."""
+"""The images of a folder, and for each a name of its labels that no other result has."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from napari_gsw.files.output_folder import base_name, sibling_name
 from napari_gsw.files.results import SIBLING_FILES
 from napari_gsw.files.zarr_io import is_zarr
 
-# Files that hold images; a folder is one if it is a zarr.
+# Endings of image files; folders count if they are a zarr.
 ENDINGS = (
     ".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy", ".jp2", ".ppm", ".pgm", ".pbm", ".pnm",
     ".tga", ".lsm", ".stk",
 )  # fmt: skip
-# Of the labels of a batch.
 LABEL_FORMATS = ("tif", "png", "zarr")
 
 
@@ -29,11 +28,14 @@ LABEL_FORMATS = ("tif", "png", "zarr")
 class Selection:
     """Which images of a folder are taken.
 
-    Attributes
+    Parameters
     ----------
-    recursive : those of its sub-folders too.
-    pattern : of their names, such as ``cell_*``; with a slash in it, of their paths within the folder.
-    limit : the first so many of them, in the order of their names; None for all.
+    recursive : bool
+        Include sub-folders.
+    pattern : str
+        Pattern of the names, such as ``cell_*``; with a slash, of the paths within the folder.
+    limit : int, optional
+        Take only so many images, the first by name.
     """
 
     recursive: bool = False
@@ -42,32 +44,25 @@ class Selection:
 
 
 class BatchImage(NamedTuple):
-    """An image to be segmented.
+    """An image to segment."""
 
-    Attributes
-    ----------
-    name : its path within the folder, with slashes.
-    path : where it is.
-    stem : path of its labels within the output folder, with slashes and without an ending.
-    """
-
-    name: str
+    name: str  # path within the folder, with slashes
     path: Path
-    stem: str
+    stem: str  # path of the labels within the output folder, with slashes and without an ending
 
 
 def select_images(
     folder: str | os.PathLike[str], output: str | os.PathLike[str], selection: Selection
 ) -> list[BatchImage]:
-    """The images of a folder in the order of their names; what lies in the output folder is none of them."""
+    """List the images of a folder by name, without those in the output folder."""
     image_folder, output_folder = Path(os.path.abspath(folder)), Path(os.path.abspath(output))
     if not os.path.isdir(image_folder):
         raise InputError(f"{str(folder)!r} is not a folder")
     if is_zarr(image_folder):
-        raise InputError(f"{str(folder)!r} is one image; napari-gsw segment takes it, or name the folder that holds it")
+        raise InputError(f"{str(folder)!r} is one image; use napari-gsw segment, or name the folder that holds it")
     if os.path.exists(output_folder) and os.path.samefile(image_folder, output_folder):
         raise InputError("the output folder must be another than that of the images: labels would be taken for images")
-    # Names are given to all images before some are chosen, so that a choice does not change them.
+    # All images get their names before some are selected, so that the selection does not change the names.
     names = sorted(_image_names(image_folder, output_folder, selection.recursive))
     images = [
         BatchImage(name, image_folder / name, stem) for name, stem in zip(names, output_stems(names), strict=True)
@@ -75,69 +70,62 @@ def select_images(
     pattern = selection.pattern
     matching = [image for image in images if fnmatch(image.name if "/" in pattern else image.path.name, pattern)]
     if not matching:
-        more = "" if selection.recursive else "; --recursive looks into its sub-folders"
         like = "" if pattern == "*" else f" like {pattern!r}"
-        raise InputError(f"there is no image{like} in {str(folder)!r}{more}")
-    _must_not_overwrite(images, matching, output_folder)
+        advice = "" if selection.recursive else "; --recursive looks into its sub-folders"
+        raise InputError(f"there is no image{like} in {str(folder)!r}{advice}")
+    inputs = {os.path.realpath(image.path) for image in images}
+    for file in (output_folder / name for image in matching for name in result_files(image.stem)):
+        if os.path.realpath(file) in inputs:
+            raise InputError(f"the output {str(file)!r} would replace an input image; choose another folder")
     return matching[: selection.limit]
 
 
 def output_stems(names: Sequence[str]) -> list[str]:
-    """Where the labels of each image go: by its stem, or by its whole name where that would not be unique.
+    """Name the labels of each image: by its stem, or by its whole name where the stem is not unique.
 
-    Everything that a result may consist of counts, so that no file of one is taken for a file of another; and so does
-    a name that differs only in its capitals, which some systems take for the same. Nothing is called `labels`: what
-    stands beside ``labels.tif`` does not begin with its name.
+    No file of a result has the name of a file of another, also where case does not count. Nothing is called `labels`,
+    whose siblings would have no prefix.
 
     Examples
     --------
     >>> output_stems(["a.png", "b.jpg", "b.png", "sub/a.png", "a.sites.png"])
     ['a', 'b_jpg', 'b_png', 'sub/a', 'a_sites_png']
     """
-    short = [str(PurePosixPath(name).with_name(base_name(PurePosixPath(name).name))) for name in names]
-    uses = Counter(stem.casefold() for stem in short)
+    short_names = [str(PurePosixPath(name).with_name(base_name(PurePosixPath(name).name))) for name in names]
+    uses = Counter(stem.casefold() for stem in short_names)
     taken: set[str] = set()
     stems = []
-    for name, stem in zip(names, short, strict=True):
+    for name, short in zip(names, short_names, strict=True):
         path = PurePosixPath(name)
         long = str(path.with_name(path.name.replace(".", "_")))
-        first = [stem] if uses[stem.casefold()] == 1 and PurePosixPath(stem).name != "labels" else []
-        for candidate in chain(first, [long], (f"{long}_{number}" for number in count(2))):
-            files = {file.casefold() for file in result_files(candidate)}
+        first = [short] if uses[short.casefold()] == 1 and PurePosixPath(short).name != "labels" else []
+        for stem in chain(first, [long], (f"{long}_{number}" for number in count(2))):
+            files = {file.casefold() for file in result_files(stem)}
             if not files & taken:
                 taken |= files
-                stems.append(candidate)
+                stems.append(stem)
                 break
     return stems
 
 
 def result_files(stem: str) -> list[str]:
-    """Paths within the output folder of all that may be written for an image, by the stem of its labels."""
+    """List all paths within the output folder that may be written for the labels of a stem."""
     path = PurePosixPath(stem)
-    beside = (sibling_name(f"{path.name}.tif", other) for other in SIBLING_FILES)
-    return [str(path.with_name(name)) for name in (*(f"{path.name}.{ending}" for ending in LABEL_FORMATS), *beside)]
+    labels = [f"{path.name}.{ending}" for ending in LABEL_FORMATS]
+    siblings = [sibling_name(f"{path.name}.tif", name) for name in SIBLING_FILES]
+    return [str(path.with_name(name)) for name in labels + siblings]
 
 
 def _image_names(image_folder: Path, output_folder: Path, recursive: bool) -> Iterator[str]:
-    """Paths of the images below a folder, with slashes."""
-    for folder, below, files in os.walk(image_folder, onerror=_refuse):
+    """List the paths of the images below a folder, with slashes."""
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"the folder {str(error.filename)!r} cannot be read: {error.strerror}")
+
+    for folder, subfolders, files in os.walk(image_folder, onerror=refuse):
         parent = Path(folder)
-        zarrs = {name for name in below if name.lower().endswith(".zarr") or is_zarr(parent / name)}
-        images = (*(f for f in files if f.lower().endswith(ENDINGS)), *zarrs)
+        zarrs = {name for name in subfolders if name.lower().endswith(".zarr") or is_zarr(parent / name)}
+        images = (*(name for name in files if name.lower().endswith(ENDINGS)), *zarrs)
         yield from ((parent / name).relative_to(image_folder).as_posix() for name in images if not name.startswith("."))
-        others = (name for name in below if name not in zarrs and not name.startswith("."))
-        below[:] = sorted(name for name in others if parent / name != output_folder) if recursive else []
-
-
-def _refuse(reason: OSError) -> None:
-    raise InputError(f"the folder {str(reason.filename)!r} cannot be read: {reason.strerror}")
-
-
-def _must_not_overwrite(images: Sequence[BatchImage], matching: Sequence[BatchImage], output_folder: Path) -> None:
-    """Refuse to write over any image of the folder."""
-    inputs = {os.path.realpath(image.path) for image in images}
-    for image in matching:
-        for name in result_files(image.stem):
-            file = output_folder / name
-            if os.path.realpath(file) in inputs:
-                raise InputError(f"the output {str(file)!r} would write over an input; choose another folder")
+        others = (name for name in subfolders if name not in zarrs and not name.startswith("."))
+        subfolders[:] = sorted(name for name in others if parent / name != output_folder) if recursive else []

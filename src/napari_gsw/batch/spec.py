@@ -1,4 +1,4 @@
-"""What a batch is to make, and how it is run."""
+"""What a batch makes, and how it is run."""
 
 from __future__ import annotations
 
@@ -20,27 +20,34 @@ from napari_gsw.files.maps import find_map_file
 from napari_gsw.files.results import OutputOptions
 from napari_gsw.methods import METHODS, Choice
 
-# What stands for the name of an image, without its ending, in the name of a map's file.
+# Stands for the name of an image, without its ending, in the name of a map's file.
 STEM = "{stem}"
-# Settings that are the path of a file, unless they are one of these words.
+# Settings that may be the path of a file, and their values that are not.
 FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("shipped",)}
 
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """What a batch is to make.
+    """What a batch makes.
 
-    Attributes
+    Parameters
     ----------
-    image_folder : where the images are.
-    choice : the method and its settings.
-    seed : of every image: each is segmented as ``napari-gsw segment`` does it alone.
-    selection : which images.
-    format : of the labels: tif, png or zarr.
-    extras : what is written beside them.
-    teachers : images on which somebody has painted: every image is segmented together with them.
-    maps : evidence beside the images: by the name of a map where its files are, with {stem} for the name of an image
-        without its ending.
+    image_folder : Path
+        Folder of the images.
+    choice : Choice
+        Method and settings.
+    seed : int
+        Random seed of every image.
+    selection : Selection
+        Which images are taken.
+    format : {"tif", "png", "zarr"}
+        Format of the labels.
+    extras : OutputOptions
+        What is written besides the labels.
+    teachers : tuple of ReferenceImage
+        Painted images; every image is segmented together with them.
+    maps : mapping of str to str
+        Files of input maps by name, with {stem} for the name of an image without its ending.
     """
 
     image_folder: Path
@@ -53,38 +60,30 @@ class BatchSpec:
     maps: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        method = self.choice.method
         if self.format not in LABEL_FORMATS:
             raise InputError(f"format must be one of {', '.join(LABEL_FORMATS)}, not {self.format!r}")
         if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:
             raise InputError(f"seed must be a whole number >= 0, not {self.seed!r}")
-        if METHODS[self.choice.method].needs_seeds:
-            raise InputError(f"{self.choice.method} needs seeds, and a batch has none; segment the images one by one")
-        if METHODS[self.choice.method].samples:
-            # What is wrong with every image is better said once, before the first.
+        if METHODS[method].needs_seeds:
+            raise InputError(f"{method} needs seeds, and a batch has none; segment the images one by one")
+        if METHODS[method].samples:  # refuse once what is wrong with every image
             priors.make_prior(self.choice.settings)
             load_codebook(self.choice.settings)
-        if self.teachers and self.choice.method != "gsw":
-            raise InputError(f"{self.choice.method} cannot be taught; what is painted is for the method gsw")
-        self._check_maps()
-        for teacher in self.teachers:
-            teacher.read(self.choice.settings.axes)
-
-    def _check_maps(self) -> None:
-        """Refuse maps that cannot be meant."""
+        if self.teachers and method != "gsw":
+            raise InputError(f"{method} cannot be taught; painted images are for the method gsw")
         for name, pattern in self.maps.items():
-            if name not in METHODS[self.choice.method].arrays:
-                raise InputError(f"{self.choice.method} takes no {name}")
+            if name not in METHODS[method].arrays:
+                raise InputError(f"{method} takes no {name}")
             if STEM not in pattern:
                 raise InputError(f"{name} must name a file for each image, such as maps/{STEM}.tif, not {pattern!r}")
         if self.maps and self.teachers:
             raise InputError("maps are for one image at a time, not for images that are segmented with a painted one")
+        for teacher in self.teachers:
+            teacher.read(self.choice.settings.axes)
 
-    def _map_files(self, image: BatchImage) -> dict[str, Path]:
-        """The file of each map of an image."""
-        return {n: Path(os.path.abspath(p.replace(STEM, image.path.stem))) for n, p in self.maps.items()}
-
-    def task(self, image: BatchImage, output: Path, overwrite: bool = False) -> ImageTask:
-        """The job of one image, complete in itself: absolute paths, for a process that may live elsewhere."""
+    def make_task(self, image: BatchImage, output: Path, overwrite: bool = False) -> ImageTask:
+        """Make the task of one image, with absolute paths, for a process that may run elsewhere."""
         files = {name: os.path.abspath(file) for name, file in self._setting_files().items()}
         choice = replace(self.choice, settings=self.choice.settings.replace(**files)) if files else self.choice
         return ImageTask(
@@ -101,16 +100,16 @@ class BatchSpec:
             maps=tuple(self._map_files(image).items()),
         )
 
-    def files(self, image: BatchImage) -> tuple[Path, ...]:
-        """All that is read for an image: a result is made again when one of them has changed."""
-        lessons = (file for teacher in self.teachers for file in teacher)
+    def list_files(self, image: BatchImage) -> tuple[Path, ...]:
+        """List the files that are read for an image; it is segmented again when one of them has changed."""
+        painted = (file for teacher in self.teachers for file in teacher)
         maps = map(find_map_file, self._map_files(image).values())
-        return image.path, *map(Path, self._setting_files().values()), *lessons, *maps
+        return image.path, *map(Path, self._setting_files().values()), *painted, *maps
 
     def depends_on(self) -> dict[str, Any]:
-        """All else that the results depend on, ready for JSON."""
+        """Return everything else that the results depend on, ready for JSON."""
         return {
-            "folder": os.path.realpath(self.image_folder),  # the images go by their names within it
+            "folder": os.path.realpath(self.image_folder),  # images are named by their paths within it
             "settings": {"axes": self.choice.settings.axes, **self.choice.to_dict()},
             "seed": int(self.seed),
             "format": self.format,
@@ -119,25 +118,29 @@ class BatchSpec:
             **({"teachers": [list(map(str, teacher)) for teacher in self.teachers]} if self.teachers else {}),
         }
 
+    def _map_files(self, image: BatchImage) -> dict[str, Path]:
+        return {n: Path(os.path.abspath(p.replace(STEM, image.path.stem))) for n, p in self.maps.items()}
+
     def _setting_files(self) -> dict[str, str]:
-        """The settings that are the path of a file."""
         values = {name: getattr(self.choice.settings, name) for name in FILE_SETTINGS}
         return {name: value for name, value in values.items() if value not in FILE_SETTINGS[name]}
 
 
 @dataclass(frozen=True)
 class BatchOptions(JobOptions):
-    """How a batch is run, and the folder that its results go into; the labels do not depend on it.
+    """How a batch is run; the labels do not depend on it.
 
-    On a cluster that is there already its workers count, and `jobs` does not. `fresh` begins anew, whatever an earlier
-    run has left.
+    `jobs` does not count on an existing cluster, whose workers do.
 
-    Attributes
+    Parameters
     ----------
-    resume : go on where an earlier run was: what it has made of the same images with the same settings is kept.
-    scheduler : address of a Dask scheduler (or the file that it has written), or ``local`` for a cluster of `jobs`
-        processes on this machine; None for plain processes.
-    dashboard : tell where the dashboard of the cluster is.
+    resume : bool
+        Keep what an earlier run has made of the same images with the same settings.
+    scheduler : str, optional
+        Address of a Dask scheduler, or its file, or ``local`` for a cluster of `jobs` processes on this machine. By
+        default plain processes are used.
+    dashboard : bool
+        Print the address of the cluster's dashboard.
     """
 
     resume: bool = False

@@ -1,4 +1,4 @@
-"""What was painted on one image, applied to another: the two are one problem with shared clusters."""
+"""Segment an image together with painted ones, so that labels mean the same in all of them."""
 
 from __future__ import annotations
 
@@ -23,69 +23,55 @@ from napari_gsw.files.images import read_image, read_labels
 
 
 class ReferenceImage(NamedTuple):
-    """An image on which somebody has painted.
-
-    Attributes
-    ----------
-    image : its file.
-    painted : file of a label image of its shape: what was painted, 0 elsewhere.
-    """
+    """Files of an image and of a label image with its scribbles, 0 elsewhere."""
 
     image: Path
     painted: Path
 
     def read(self, axes: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The image, with its axes in the order of `axes` where both are known, and the paint."""
-        image, own_axes = read_image(self.image)
-        paint = read_labels(self.painted)
-        shape = select_channels(image, check_image(image, own_axes))[0].shape[:-1]
-        if paint.shape != shape:
+        """Read the image, with its axes in the order of `axes` where both are known, and the scribbles."""
+        image, file_axes = read_image(self.image)
+        painted = read_labels(self.painted)
+        shape = select_channels(image, check_image(image, file_axes))[0].shape[:-1]
+        if painted.shape != shape:
             raise InputError(
-                f"{self.painted.name!r} must have the shape of {self.image.name!r}: {shape}, not {paint.shape}"
+                f"{self.painted.name!r} must have the shape of {self.image.name!r}: {shape}, not {painted.shape}"
             )
-        if not paint.any():
+        if not painted.any():
             raise InputError(f"nothing is painted in {self.painted.name!r}: every pixel is 0")
-        if "auto" not in (axes, own_axes) and sorted(axes) == sorted(own_axes):
-            image = image.transpose([own_axes.index(letter) for letter in axes.upper()])
-        return image, paint
+        if "auto" not in (axes, file_axes) and sorted(axes) == sorted(file_axes):
+            image = image.transpose([file_axes.index(letter) for letter in axes.upper()])
+        return image, painted
 
 
 def make_references(images: Sequence[str], painted: Sequence[str]) -> tuple[ReferenceImage, ...]:
-    """Teachers from the files of images and, in the same order, of what was painted on them."""
+    """Pair the files of images with those of their scribbles."""
     if len(images) != len(painted):
-        raise InputError(f"what is painted needs its image: {len(painted)} --teach, but {len(images)} --image")
+        raise InputError(f"each --teach needs its --image: there are {len(painted)} --teach, but {len(images)} --image")
     return tuple(ReferenceImage(Path(i).absolute(), Path(p).absolute()) for i, p in zip(images, painted, strict=True))
 
 
 def segment_with_references(
-    file: Path, image: Any, settings: Settings, seed: int, teachers: Sequence[ReferenceImage], report: Report | None
+    file: Path, image: Any, settings: Settings, seed: int, references: Sequence[ReferenceImage], report: Report | None
 ) -> MethodResult:
-    """Segment an image together with those on which somebody has painted.
-
-    Parameters
-    ----------
-    file, image : the image and where it was read from; if it is itself a teacher, it is segmented with its own paint.
-    settings, seed, report : as for :func:`napari_gsw.segment`.
-    """
+    """Segment the image of a file together with painted images; if it is one of them, with its own scribbles."""
     if is_lazy(image):
         raise InputError("it is read in blocks, and shared labels are for images in memory; raise block_pixels")
-    lessons = [(teacher, *teacher.read(settings.axes)) for teacher in teachers]
-    own = next((paint for teacher, _, paint in lessons if os.path.samefile(teacher.image, file)), None)
-    others = [lesson for lesson in lessons if not os.path.samefile(lesson[0].image, file)]
-    images = [np.asarray(image), *(other for _, other, _ in others)]
-    shared = segment(images, settings, seed=seed, seeds=[own, *(paint for _, _, paint in others)], report=report)
-    record = {k: v for k, v in shared.provenance.items() if k not in ("images", "given")}
-    looks = shared.provenance["images"]
-    record |= {"image": looks[0], "given": {}, "teachers": [_named(*lesson) for lesson in lessons]}
-    first = replace(shared[0], provenance=record)
-    return MethodResult(first.labels, record, first)
+    loaded = [(reference, *reference.read(settings.axes)) for reference in references]
+    own = next((painted for reference, _, painted in loaded if os.path.samefile(reference.image, file)), None)
+    others = [(other, painted) for reference, other, painted in loaded if not os.path.samefile(reference.image, file)]
+    images = [np.asarray(image), *(other for other, _ in others)]
+    shared = segment(images, settings, seed=seed, seeds=[own, *(painted for _, painted in others)], report=report)
+    provenance = {k: v for k, v in shared.provenance.items() if k not in ("images", "given")}
+    provenance |= {"image": shared.provenance["images"][0], "given": {}, "teachers": [_describe(*x) for x in loaded]}
+    first = replace(shared[0], provenance=provenance)
+    return MethodResult(first.labels, provenance, first)
 
 
-def _named(teacher: ReferenceImage, image: NDArray[Any], paint: NDArray[Any]) -> dict[str, str]:
-    """A teacher as the provenance names it."""
+def _describe(reference: ReferenceImage, image: NDArray[Any], painted: NDArray[Any]) -> dict[str, str]:
     return {
-        "image": teacher.image.name,
+        "image": reference.image.name,
         "image_sha256": hash_array(image),
-        "painted": teacher.painted.name,
-        "painted_sha256": hash_array(paint),
+        "painted": reference.painted.name,
+        "painted_sha256": hash_array(painted),
     }
