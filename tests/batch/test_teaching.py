@@ -83,7 +83,7 @@ def test_an_image_is_segmented_as_together_with_its_teacher_in_python(lesson):
     images = [iio.imread(path / "images" / "a.png"), iio.imread(path / "first.png")]
     result = gsw.segment(images, seeds=[None, tifffile.imread(path / "painted.tif")], **FAST)
     assert np.array_equal(read_labels(path / "out" / "a.tif"), result.labels[0])
-    assert rows[0]["sites"] == result.problem.within(0).sum() < result.problem.n
+    assert rows[0]["sites"] == result.problem.sites_in_image(0).sum() < result.problem.n
     assert rows[0]["clusters"] == len(np.unique(result.labels[0]))
     sites = read_labels(path / "out" / "a.sites.tif")
     assert sites.shape == (50, 60)

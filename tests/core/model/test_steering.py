@@ -141,5 +141,5 @@ def test_a_label_that_is_painted_in_another_image_only_may_be_in_this_one_too(cl
     for k, (_, truth) in enumerate(pairs):
         mine = problem.view_image(k).majority_under(truth)
         for name, other in ((1, 2), (2, 1)):
-            free = problem.within(k) & (clamps < 0) & (mine == name)
+            free = problem.sites_in_image(k) & (clamps < 0) & (mine == name)
             assert (pull[free, name - 1] > pull[free, other - 1]).mean() > 0.9

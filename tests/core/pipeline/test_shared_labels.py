@@ -314,7 +314,7 @@ def test_masks_and_sites_of_some_images():
     assert np.array_equal(problem.site_images[0] > 0, mask)
     assert len(np.unique(problem.site_images[1])) == len(np.unique(cut))
     assert problem.sites_in_image(1).sum() == len(np.unique(cut))
-    assert (problem.sites_in_image(0) ^ problem.within(1)).all()
+    assert (problem.sites_in_image(0) ^ problem.sites_in_image(1)).all()
 
 
 def test_sites_have_one_size_in_all_images():
