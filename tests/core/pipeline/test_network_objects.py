@@ -10,7 +10,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.features import network as networks
 from napari_gsw.core.features.object_network import (
-    COARSE,
+    COARSE_SIDE,
     INSIDE,
     WIDTH,
     _predict_two_scales,
@@ -254,16 +254,18 @@ def test_maps_are_the_same_at_every_brightness_and_widths_in_pixels():
 @RUNTIME
 def test_objects_too_large_for_the_network_are_left_to_the_other_way():
     network = networks.load_builtin_network("objects")
-    image = EasyImage("square", size=2 * COARSE + 80).read().image
+    image = EasyImage("square", size=2 * COARSE_SIDE + 80).read().image
     maps = np.zeros((*image.shape, 5), np.float32)
     maps[:40, :, INSIDE] = 1  # hollow where the square is
     assert are_too_large(image, maps, network)
     many, truth = (np.tile(one, (4, 4)) for one in cells())  # many small ones in a large picture
     maps = np.zeros((*many.shape, 5), np.float32)
     maps[..., INSIDE] = truth > 0
-    assert max(many.shape) > 2 * COARSE
+    assert max(many.shape) > 2 * COARSE_SIDE
     assert not are_too_large(many, maps, network)
-    assert not are_too_large(many[:COARSE, :COARSE], np.zeros((COARSE, COARSE, 5), np.float32), network)
+    assert not are_too_large(
+        many[:COARSE_SIDE, :COARSE_SIDE], np.zeros((COARSE_SIDE, COARSE_SIDE, 5), np.float32), network
+    )
 
 
 @RUNTIME

@@ -1,6 +1,1 @@
-"""What the data say of a site, as histograms of words or moments of channels; and their marginal
-likelihood, equation (3).
-
-`likelihoods` is the specification, `evidence_tables` the same as the sampler reads it. May import sites and what sites
-may.
-"""
+"""Features of sites: histograms of visual words, moments of channels, network output, and input maps."""

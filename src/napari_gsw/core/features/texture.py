@@ -1,8 +1,8 @@
-"""Derivatives of Gaussians, compiled: gradient and Laplacian of an image at one scale, a row at a time.
+"""Texture features: gradient magnitude and Laplacian of an image at several scales.
 
-All filters are separable and share their passes. Along each axis the image is smoothed, or differentiated once or
-twice; the gradient has one axis differentiated once, the Laplacian adds up the axes differentiated twice. Only rows
-are kept, and three planes for an image in three dimensions.
+The filters are derivatives of Gaussians, separable, and share their passes. Along each axis the image is smoothed, or
+differentiated once or twice: the gradient has one axis differentiated once, the Laplacian sums the axes differentiated
+twice. Only rows are kept in memory, and three slices for a volume.
 """
 
 from __future__ import annotations
@@ -16,37 +16,60 @@ from napari_gsw.core.jit import njit, njit_inner, njit_merged, zeros
 
 Whole = int | np.int64
 
+# Widths of the Gaussians in pixels.
+TEXTURE_SCALES = (1.0, 2.0, 4.0)
 LOG_2 = np.float32(np.log(2.0))
 # The bits of the square root of 1/2; from there the fraction of a number is between sqrt(1/2) and sqrt(2).
 ROOT_HALF = np.int32(0x3F3504F3)
 MANTISSA = np.int32(23)
 
-# How often each of five rows is differentiated along the first and the second axis; a plane image has the first three.
+# How often each of five rows is differentiated along the first and the second axis; a 2D image has the first three.
 PLANE, ORDER = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 0])
 # Which row is then differentiated how often along the last axis: in all once for the gradient, twice for the Laplacian.
 ROW, LAST = np.array([0, 1, 0, 2, 3, 4]), np.array([1, 0, 2, 0, 0, 0])
 
 
+def compute_texture(image: ChannelImage) -> ChannelImage:
+    """Compute the responses of a rotation-invariant filter bank, (*shape,) -> (*shape, 2 * scales).
+
+    Gradient magnitude and Laplacian at each scale are normalised for scale and compressed by a logarithm, so that a
+    strong edge does not outweigh every weak texture.
+    """
+    volume = np.ascontiguousarray(image, dtype=np.float32).reshape((1,) * (3 - image.ndim) + image.shape)
+    out = np.empty((*volume.shape, 2 * len(TEXTURE_SCALES)), np.float32)
+    for number, scale in enumerate(TEXTURE_SCALES):
+        _filter(volume, image.ndim == 3, make_derivatives(scale), scale, out, 2 * number)
+    return out.reshape(*image.shape, out.shape[-1])
+
+
+@cache
+def make_derivatives(scale: float) -> ChannelImage:
+    """Make a Gaussian of unit sum and its first two derivatives at offsets 0 to `radius`: (3, radius + 1).
+
+    It ends at four times its width; the radius is the next even number, since offsets are taken two at a time.
+    """
+    radius = int(4 * scale + 0.5)
+    x = np.arange(radius + 1 + radius % 2)
+    bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)
+    bell /= 2 * bell.sum() - 1
+    return np.stack((bell, x / scale**2 * bell, (x**2 / scale**4 - 1 / scale**2) * bell)).astype(np.float32)
+
+
 @njit
-def filter_bank(
-    light: ChannelImage, deep: bool, weights: ChannelImage, scale: float, out: ChannelImage, column: int
+def _filter(
+    volume: ChannelImage, deep: bool, weights: ChannelImage, scale: float, out: ChannelImage, column: int
 ) -> None:
-    """Logarithms of the gradient's magnitude and of the Laplacian, both normalised for scale.
+    """Write log(1 + gradient) to a column of out (Z, Y, X, ...), and log(1 + |Laplacian|) with its sign to the next.
 
     Parameters
     ----------
-    light : (Z, Y, X) float32.
-    deep : whether there are derivatives along the first axis; a plane image has none.
-    weights : (3, radius + 1) float32, of the Gaussian and its first and second derivative, for offsets from 0 onwards.
-        The radius is even: offsets are taken two at a time.
-    scale : width of the Gaussian in pixels.
-    out : (Z, Y, X, ...) float32, of which `column` becomes log(1 + gradient), and the one after it
-        log(1 + abs(Laplacian)) with the Laplacian's sign.
+    volume : (Z, Y, X) float32. deep : whether there are derivatives along Z.
+    weights : those of :func:`make_derivatives`.
     """
-    depth, height, width = light.shape
+    depth, height, width = volume.shape
     radius = weights.shape[1] - 1
     none, once = np.int64(0), np.int64(1)  # not literals, for which numba would compile a function of its own
-    image = light.reshape(depth * height, width)
+    image = volume.reshape(depth * height, width)
     planes = np.empty((3, height if deep else 0, width), np.float32)
     # Rows with room for the reflection at both ends.
     rows = zeros((5, width + 2 * radius), np.float32)
@@ -86,32 +109,20 @@ def filter_bank(
 
 @njit_inner
 def _across(
-    image: ChannelImage,
-    first: Whole,
-    stride: Whole,
-    length: int,
-    place: int,
-    weights: ChannelImage,
-    order: int,
+    image: ChannelImage, first: Whole, stride: Whole, length: int, at: int, weights: ChannelImage, order: int,
     out: ChannelImage,
-) -> None:
-    """Filter across rows of an image: those of an axis are `stride` apart from `first` on, the one wanted at `place`.
+) -> None:  # fmt: skip
+    """Filter across the rows of an axis, `length` ones that are `stride` apart from `first` on, at row `at` of them.
 
-    Beyond its ends the axis is mirrored, edge pixels twice.
-
-    Parameters
-    ----------
-    image : (rows, X) float32; length : rows of the axis.
-    order : which of the weights (3, radius + 1).
-    out : (X,) float32, written.
+    Beyond its ends the axis is mirrored, edge pixels twice. `order` chooses the weights, `out` (X,) is written.
     """
-    odd, row = order == 1, first + place * stride
+    odd, row = order == 1, first + at * stride
     middle = weights[order, 0]
     for x in range(out.size):
         out[x] = middle * image[row, x]
     for j in range(1, weights.shape[1], 2):
-        a, b = first + _mirrored(place - j, length) * stride, first + _mirrored(place + j, length) * stride
-        c, d = first + _mirrored(place - j - 1, length) * stride, first + _mirrored(place + j + 1, length) * stride
+        a, b = first + _mirror(at - j, length) * stride, first + _mirror(at + j, length) * stride
+        c, d = first + _mirror(at - j - 1, length) * stride, first + _mirror(at + j + 1, length) * stride
         near, far = weights[order, j], weights[order, j + 1]
         if odd:
             for x in range(out.size):
@@ -123,7 +134,7 @@ def _across(
 
 @njit_merged
 def _along(row: ChannelImage, weights: ChannelImage, order: int, out: ChannelImage) -> None:
-    """Filter along a row (X + 2 radius,) that has been padded at its ends, into out (X,)."""
+    """Filter along a padded row (X + 2 radius,) into out (X,)."""
     radius, odd = weights.shape[1] - 1, order == 1
     middle, centre = weights[order, 0], row[radius:]
     for x in range(out.size):
@@ -141,25 +152,25 @@ def _along(row: ChannelImage, weights: ChannelImage, order: int, out: ChannelIma
 
 @njit_merged
 def _pad(line: ChannelImage, row: ChannelImage) -> None:
-    """A line (X,) into the middle of a longer row (X + 2 radius,), mirrored at both ends."""
+    """Copy a line (X,) to the middle of a row (X + 2 radius,) and mirror it at both ends."""
     radius = (row.size - line.size) // 2
     for x in range(line.size):  # as a slice it would take numba three seconds to compile
         row[radius + x] = line[x]
     for j in range(1, radius + 1):
-        row[radius - j] = line[_mirrored(-j, line.size)]
-        row[radius + line.size - 1 + j] = line[_mirrored(line.size - 1 + j, line.size)]
+        row[radius - j] = line[_mirror(-j, line.size)]
+        row[radius + line.size - 1 + j] = line[_mirror(line.size - 1 + j, line.size)]
 
 
 @njit_inner
-def _mirrored(i: int, length: int) -> int:
-    """Where a place beyond the ends of an axis is mirrored to, however far it is."""
+def _mirror(i: int, length: int) -> int:
+    """Mirror an index beyond the ends of an axis, however far it is."""
     i %= 2 * length
     return i if i < length else 2 * length - 1 - i
 
 
 @njit_inner
 def _log1p(row: ChannelImage, exponent: ChannelImage) -> None:
-    """log(1 + x) of each x >= 0 of a row (X,) float32 in place, to about 1e-7, in steps that the vector unit takes.
+    """Replace each x >= 0 of a row by log(1 + x), to about 1e-7, in steps that the vector unit takes.
 
     1 + x = 2^e m with m near 1, and log m = 2 artanh s for s = (m - 1) / (m + 1), at most 0.172.
     """
@@ -176,33 +187,3 @@ def _log1p(row: ChannelImage, exponent: ChannelImage) -> None:
         t = s * s
         series = np.float32(1 / 5) + t * (np.float32(1 / 7) + t * np.float32(1 / 9))
         row[x] = exponent[x] * LOG_2 + np.float32(2) * s * (np.float32(1) + t * (np.float32(1 / 3) + t * series))
-
-
-# Widths in pixels of the texture filters.
-TEXTURE_SCALES = (1.0, 2.0, 4.0)
-
-
-def compute_texture(light: ChannelImage) -> ChannelImage:
-    """Responses of a rotation-invariant filter bank: (\\*shape,) -> (\\*shape, 2 * scales).
-
-    At each scale the gradient magnitude and the Laplacian of the luminance, normalised for scale and compressed by a
-    logarithm, so that a strong edge does not outweigh every weak texture.
-    """
-    space = np.ascontiguousarray(light, dtype=np.float32).reshape((1,) * (3 - light.ndim) + light.shape)
-    out = np.empty((*space.shape, 2 * len(TEXTURE_SCALES)), np.float32)
-    for number, scale in enumerate(TEXTURE_SCALES):
-        filter_bank(space, light.ndim == 3, make_derivatives(scale), scale, out, 2 * number)
-    return out.reshape(*light.shape, out.shape[-1])
-
-
-@cache
-def make_derivatives(scale: float) -> ChannelImage:
-    """(3, radius + 1) a Gaussian of unit sum and its first and second derivative, at 0, 1, ... pixels.
-
-    It ends at four times its width, and then at an even number of pixels.
-    """
-    radius = int(4 * scale + 0.5)
-    x = np.arange(radius + 1 + radius % 2)
-    bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)
-    bell /= 2 * bell.sum() - 1
-    return np.stack((bell, x / scale**2 * bell, (x**2 / scale**4 - 1 / scale**2) * bell)).astype(np.float32)

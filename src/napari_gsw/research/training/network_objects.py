@@ -38,7 +38,7 @@ def scaled(image: NDArray[np.uint8], labels: LabelImage) -> tuple[NDArray[np.uin
     zoom = float(np.clip(ACROSS / typical_width(labels), SMALLEST, LARGEST))
     if abs(zoom - 1) < 0.05:
         return image, labels
-    larger = rescale(image, zoom, least=8)
+    larger = rescale(image, zoom, min_side=8)
     rows = (np.rint(np.linspace(0, n - 1, m)).astype(int) for n, m in zip(labels.shape, larger.shape, strict=False))
     return larger, labels[np.ix_(*rows)]
 
