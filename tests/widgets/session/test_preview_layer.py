@@ -17,7 +17,7 @@ from napari.layers import Image, Labels
 
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
-from napari_gsw.widgets.layers.preview_layer import make_coarse_geometry
+from napari_gsw.widgets.layers.result_layers import make_coarse_geometry
 from napari_gsw.widgets.session import run_plan
 
 pytestmark = pytest.mark.gui

@@ -1,7 +1,7 @@
-"""The brush on a Labels layer: when a stroke is done, where it went, and undo that does not go behind our back.
+"""The brush on a Labels layer: notices of finished strokes with their paths, and an undo of our own.
 
-napari's own undo writes the pixels of long ago over labels that have changed since. While a layer is watched, its undo
-and redo are ours; afterwards napari's history starts empty.
+napari's undo writes old pixels over labels that have changed since. While a layer is watched, its undo and redo are
+replaced; afterwards napari's history starts empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from qtpy.QtCore import QTimer
 
 from napari_gsw.core.array_types import PointArray
 
-# The cursor while a person makes the brush larger or smaller, which paints nothing.
+# The cursor while the user changes the size of the brush, which paints nothing.
 RESIZING = "circle_frozen"
 
 
@@ -25,12 +25,16 @@ class Brush:
 
     Parameters
     ----------
-    layer : the layer that a person paints on.
-    painted : called after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) pixels.
-    replaced : called when the layer was given another array.
-    undo, redo : called instead of the layer's own.
-    confirmed : called with the path of a stroke that has changed no pixel: what it means is there already. napari says
-        nothing of it.
+    layer : Labels layer
+        The layer that the user paints on.
+    painted : callable
+        Called after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) in pixels.
+    replaced : callable
+        Called when the layer was given another array.
+    undo, redo : callable
+        Called instead of the layer's own.
+    confirmed : callable
+        Called with the path of a stroke that has changed no pixel, of which napari gives no notice.
     """
 
     def __init__(
@@ -44,10 +48,10 @@ class Brush:
     ) -> None:
         self.layer = layer
         self._painted, self._replaced, self._confirmed = painted, replaced, confirmed
-        self._changed = False
         self._path: list[Any] = []
-        self._pending = False
-        self._attached = True
+        self._has_changed = False
+        self._is_pending = False
+        self._is_attached = True
         layer.events.paint.connect(self._on_paint)
         layer.events.data.connect(self._on_data)
         layer.mouse_drag_callbacks.append(self._follow)
@@ -55,14 +59,14 @@ class Brush:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a stroke is under way or has not been looked at yet: nothing may overwrite it."""
-        return self._pending or bool(getattr(self.layer, "_block_history", False))
+        """Whether a stroke is under way or not delivered yet: nothing may overwrite it."""
+        return self._is_pending or bool(getattr(self.layer, "_block_history", False))
 
     def _follow(self, layer: Labels, event: Any) -> Iterator[None]:
         if layer.cursor == RESIZING:
             return
         self._path = [layer.world_to_data(event.position)]
-        self._changed = False
+        self._has_changed = False
         yield
         while event.type == "mouse_move":
             self._path.append(layer.world_to_data(event.position))
@@ -71,22 +75,21 @@ class Brush:
             QTimer.singleShot(0, partial(self._confirm, np.asarray(self._path, float)))
 
     def _on_paint(self, event: Any) -> None:
-        """napari may announce paint before it is on the layer, so it is looked at when napari is done."""
+        """Wait for the end of the event: napari may announce paint before it is on the layer."""
         self._deliver()  # a stroke before this one is on the layer by now
-        self._pending = self._changed = True
+        self._is_pending = self._has_changed = True
         QTimer.singleShot(0, self._deliver)
 
     def _confirm(self, path: PointArray) -> None:
-        """napari has announced the paint of a stroke by now, if there was any."""
-        if self._attached and not self._changed:
+        if self._is_attached and not self._has_changed:  # napari has announced any paint by now
             self._confirmed(path)
 
     def _deliver(self) -> None:
-        if not self._attached or not self._pending:
+        if not self._is_attached or not self._is_pending:
             return
-        self._pending = False
-        drawn = self.layer.mode in ("paint", "erase")
-        path = np.asarray(self._path, float) if drawn and self._path else np.empty((0, self.layer.ndim))
+        self._is_pending = False
+        has_path = self.layer.mode in ("paint", "erase") and self._path
+        path = np.asarray(self._path, float) if has_path else np.empty((0, self.layer.ndim))
         self._path = []
         self._painted(path)
 
@@ -95,7 +98,7 @@ class Brush:
 
     def detach(self) -> None:
         """Give the layer back to napari."""
-        self._attached = False
+        self._is_attached = False
         self.layer.events.paint.disconnect(self._on_paint)
         self.layer.events.data.disconnect(self._on_data)
         if self._follow in self.layer.mouse_drag_callbacks:

@@ -1,6 +1,6 @@
-"""What a layer is to us: an image to segment, a region to segment within, one of our own.
+"""Kinds of layers, and the notes by which our own layers are known.
 
-Our own layers are known by a mark in their metadata, never by their names: users rename layers.
+Our layers are known by a mark in their metadata, never by their names: users rename layers.
 """
 
 from __future__ import annotations
@@ -12,67 +12,60 @@ import napari
 from napari.layers import Image, Labels, Layer, Shapes
 
 Kind = Literal[
-    "segmentation",
-    "regions",
-    "boundary",
-    "entropy",
-    "locked",
-    "superpixels",
-    "difference",
-    "missed",
-    "false",
-    "question",
-    "chosen",
-    "preview",
-]
-# The mark: metadata[KIND] is the kind of every layer that we make.
+    "segmentation", "regions", "boundary", "entropy", "locked", "superpixels", "difference", "missed", "false",
+    "question", "chosen", "preview",
+]  # fmt: skip
+# metadata[KIND] is the kind of every layer that we make.
 KIND = "napari-gsw layer"
-# Further notes: the image's name in a segmentation and in its regions, and the axes of their array along which labels
-# mean nothing, each slice being segmented by itself; what was segmented, in all layers of its result, by which the next
-# run finds them, with the layer's own id, which a copy has not; the image's id in superpixels that were made for it, so
-# that the GSW widget can take them; and the ids of the layers whose difference is shown.
+# Name of the image, in a segmentation and in its regions.
 IMAGE_NAME = "napari-gsw image"
+# What was segmented, in all layers of its result: the next run finds them by it. With the layer's own id, which a copy
+# does not have.
 RESULT_OF = "napari-gsw result of"
-# What made a result, for whoever saves it.
+# Provenance of a result, for files of it.
 MADE_BY = "napari-gsw"
+# Axes of the array along which labels mean nothing, each slice being segmented by itself.
 SLICED_ALONG = "napari-gsw sliced along"
+# Id of the image, in superpixels that were made for it.
 SUPERPIXELS_OF = "napari-gsw superpixels"
+# Ids of the layers whose difference is displayed.
 COMPARED = "napari-gsw compared"
-# Of a layer whose features are a table of its labels: a letter for each axis of its array.
+# A letter for each axis of a layer whose features are a table of its labels.
 TABLE_AXES = "napari-gsw table axes"
-# Of a picture of uncertainty: whether several chains agree on it, and what was said about them.
+# In an image of uncertainty: whether the chains agree on it, and the summary of their diagnostics.
 SETTLED, VERDICT = "napari-gsw settled", "napari-gsw verdict"
 
 
 def make_metadata(kind: Kind, notes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Metadata of a new layer of ours.
+    """Make the metadata of a new layer.
 
-    >>> mark("segmentation", {IMAGE_NAME: "cells"})
+    >>> make_metadata("segmentation", {IMAGE_NAME: "cells"})
     {'napari-gsw layer': 'segmentation', 'napari-gsw image': 'cells'}
     """
     return {KIND: kind, **(notes or {})}
 
 
 def get_layer_kind(layer: Layer) -> Kind | None:
-    """The kind of one of our layers; None for those of anybody else."""
+    """Return the kind of one of our layers, None for any other."""
     kind: Kind | None = layer.metadata.get(KIND)
     return kind
 
 
 def is_image(layer: Layer) -> bool:
-    """Whether it is an image to segment."""
+    """Return whether a layer is an image to segment."""
     return isinstance(layer, Image) and get_layer_kind(layer) is None
 
 
 def is_region(layer: Layer) -> bool:
-    """Whether it can say where to segment."""
+    """Return whether a layer can say where to segment."""
     return isinstance(layer, Shapes) or (isinstance(layer, Labels) and get_layer_kind(layer) is None)
 
 
 def is_labels(layer: Layer) -> bool:
+    """Return whether a layer is a Labels layer."""
     return isinstance(layer, Labels)
 
 
 def unwrap_viewer(viewer: napari.Viewer) -> napari.Viewer:
-    """The viewer itself: plugins are handed a proxy, whose layers are a new object at each look."""
+    """Return the viewer behind the proxy that plugins get, whose layers are a new object at each access."""
     return getattr(viewer, "__wrapped__", viewer)

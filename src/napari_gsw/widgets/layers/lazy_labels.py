@@ -1,4 +1,10 @@
-"""A Labels layer whose outlines are drawn in a moment, however large it is."""
+"""Labels layers that stay responsive however large they are.
+
+Outlines of a large array are computed here, in a background thread where possible. A segmentation that does not fit
+into memory is a value for each superpixel: only the part and the level that are displayed are computed, when napari
+asks for them. napari asks for the coarsest level of two axes once and keeps the array; so that one is computed as a
+whole, and written over with every new state.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +22,19 @@ from numpy.typing import NDArray
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.outlines import draw_outlines
 
-# Pixels on the screen at once above which napari takes too long for outlines: 0.07 s for a million.
+# Displayed pixels above which napari is too slow at outlines: 0.07 s for a million.
 MANY = 1 << 16
-# How thick outlines of regions, locks and questions are, in pixels.
+# Width in pixels of the outlines of regions, locks and questions.
 THICK = 2
+# Largest length of an axis of the coarsest level.
+COARSEST = 1024
 
 
 @dataclass(eq=False)
 class OutlinedLabels:
-    """Outlines (h, w) of a label image, which were made where nobody waits for them.
+    """Outlines (h, w) of a label image, computed beforehand.
 
-    Attributes
-    ----------
-    thickness : theirs, in pixels.
-    fresh : whether nobody has painted on them since: napari writes to what it shows.
+    They are `fresh` until somebody paints on them: napari writes to what it displays.
     """
 
     outlines: NDArray[Any]
@@ -38,28 +43,35 @@ class OutlinedLabels:
 
 
 def outline_if_large(labels: Any) -> OutlinedLabels | None:
-    """The outlines of a label image that is so large that the window would stand still for them; of another None."""
-    large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
-    return OutlinedLabels(draw_outlines(labels, THICK), THICK) if large else None
+    """Compute the outlines of a label image that is too large for napari; None for another."""
+    is_large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
+    return OutlinedLabels(draw_outlines(labels, THICK), THICK) if is_large else None
 
 
 class Labels(NapariLabels):  # type: ignore[misc]
-    """As napari's, under the same name: that is what napari chooses icons and writers by.
+    """Labels layer with fast outlines, under napari's name, by which napari chooses icons and writers.
 
     Parameters
     ----------
-    contour : thickness of its outlines, 0 if it is filled: known from the start, so that nothing is drawn twice.
+    data : array
+        As napari takes it.
+    contour : int
+        Width of the outlines, 0 for filled labels: known from the start, so that nothing is drawn twice.
+    outlined : OutlinedLabels, optional
+        Outlines of the data.
+    **look : object
+        Further arguments of napari's layer.
     """
 
     def __init__(self, data: Any, *, contour: int = 0, outlined: OutlinedLabels | None = None, **look: Any) -> None:
-        # Outlines of what is being written to the layer at this moment, and those that napari shows.
-        self._ready, self._shown = outlined, outlined
+        # Outlines of what is being written to the layer, and those that are displayed.
+        self._ready, self._displayed = outlined, outlined
         super().__init__(data, **look)
         self._contour = contour
 
     @contextmanager
     def showing(self, outlined: OutlinedLabels | None) -> Iterator[None]:
-        """Within this the layer is given a picture whose outlines are known; for all later ones they are made."""
+        """Within this context, the layer is given an image with known outlines; later they are computed again."""
         self._ready = outlined
         try:
             yield
@@ -67,36 +79,29 @@ class Labels(NapariLabels):  # type: ignore[misc]
             self._ready = None
 
     def update_thumbnail(self) -> None:
-        """Draw the small picture in the list of layers again, and nothing else."""
+        """Update the thumbnail in the list of layers, and nothing else."""
         if self.visible:
             self._update_thumbnail()
 
     def _calculate_contour(self, labels: Any, data_slice: Any) -> Any:
-        """The outlines of a picture that is sliced anew; of a part of it, and of a small one, napari makes them."""
-        at_once = all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
-        if not at_once and self._shown is not None:
-            self._shown.fresh = False
-        ours = (
-            self.contour >= 1
-            and isinstance(labels, np.ndarray)
-            and labels.ndim == 2
-            and labels.size > MANY
-            and labels.dtype.kind in "ui"
-            and self.colormap.background_value == 0
-            and at_once
-        )
-        if not ours:
+        """Return the outlines of a whole slice; napari computes those of a part and of a small one."""
+        is_whole = all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
+        if not is_whole and self._displayed is not None:
+            self._displayed.fresh = False
+        is_large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
+        is_plain = is_large and labels.dtype.kind in "ui" and self.colormap.background_value == 0
+        if not (is_whole and is_plain and self.contour >= 1):
             return super()._calculate_contour(labels, data_slice)
         ready = self._ready
         if ready is None or not ready.fresh or ready.thickness != self.contour or ready.outlines.shape != labels.shape:
-            self._shown = None
+            self._displayed = None
             return draw_outlines(labels, int(self.contour))
-        self._shown = ready
+        self._displayed = ready
         return ready.outlines
 
 
 def add_labels(viewer: Any, data: Any, outlined: OutlinedLabels | None = None, **look: Any) -> Labels:
-    """As ``viewer.add_labels``; `outlined` are the outlines of the data, if they are known."""
+    """Add a Labels layer to a viewer; `outlined` are the outlines of the data, if they are known."""
     layer = Labels(data, outlined=outlined, **look)
     with layer.showing(outlined):
         viewer.add_layer(layer)
@@ -104,53 +109,52 @@ def add_labels(viewer: Any, data: Any, outlined: OutlinedLabels | None = None, *
 
 
 def make_colormap(*colours: str) -> CyclicLabelColormap:
-    """Colours of the labels 1, 2, ... by their names, which come round again; 0 is not drawn.
+    """Make a colormap of the labels 1, 2, ... from names of colours, which repeat; 0 is transparent.
 
-    The same as a dictionary makes napari compile for a second or two before the first picture.
+    For a dictionary of the same colours, napari compiles for a second or two before the first image.
     """
     return CyclicLabelColormap(colors=np.vstack((np.zeros((1, 4)), *map(transform_color, colours))))
 
 
 def compile_outlines(pixels: int) -> None:
-    """What the first picture of so many pixels would else wait for, where it would."""
+    """Compile the kernel of outlines, if an image of so many pixels needs it."""
     if pixels > MANY:
-        for kind in (np.uint16, np.int32):
-            draw_outlines(np.zeros((2, 2), kind), 1)
-
-
-# The coarsest level has at most so many pixels along each axis.
-COARSEST = 1024
+        for dtype in (np.uint16, np.int32):
+            draw_outlines(np.zeros((2, 2), dtype), 1)
 
 
 class LazySiteImage:
-    """An image of one value for each site, read like an array.
+    """Image of one value for each superpixel, read like an array.
 
     Attributes
     ----------
-    sites : the sites of this level.
-    values : (n + 1,) value of each site; entry 0 for pixels without one. It may be exchanged at any time for one of the
-        same type.
-    lead : axes of length 1 before those of the sites, as the layer has them.
-    kept : whether the array that it is taken for as a whole is always the same one, and shows every new state.
+    sites : BlockedLabels
+        The superpixels of this level.
+    lead : int
+        Number of axes of length 1 before those of the superpixels.
+    kept : bool
+        Whether the array of the whole image is always the same one and shows every new state.
     """
 
     def __init__(self, sites: BlockedLabels, values: NDArray[Any], lead: int = 0, kept: bool = False) -> None:
         self.sites, self.lead, self.kept = sites, lead, kept
         self._values = values
-        self._numbers: NDArray[np.int32] | None = None  # the sites, and their picture, once it has been asked for
-        self._picture: NDArray[Any] | None = None
+        # Superpixels and values of the whole image, once it has been read.
+        self._site_image: NDArray[np.int32] | None = None
+        self._image: NDArray[Any] | None = None
 
     @property
     def values(self) -> NDArray[Any]:
+        """Value of each superpixel (n + 1,), entry 0 for other pixels; may be set at any time to others of its type."""
         return self._values
 
     @values.setter
     def values(self, values: NDArray[Any]) -> None:
         if values.dtype != self._values.dtype:
-            raise ValueError(f"values of type {self._values.dtype} cannot become {values.dtype}; make another picture")
+            raise ValueError(f"values of type {self._values.dtype} cannot become {values.dtype}; make another image")
         self._values = values
-        if self._picture is not None and self._numbers is not None:
-            np.take(values, self._numbers, out=self._picture, mode="clip")
+        if self._image is not None and self._site_image is not None:
+            np.take(values, self._site_image, out=self._image, mode="clip")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -173,45 +177,45 @@ class LazySiteImage:
         return ((1,),) * self.lead + self.sites.grid.chunks
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        given = list(key) if isinstance(key, tuple) else [key]
-        if Ellipsis in given:
-            at = given.index(Ellipsis)
-            given[at : at + 1] = [slice(None)] * (self.ndim - len(given) + 1)
-        given += [slice(None)] * (self.ndim - len(given))
-        inner = self.values[self.sites[tuple(given[self.lead :])]]
-        for axis in reversed(given[: self.lead]):
+        index = list(key) if isinstance(key, tuple) else [key]
+        if Ellipsis in index:
+            at = index.index(Ellipsis)
+            index[at : at + 1] = [slice(None)] * (self.ndim - len(index) + 1)
+        index += [slice(None)] * (self.ndim - len(index))
+        image = self.values[self.sites[tuple(index[self.lead :])]]
+        for axis in reversed(index[: self.lead]):
             if isinstance(axis, slice):
-                inner = inner[np.newaxis][axis]
-        return np.asarray(inner)
+                image = image[np.newaxis][axis]
+        return np.asarray(image)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not self.kept:
             return np.asarray(self[...], dtype=dtype)
-        if self._picture is None:
-            self._numbers = np.asarray(self.sites[...]).reshape(self.shape)
-            self._picture = np.empty(self.shape, self.dtype)
-            self.values = self._values  # the newest, in whatever thread it was exchanged
-        view = self._picture.view()
+        if self._image is None:
+            self._site_image = np.asarray(self.sites[...]).reshape(self.shape)
+            self._image = np.empty(self.shape, self.dtype)
+            self.values = self._values  # the newest, which any thread may have set
+        view = self._image.view()
         view.setflags(write=False)
         array = np.asarray(view, dtype=dtype)
         return array.copy() if copy else array
 
     def any(self) -> bool:
-        """Whether a site has a value other than 0."""
+        """Return whether a superpixel has a value other than 0."""
         return bool(self.values[1:].any())
 
     def count(self) -> int:
-        """How many different values other than 0 there are."""
+        """Return the number of different values other than 0."""
         return int(np.count_nonzero(np.unique(self.values[1:])))
 
 
 def make_image_levels(image: LazySiteImage, levels: list[BlockedLabels], lead: int) -> list[LazySiteImage]:
-    """The image at every level, as a multiscale layer takes it."""
+    """Make the levels of an image for a multiscale layer."""
     return [LazySiteImage(level, image.values, lead, kept=level is levels[-1]) for level in levels]
 
 
 def make_site_levels(sites: BlockedLabels) -> list[BlockedLabels]:
-    """The sites, then every second pixel of them, and so on; two at least, since napari takes one for an array."""
+    """Make levels of every second pixel of the one before; two at least, since napari takes one for an array."""
     levels = [sites]
     while len(levels) < 2 or max(levels[-1].shape) > COARSEST:
         levels.append(levels[-1].coarser(2))

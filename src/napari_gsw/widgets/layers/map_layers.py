@@ -1,4 +1,4 @@
-"""Image layers as maps beside an image: which part of them belongs to what is segmented."""
+"""Image layers as input maps: the part of them that belongs to a source."""
 
 from __future__ import annotations
 
@@ -20,73 +20,67 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.settings import Settings
 from napari_gsw.widgets.layers.image_source import ImageSource, Position, finest_level
 
-# Values that the range of a map is guessed from while the form is filled; a run looks at all of them.
-SOME_VALUES = 1 << 18
-
-
-def open_maps(source: ImageSource, maps: Mapping[str, Image], position: Position, settings: Settings) -> list[InputMap]:
-    """The maps at a position, as they lie beside all of the image there; an InputError says what does not fit."""
-    if maps and source.shares_labels:
-        raise InputError("maps are for one image at a time, not for slices or images that share their labels")
-    return [_opened(source, name, layer, position, settings) for name, layer in maps.items()]
+# Number of values by which the range of a map is guessed for the form; a run reads all of them.
+N_GUESSED = 1 << 18
 
 
 def read_maps(source: ImageSource, maps: Mapping[str, Image], position: Position, settings: Settings) -> dict[str, Any]:
-    """The arrays of the maps for a position, as :func:`napari_gsw.prepare` takes them; large ones stay lazy."""
+    """Read the maps at a position, as :func:`napari_gsw.prepare` takes them; those of a chunked image stay lazy."""
     arrays: dict[str, Any] = {}
-    for one in open_maps(source, maps, position, settings):
+    for input_map in _open_maps(source, maps, position, settings):
         if source.where == "view":
-            part = one.read(source.crop)
-            arrays[one.name] = part[..., 0] if one.channel_axis is None else part
+            array = input_map.read(source.crop)
+            arrays[input_map.name] = array[..., 0] if input_map.channel_axis is None else array
         else:
-            arrays[one.name] = one.array if source.is_chunked else np.asarray(one.array)
+            arrays[input_map.name] = input_map.array if source.is_chunked else np.asarray(input_map.array)
     return arrays
 
 
 def describe_maps(source: ImageSource, maps: Mapping[str, Image], settings: Settings) -> str:
-    """What is recognised of the maps, in a line for a person."""
+    """Describe what is recognized of the maps, one line for each."""
     notes: dict[str, Any] = {}
-    for one in open_maps(source, maps, source.positions[0], settings):
-        notes[one.name] = one.notes
-        if one.name == "features":
-            if one.channels > settings.components:
-                notes[one.name] = {**one.notes, "reduced": settings.components}
+    for input_map in _open_maps(source, maps, source.positions[0], settings):
+        note = dict(input_map.notes)
+        if input_map.name == "features":
+            if input_map.channels > settings.components:
+                note["reduced"] = settings.components
         else:
-            declared = parse_value_range(f"{one.name}_range", getattr(settings, f"{one.name}_range"))
-            known = declared or (None if is_lazy(one.array) else guess_value_range([_some(one.array)]))
-            notes[one.name] = {**one.notes, **({} if known is None else {"range": known.text})}
-    elsewhere = [name for name, layer in maps.items() if not _lies_there(source, layer)]
-    lines = [
-        f"{line}; the layer lies elsewhere" if line.split(":")[0] in elsewhere else line
-        for line in format_map_notes(notes)
-    ]
+            name, array = f"{input_map.name}_range", input_map.array
+            value_range = parse_value_range(name, getattr(settings, name))
+            if value_range is None and not is_lazy(array):
+                value_range = guess_value_range([np.ravel(array)[:: max(1, array.size // N_GUESSED)]])
+            if value_range is not None:
+                note["range"] = value_range.text
+        notes[input_map.name] = note
+    lines = []
+    for line in format_map_notes(notes):
+        layer = maps.get(line.split(":")[0])
+        lines.append(line if layer is None or _lies_on(source.layer, layer) else f"{line}; the layer lies elsewhere")
     return "\n".join(lines)
 
 
-def _opened(source: ImageSource, name: str, layer: Image, position: Position, settings: Settings) -> InputMap:
-    try:
-        return open_input_map(name, _array_at(source, layer, position), source.full_shape, settings.channel_axis)
-    except InputError as reason:
-        raise InputError(f"{layer.name!r}: {reason}") from None
+def _open_maps(
+    source: ImageSource, maps: Mapping[str, Image], position: Position, settings: Settings
+) -> list[InputMap]:
+    """Open the maps at a position; an InputError says what does not fit."""
+    if maps and source.shares_labels:
+        raise InputError("maps are for one image at a time, not for slices or images that share their labels")
+    opened = []
+    for name, layer in maps.items():
+        array, n_axes = finest_level(layer), len(position)
+        if n_axes and tuple(array.shape[:n_axes]) == source.stack_shape:
+            array = array[position]
+        elif n_axes and tuple(array.shape[1 : 1 + n_axes]) == source.stack_shape:
+            array = array[(slice(None), *position)]
+        try:
+            opened.append(open_input_map(name, array, source.full_shape, settings.channel_axis))
+        except InputError as reason:
+            raise InputError(f"{layer.name!r}: {reason}") from None
+    return opened
 
 
-def _array_at(source: ImageSource, layer: Image, position: Position) -> Any:
-    """The array of a layer without the axes along which everything is segmented on its own, if it has them."""
-    array, axes = finest_level(layer), len(position)
-    if axes and tuple(array.shape[:axes]) == source.stack_shape:
-        return array[position]
-    if axes and tuple(array.shape[1 : 1 + axes]) == source.stack_shape:
-        return array[(slice(None), *position)]
-    return array
-
-
-def _some(array: Any) -> Any:
-    """Some values of an array in memory, spread over it."""
-    return np.ravel(array)[:: max(1, array.size // SOME_VALUES)]
-
-
-def _lies_there(source: ImageSource, layer: Image) -> bool:
-    """Whether a layer covers what the image covers, along the last two axes, but for a pixel of the coarser one."""
-    here, there = (np.asarray(one.extent.world)[:, -2:] for one in (source.layer, layer))
-    pixel = np.maximum(np.abs(source.layer.scale[-2:]), np.abs(layer.scale[-2:]))
-    return bool((np.abs(here - there) <= pixel).all())
+def _lies_on(image: Image, layer: Image) -> bool:
+    """Return whether a layer covers an image along the last two axes, but for a pixel of the coarser one."""
+    extents = [np.asarray(x.extent.world)[:, -2:] for x in (image, layer)]
+    pixel = np.maximum(np.abs(image.scale[-2:]), np.abs(layer.scale[-2:]))
+    return bool((np.abs(extents[0] - extents[1]) <= pixel).all())

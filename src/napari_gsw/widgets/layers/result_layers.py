@@ -1,20 +1,22 @@
-"""Tables of the arrays of a stack as one, with the place of each along the stack."""
+"""Layers of the results: made once where the image is, then written in place."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import napari
 import numpy as np
 import pandas as pd
 from napari.layers import Image, Layer
-from napari.layers import Labels as NapariLabels
 from napari.utils.colormaps import label_colormap
+from napari.utils.transforms import Affine
 from numpy.typing import NDArray
 
+from napari_gsw.core.pipeline.preview import Preview
 from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.widgets.common.preferences import get_preference
@@ -43,354 +45,333 @@ from napari_gsw.widgets.layers.lazy_labels import (
     make_site_levels,
 )
 
-
-def stack_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Columns]]) -> Columns:
-    """All rows of the tables of some positions, one after the other.
-
-    What the table of one position lacks, as where a network saw the objects of the others alone, is 0 there if it is a
-    whole number, empty if it is a word, and NaN otherwise.
-
-    Parameters
-    ----------
-    letters : of the axes along which positions are counted: each becomes a column before the others.
-
-    Examples
-    --------
-    >>> stacked_tables(["t"], [((0,), {"index": np.array([1, 2])}), ((5,), {"index": np.array([1])})])
-    {'t': array([0, 0, 5]), 'index': array([1, 2, 1])}
-    """
-    if not tables:
-        return {}
-    counts = [len(columns["index"]) for _, columns in tables]
-    table: Columns = {
-        letter: np.repeat([position[axis] for position, _ in tables], counts) for axis, letter in enumerate(letters)
-    }
-    names = dict.fromkeys(name for _, columns in tables for name in columns)
-    for name in names:
-        kind = next(columns[name].dtype for _, columns in tables if name in columns)
-        nothing = 0 if kind.kind in "iub" else "" if kind.kind in "UO" else np.nan
-        table[name] = np.concatenate(
-            [
-                columns[name] if name in columns else np.full(n, nothing, kind)
-                for (_, columns), n in zip(tables, counts, strict=True)
-            ]
-        )
-    return table
-
-
-# Types of the arrays that a run writes.
+# An image in memory, or one whose parts are made when they are displayed.
+LayerImage = NDArray[Any] | LazySiteImage
+UNCERTAINTY_IMAGES: tuple[Kind, ...] = ("boundary", "entropy")
+# Types of the arrays of layers that a later run writes to again.
 DTYPES: dict[Kind, Any] = {
     "segmentation": np.uint16, "regions": np.uint16, "locked": np.uint16, "superpixels": np.int32,
     "boundary": np.float32, "entropy": np.float32,
 }  # fmt: skip
+OUTLINED: tuple[Kind, ...] = ("regions", "superpixels")
+OUTLINE = {"opacity": 1.0, "contour": THICK}
+ON_TOP = {**OUTLINE, "blending": "translucent_no_depth"}
+# Colours of the superpixel that is asked about, and of those that would follow it.
+QUERY_COLOUR, FOLLOWER_COLOUR = "yellow", "cyan"
 
 
-def make_origin(source: ImageSource, layer: Layer) -> tuple[str, str]:
-    """What a layer says that was made for what a source is; a copy of it says another's."""
-    return repr(source.key), str(layer.unique_id)
-
-
-def find_earlier_layers(layers: Iterable[Layer], source: ImageSource, given: Sequence[Layer]) -> dict[Kind, Layer]:
-    """By kind, the first that was made for a source and that a run can write to; none of those `given` to it."""
-    earlier: dict[Kind, Layer] = {}
-    for layer in layers:
-        kind = get_layer_kind(layer)
-        ours = layer.metadata.get(RESULT_OF) == make_origin(source, layer) and not any(layer is one for one in given)
-        if kind is not None and ours and kind not in earlier and _fits(layer, source, kind):
-            earlier[kind] = layer
-    return earlier
-
-
-def _fits(layer: Layer, source: ImageSource, kind: Kind) -> bool:
-    """Whether what a run writes fits into a layer: a person may have given it other data."""
-    data = layer.data[0] if layer.multiscale else layer.data
-    if layer.multiscale != source.is_chunked or tuple(data.shape) != tuple(source.label_shape):
-        return False
-    if not layer.multiscale and not (isinstance(data, np.ndarray) and data.flags.writeable):
-        return False
-    return kind in DTYPES and data.dtype == DTYPES[kind]
-
-
-# An image in memory, or one that is painted where it is looked at.
-LayerPicture = NDArray[Any] | LazySiteImage
-# Name and colour map of each picture of uncertainty.
-UNCERTAINTY_IMAGES: dict[Kind, str] = {"boundary": "magma", "entropy": "viridis"}
-# Colours of a map of one ink, with none for 0.
-ONE_INK = 2
-# Outlines of a site that is asked about, and of what would follow it.
-QUESTION_INK, FOLLOWER_INK = "yellow", "cyan"
+def _make_look(kind: Kind) -> dict[str, Any]:
+    """Return the keywords of a new layer."""
+    match kind:
+        case "segmentation":
+            return {"opacity": float(get_preference("opacity"))}
+        case "boundary":
+            return {"colormap": "magma", "contrast_limits": (0, 1), "blending": "additive", "opacity": 1.0}
+        case "entropy":
+            return {"colormap": "viridis", "contrast_limits": (0, 1), "blending": "translucent", "opacity": 0.7}
+        case "superpixels":
+            return {"opacity": 0.6, "contour": 1}
+        case "locked":  # visible on any colour
+            return {**ON_TOP, "colormap": make_colormap("white")}
+        case "question":
+            return {**ON_TOP, "colormap": make_colormap(QUERY_COLOUR, FOLLOWER_COLOUR)}
+    return dict(OUTLINE)
 
 
 class ResultLayers:
-    """Labels, uncertainty, locks and superpixels of one source.
+    """Labels, regions, uncertainty, locks and superpixels of one source.
 
-    Attributes
-    ----------
-    labels : the segmentation, 16 bits: they go to the screen as they are.
-    uncertainty_images : images of uncertainty by name, once they were asked for.
-    locks : outlines of what is locked, once something is.
-    sites : outlines of the superpixels, once they were asked for.
-    regions : outlines of regions or objects, once they were asked for.
-    question : outlines of what is asked about, while it is.
-    ink : the one colour of the outlines of regions and superpixels; "own" gives each its own.
+    Several images have layers of their own, with the same labels and colours. What is drawn is a stack of them, and
+    each image gets its slice. Where one layer is meant, it is that of the image which the user is at.
     """
 
-    def __init__(self, viewer: napari.Viewer, source: ImageSource, beside: bool = False) -> None:
-        """With `beside`, layers are put right above their image, and are as visible as it is."""
-        self.viewer, self.source, self.beside = viewer, source, beside
-        self.name = source.layer.name
-        self.labels: Labels | None = None
-        self.uncertainty_images: dict[str, Image] = {}
-        self.locks: Labels | None = None
-        self.sites: Labels | None = None
-        self.regions: Labels | None = None
-        self.question: Labels | None = None
-        self.ink = "own"
-        self._own_colours: dict[str, Any] = {}
+    def __init__(self, viewer: napari.Viewer, source: ImageSource) -> None:
+        self.viewer, self.source = viewer, source
+        # The layers of each image by their kinds.
+        self._layers: list[dict[Kind, Any]] = [{} for _ in source.members]
+        self._outline_colour = "own"
+        self._own_colormaps: WeakKeyDictionary[Layer, Any] = WeakKeyDictionary()
         self._levels: list[BlockedLabels] | None = None
 
+    # ---- which layers there are
+
+    def _of_current_image(self, kind: Kind) -> Any:
+        active = self.viewer.layers.selection.active
+        for source, layers in zip(self.source.members, self._layers, strict=True):
+            if active is not None and any(active is layer for layer in (source.layer, *layers.values())):
+                return layers.get(kind)
+        return self._layers[0].get(kind)
+
+    @property
+    def labels(self) -> Labels | None:
+        """The segmentation, of 16 bits, which are displayed as they are."""
+        return self._of_current_image("segmentation")  # type: ignore[no-any-return]
+
+    @property
+    def regions(self) -> Labels | None:
+        """Outlines of regions or objects."""
+        return self._of_current_image("regions")  # type: ignore[no-any-return]
+
+    @property
+    def locks(self) -> Labels | None:
+        """Outlines of what is locked."""
+        return self._of_current_image("locked")  # type: ignore[no-any-return]
+
     def all(self) -> list[Layer]:
-        outlines = (self.locks, self.sites, self.regions, self.question)
-        return [x for x in (self.labels, *self.uncertainty_images.values(), *outlines) if x is not None]
+        """Return all layers."""
+        return [layer for layers in self._layers for layer in layers.values()]
 
     @property
     def label_layers(self) -> list[Labels]:
-        """The layers that a person paints on."""
-        return [] if self.labels is None else [self.labels]
+        """The layers that the user paints on."""
+        return self._of_kind("segmentation")
+
+    def _of_kind(self, kind: Kind) -> list[Any]:
+        return [layers[kind] for layers in self._layers if kind in layers]
 
     def pictures(self, name: str) -> list[Layer]:
-        """The layers of "boundary", "entropy", "regions" or "sites", as far as they are there."""
-        one = {"regions": self.regions, "sites": self.sites, **self.uncertainty_images}.get(name)
-        return [] if one is None else [one]
+        """Return the layers of "boundary", "entropy", "regions" or "sites"."""
+        return self._of_kind("superpixels" if name == "sites" else name)  # type: ignore[arg-type]
 
     def find_name(self, layer: Layer) -> str | None:
-        """Which of these pictures a layer is, if it is one."""
-        names = ("regions", "sites", *self.uncertainty_images)
-        return next((name for name in names if any(layer is one for one in self.pictures(name))), None)
+        """Return the name under which :meth:`pictures` has a layer."""
+        names = ("regions", "sites", *UNCERTAINTY_IMAGES)
+        return next((name for name in names if any(layer is other for other in self.pictures(name))), None)
 
-    def labels_at(self, position: Position) -> NDArray[np.uint16]:
-        """What is on the layer of labels at a position, paint and all."""
-        assert self.labels is not None
-        return np.asarray(self.labels.data[self.source.index(position)])
-
-    def path_at(self, layer: Layer, path: NDArray[np.float64], position: Position) -> NDArray[np.float64]:
-        """The points of a path on a layer that lie at a position, in pixels of its array."""
-        return self.source.path_at(path, position)
-
-    def fits(self, layer: Layer) -> bool:
-        """Whether the array of a layer that we made is still one that we can work with."""
-        data, shape = layer.data, self.source.label_shape
-        same = isinstance(data, np.ndarray) and data.shape == shape and data.dtype == np.uint16
-        return bool(same and data.flags.writeable)
-
-    def centre_view(self, position: Position, image: NDArray[Any], value: int) -> None:
-        """Move the view to the pixels of a value in an image (\\*shape,) of a position."""
-        if self.labels is not None:
-            centre_view(self.viewer, self.labels, self.source.index(position), image, value)
+    def _find_number(self, layer: Layer) -> int:
+        """Return the number of the image that a layer belongs to."""
+        return next((k for k, layers in enumerate(self._layers) if any(layer is x for x in layers.values())), 0)
 
     def forget(self, layer: Layer) -> None:
-        """A layer that the user has removed is gone."""
-        if layer is self.labels:
-            self.labels = None
-        if layer is self.locks:
-            self.locks = None
-        if layer is self.sites:
-            self.sites = None
-        if layer is self.regions:
-            self.regions = None
-        if layer is self.question:
-            self.question = None
-        self.uncertainty_images = {name: image for name, image in self.uncertainty_images.items() if image is not layer}
+        """Forget a layer that the user has removed."""
+        for layers in self._layers:
+            for kind in [kind for kind, known in layers.items() if known is layer]:
+                del layers[kind]
 
-    def reuse_layers(self, given: Sequence[Layer] = ()) -> None:
-        """What an earlier run on the same has left in the viewer is written to again, instead of layers beside it.
+    def fits(self, layer: Layer) -> bool:
+        """Return whether the array of a layer of ours can still be written to."""
+        source = self.source.members[self._find_number(layer)]
+        return _can_hold(layer, source, "segmentation") and not layer.multiscale
 
-        A dock may have been closed and opened, or another image segmented meanwhile. They begin empty, as after Reset.
-        What was segmented of another part of the image, or along other axes, stays.
+    def reuse_layers(self, inputs: Sequence[Layer] = ()) -> None:
+        """Write to the layers that an earlier run on the same source has left, after clearing them.
 
-        Parameters
-        ----------
-        given : layers that a run begins with, and which stay as they are.
+        A dock may have been closed and opened, or another image segmented meanwhile. Layers of another part of the
+        image, or along other axes, stay, as do the `inputs` of a run.
         """
-        earlier = find_earlier_layers(self.viewer.layers, self.source, given)
-        self.labels, self.regions = earlier.get("segmentation"), earlier.get("regions")
-        self.locks, self.sites = earlier.get("locked"), earlier.get("superpixels")
-        self.uncertainty_images = {name: earlier[name] for name in UNCERTAINTY_IMAGES if name in earlier}
-        if self.regions is not None:
-            self.regions.editable = not self.regions.multiscale
-        for kind, layer in earlier.items():
-            layer.metadata.update(self._notes(kind))
-        for layer in (self.regions, self.sites):
-            if layer is not None and len(layer.colormap.colors) == ONE_INK:
-                layer.colormap = label_colormap()
-        self._colour("regions")
-        self._colour("sites")
+        for source, layers in zip(self.source.members, self._layers, strict=True):
+            found: dict[Kind, Any] = {}
+            for layer in self.viewer.layers:
+                kind = get_layer_kind(layer)
+                is_ours = layer.metadata.get(RESULT_OF) == _make_origin(source, layer)
+                is_input = any(layer is x for x in inputs)
+                if is_ours and not is_input and kind in DTYPES and kind not in found and _can_hold(layer, source, kind):
+                    found[kind] = layer
+            for kind, layer in found.items():
+                layer.metadata.update(self._make_notes(source, kind))
+                if kind == "regions":
+                    layer.editable = not (layer.multiscale or self.source.is_image_list)
+                if kind in OUTLINED and len(layer.colormap.colors) == 2:  # of 0 and of all others
+                    layer.colormap = label_colormap()
+            layers.update(found)
+        for kind in OUTLINED:
+            for layer in self._of_kind(kind):
+                self._colour(layer)
         self.clear()
         self.place()
 
-    def show_labels(self, position: Position, labels: LayerPicture) -> None:
-        """Write labels where they belong."""
-        if self.labels is None:
-            data = self._data(position, labels)
-            self.labels = self._add_labels(data, "segmentation", opacity=float(get_preference("opacity")))
-            return
-        self._write(self.labels, position, labels)
+    # ---- reading
 
-    def show_uncertainty(self, name: Kind, position: Position, image: LayerPicture) -> None:
-        """Write a picture of uncertainty; :meth:`note_settled` says whether it may still change."""
-        if name not in self.uncertainty_images:
-            self.uncertainty_images[name] = self._under_selection(
-                self.viewer.add_image,
-                self._data(position, image),
-                name,
-                colormap=UNCERTAINTY_IMAGES[name],
-                contrast_limits=(0, 1),
-                blending="additive" if name == "boundary" else "translucent",
-                opacity=1.0 if name == "boundary" else 0.7,
-            )
-            return
-        self._write(self.uncertainty_images[name], position, image)
+    def labels_at(self, position: Position) -> NDArray[np.uint16]:
+        """Return the displayed labels at a position, with what was painted on them."""
+        if len(self._layers) == 1:
+            return np.asarray(self._layers[0]["segmentation"].data[self.source.index(position)])
+        stack = np.zeros(self.source.space, np.uint16)
+        for (source, at, plane), layers in zip(self.source.split(position, stack), self._layers, strict=True):
+            if "segmentation" in layers:
+                plane[...] = layers["segmentation"].data[source.index(at)]
+        return stack
 
-    def set_convergence(self, has_converged: bool, verdict: str) -> None:
-        """Leave in the pictures of uncertainty whether the chains behind them agree, for whoever saves them."""
-        for layer in self.uncertainty_images.values():
-            layer.metadata.update({SETTLED: has_converged, VERDICT: verdict})
+    def path_at(self, layer: Layer, path: NDArray[np.float64], position: Position) -> NDArray[np.float64]:
+        """Return the points of a path on a layer that lie at a position, in pixels of the segmented array."""
+        if len(self._layers) == 1:
+            return self.source.path_at(path, position)
+        number = self._find_number(layer)
+        points = self.source.members[number].path_at(path, ())
+        return np.concatenate((np.full((len(points), 1), float(number)), points), axis=1)
 
-    def show_locks(self, position: Position, locked: LayerPicture, outlines: OutlinedLabels | None = None) -> None:
-        """Outline what is locked; the number is that of the lock."""
-        if self.locks is None:
-            if locked.any():
-                look = {
-                    "blending": "translucent_no_depth",
-                    "colormap": make_colormap("white"),
-                }  # to be seen on any colour
-                self.locks = self._add_outlines(position, locked, "locked", outlines, **look)
-            return
-        with self.locks.showing(outlines):
-            self._write(self.locks, position, locked)
+    def centre_view(self, position: Position, image: NDArray[Any], value: int) -> None:
+        """Move the view to the pixels of a value in an array at a position."""
+        for (source, at, plane), layers in zip(self.source.split(position, image), self._layers, strict=True):
+            labels = layers.get("segmentation")
+            if labels is not None and (plane == value).any():
+                centre_view(self.viewer, labels, source.index(at), plane, value)
+                if len(self._layers) > 1:
+                    self.viewer.layers.selection.active = labels
+                return
+
+    # ---- writing
+
+    def show_labels(self, position: Position, labels: LayerImage) -> None:
+        """Write labels."""
+        self._show("segmentation", position, labels)
+
+    def show_uncertainty(self, name: Kind, position: Position, image: LayerImage) -> None:
+        """Write an image of uncertainty."""
+        self._show(name, position, image)
+
+    def show_locks(self, position: Position, locked: LayerImage, outlines: OutlinedLabels | None = None) -> None:
+        """Outline what is locked, by the number of the lock."""
+        self._show("locked", position, locked, outlines)
+
+    def show_regions(self, position: Position, regions: LayerImage, outlines: OutlinedLabels | None = None) -> None:
+        """Outline regions or objects, which the user may edit unless there are several images."""
+        self._show("regions", position, regions, outlines)
 
     def show_sites(self, position: Position, sites: NDArray[np.int32] | BlockedLabels) -> None:
         """Outline the superpixels."""
         if isinstance(sites, BlockedLabels):
-            most = max(int(numbers.max()) for numbers in sites.numbers)
-            image: LayerPicture = LazySiteImage(sites, np.arange(most + 1, dtype=np.int32))
+            n_sites = max(int(numbers.max()) for numbers in sites.numbers)
+            self._show("superpixels", position, LazySiteImage(sites, np.arange(n_sites + 1, dtype=np.int32)))
         else:
-            image = sites
-        if self.sites is None:
-            self.sites = self._add_labels(self._data(position, image), "superpixels", opacity=0.6, contour=1)
-            self._colour("sites")
-            return
-        self._write(self.sites, position, image)
-
-    def show_regions(self, position: Position, regions: LayerPicture, outlines: OutlinedLabels | None = None) -> None:
-        """Outline regions or objects, which a person may edit."""
-        if self.regions is None:
-            self.regions = self._add_outlines(position, regions, "regions", outlines)
-            self._colour("regions")
-            return
-        with self.regions.showing(outlines):
-            self._write(self.regions, position, regions)
-
-    def set_outline_colour(self, ink: str) -> None:
-        """Outline regions and superpixels in one colour, by its name, or each in its "own"."""
-        if ink != self.ink:
-            self.ink = ink
-            self._colour("regions")
-            self._colour("sites")
-
-    def _colour(self, name: str) -> None:
-        """Give outlines their ink; their own colours are kept for when they are wanted again."""
-        for layer in self.pictures(name):
-            if self.ink != "own":
-                self._own_colours.setdefault(name, layer.colormap)
-                layer.colormap = make_colormap(self.ink)
-            elif name in self._own_colours:
-                layer.colormap = self._own_colours.pop(name)
+            self._show("superpixels", position, sites)
 
     def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
-        """Outline a site that is asked about (1) and what would follow it (2), and nothing else."""
-        if self.question is None:
-            look = {"blending": "translucent_no_depth", "colormap": make_colormap(QUESTION_INK, FOLLOWER_INK)}
-            self.question = self._add_outlines(position, image, "question", None, **look)
-            self.question.editable = False
-            return
-        self.question.data[...] = 0
-        self._write(self.question, position, image)
+        """Outline the superpixel that is asked about (1) and those that would follow it (2), and nothing else."""
+        for layer in self._of_kind("question"):
+            layer.data[...] = 0
+        self._show("question", position, image)
 
     def hide_question(self) -> None:
-        """Take the outlines off the screen."""
-        if self.question is not None:
-            self.question.data[...] = 0
-            self._refresh(self.question)
+        """Clear the outlines of the question."""
+        for layer in self._of_kind("question"):
+            layer.data[...] = 0
+            self._refresh(layer)
 
     def remove_question(self) -> None:
-        """Nobody asks any more."""
-        layer, self.question = self.question, None
-        if layer is not None and layer in self.viewer.layers:
-            self.viewer.layers.remove(layer)
+        """Remove the layers of the question."""
+        for layers in self._layers:
+            layer = layers.pop("question", None)
+            if layer is not None and layer in self.viewer.layers:
+                self.viewer.layers.remove(layer)
 
-    def _data(self, position: Position, image: LayerPicture) -> Any:
-        """What a new layer holds: an array with the image in its place, or the levels of one that is painted late."""
+    def _show(self, kind: Kind, position: Position, image: LayerImage, outlines: OutlinedLabels | None = None) -> None:
+        """Write an array to the layers of a kind, which are made when they are first needed.
+
+        Only the first labels become the selected layer, which the user paints on. With one image, a user who edits the
+        regions stays there; with several, the user stays where they are.
+        """
+        active, is_first = self.viewer.layers.selection.active, not self.label_layers
+        selected = active if len(self._layers) > 1 or (active is not None and active is self.regions) else self.labels
+        for (source, at, part), layers in zip(self.source.split(position, image), self._layers, strict=True):
+            layer = layers.get(kind)
+            if layer is None and (kind != "locked" or part.any()):
+                layers[kind] = self._add(kind, source, at, part, outlines)
+                if not is_first and selected is not None and selected in self.viewer.layers:
+                    self.viewer.layers.selection.active = selected
+            elif layer is not None:
+                is_split = len(self._layers) > 1
+                with layer.showing(None if is_split else outlines) if isinstance(layer, Labels) else nullcontext():
+                    self._write(layer, source, at, part)
+
+    def _add(
+        self, kind: Kind, source: ImageSource, position: Position, image: LayerImage, outlines: OutlinedLabels | None
+    ) -> Layer:
+        data, look = self._make_data(source, position, image), {**source.geometry(), **_make_look(kind)}
+        look["name"] = f"{source.layer.name} [{'GSW' if kind == 'segmentation' else kind}]"
+        look["metadata"] = make_metadata(kind, self._make_notes(source, kind))
+        with warnings.catch_warnings():
+            # napari's first colours of a process are out of gamut, which does not matter.
+            warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
+            if kind in UNCERTAINTY_IMAGES:
+                layer = self.viewer.add_image(data, **look)
+            else:
+                layer = add_labels(self.viewer, data, None if self.source.is_image_list else outlines, **look)
+        layer.metadata[RESULT_OF] = _make_origin(source, layer)
+        if kind == "question" or (kind == "regions" and self.source.is_image_list):
+            layer.editable = False
+        if kind in OUTLINED:
+            self._colour(layer)
+        if self.source.is_image_list:
+            self._put_above_image(layer, source)
+        return layer
+
+    def _put_above_image(self, layer: Layer, source: ImageSource) -> None:
+        """Put a layer above those of its image in the list, as visible as the image is."""
+        layers = self.viewer.layers
+        if source.layer in layers:
+            own = self._layers[self.source.members.index(source)].values()
+            below = [layers.index(x) for x in (source.layer, *own) if x in layers and x is not layer]
+            layers.move(layers.index(layer), max(below) + 1)
+            layer.visible = source.layer.visible
+
+    @staticmethod
+    def _make_notes(source: ImageSource, kind: Kind) -> dict[str, Any]:
+        if kind in ("segmentation", "regions"):
+            return {IMAGE_NAME: source.layer.name, SLICED_ALONG: source.stack_label_axes}
+        return {}
+
+    def _make_data(self, source: ImageSource, position: Position, image: LayerImage) -> Any:
+        """Make the data of a new layer: an array with the image at its position, or levels that are made lazily."""
         if isinstance(image, LazySiteImage):
             if self._levels is None or self._levels[0] is not image.sites:
                 self._levels = make_site_levels(image.sites)
-            return make_image_levels(image, self._levels, len(self.source.label_shape) - image.ndim)
-        data = np.zeros(self.source.label_shape, image.dtype)
-        data[self.source.index(position)] = image
+            return make_image_levels(image, self._levels, len(source.label_shape) - image.ndim)
+        data = np.zeros(source.label_shape, image.dtype)
+        data[source.index(position)] = image
         return data
 
-    def _write(self, layer: Layer, position: Position, image: LayerPicture) -> None:
-        """In place: the layer keeps its look, and nothing is sliced that is not on the screen."""
+    def _write(self, layer: Layer, source: ImageSource, position: Position, image: LayerImage) -> None:
+        """Write in place: the layer keeps its look, and nothing is sliced that is not displayed."""
         if isinstance(image, LazySiteImage):
             if layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
-                layer.data = self._data(position, image)
+                layer.data = self._make_data(source, position, image)
                 return
             for level in layer.data:
                 level.values = image.values
         else:
-            layer.data[self.source.index(position)] = image
+            layer.data[source.index(position)] = image
         self._refresh(layer)
 
-    def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
-        """The regions' table, for napari's own table and for what it tells under the mouse."""
-        if self.labels is None:
-            return
-        table = pd.concat([pd.DataFrame(columns) for columns in tables], ignore_index=True)
-        # One row a label is all that napari can show; in a stack a label stands for its largest region.
-        table = table.sort_values("pixels", ascending=False).drop_duplicates("index").sort_values("index")
-        self.labels.features = table.reset_index(drop=True)
+    def _refresh(self, layer: Layer) -> None:
+        """Show the data of a layer again, without the events of the list of layers.
 
-    def show_region_table(self, tables: list[tuple[Position, list[Columns]]]) -> None:
-        """The table of the labels that are outlined, or else of those that are filled; a position's one is alone.
-
-        What napari tells under the mouse is the last row with a label.
+        For any event of a layer the list would be painted anew, and the whole window with it: two thirds as much work
+        as the image.
         """
-        outlined = self.regions is not None and self.regions.visible
-        if self.regions is not None and not outlined and "index" in self.regions.features.columns:
-            self.regions.features = None  # nobody writes to it while it is hidden: it may be of another state
-        layer = self.regions if outlined else self.labels
-        if layer is not None and not tables:
-            layer.metadata.pop(TABLE_AXES, None)
-            layer.features = None
-        elif layer is not None:
-            rows = [(position, columns) for position, (columns,) in tables]
-            layer.metadata[TABLE_AXES] = self.source.label_axes.lower()
-            layer.features = pd.DataFrame(stack_tables(self.source.stack_letters, rows))
+        if layer.visible:
+            with self.viewer.layers.events.blocker_all():
+                layer.refresh(thumbnail=False, extent=False, highlight=False)
+
+    def set_outline_colour(self, name: str) -> None:
+        """Outline regions and superpixels in one colour, or each in its "own"."""
+        if name != self._outline_colour:
+            self._outline_colour = name
+            for layer in [*self._of_kind("regions"), *self._of_kind("superpixels")]:
+                self._colour(layer)
+
+    def _colour(self, layer: Layer) -> None:
+        if self._outline_colour != "own":
+            self._own_colormaps.setdefault(layer, layer.colormap)
+            layer.colormap = make_colormap(self._outline_colour)
+        elif layer in self._own_colormaps:
+            layer.colormap = self._own_colormaps.pop(layer)
 
     def place(self) -> None:
         """Put the layers where the image is now."""
-        place = self.source.geometry()
-        for layer in self.all():
-            for name, value in place.items():
-                if not np.array_equal(np.asarray(getattr(layer, name)), np.asarray(value)):
-                    setattr(layer, name, value)
+        for source, layers in zip(self.source.members, self._layers, strict=True):
+            geometry = source.geometry()
+            for layer in layers.values():
+                for name, value in geometry.items():
+                    if not np.array_equal(np.asarray(getattr(layer, name)), np.asarray(value)):
+                        setattr(layer, name, value)
 
     def clear(self) -> None:
-        """Empty pictures for a new start; nothing is said about them, either."""
+        """Clear the layers, their tables and their notes, for a new start."""
         for layer in self.all():
             for note in (TABLE_AXES, MADE_BY, SETTLED, VERDICT):
                 layer.metadata.pop(note, None)
-            if isinstance(layer, NapariLabels) and len(layer.features):
+            if not isinstance(layer, Image) and len(layer.features):
                 layer.features = None
             if layer.multiscale:
                 for level in layer.data:
@@ -401,55 +382,127 @@ class ResultLayers:
             if isinstance(layer, Labels):
                 layer.update_thumbnail()
 
-    def _add_outlines(
-        self, position: Position, image: LayerPicture, kind: Kind, outlines: OutlinedLabels | None, **look: Any
-    ) -> Labels:
-        data = self._data(position, image)
-        return self._add_labels(data, kind, opacity=1.0, contour=THICK, outlined=outlines, **look)
+    # ---- notes and tables
 
-    def _add_labels(self, data: Any, kind: Kind, **look: Any) -> Labels:
-        layer: Labels = self._under_selection(partial(add_labels, self.viewer), data, kind, **look)
-        return layer
+    def set_convergence(self, has_converged: bool, verdict: str) -> None:
+        """Note in the images of uncertainty whether the chains agree, for files of them."""
+        for name in UNCERTAINTY_IMAGES:
+            for layer in self._of_kind(name):
+                layer.metadata.update({SETTLED: has_converged, VERDICT: verdict})
 
-    def _under_selection(self, add: Any, data: Any, kind: Kind, **look: Any) -> Any:
-        """Add a layer; only the segmentation itself becomes the selected one, since that is what a person paints on.
+    def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
+        """Set the table of clusters as the features of the labels, which napari shows under the mouse."""
+        if not self.label_layers:
+            return
+        table = pd.concat([pd.DataFrame(columns) for columns in tables], ignore_index=True)
+        # napari shows one row of a label; in a stack that is its largest region.
+        table = table.sort_values("pixels", ascending=False).drop_duplicates("index").sort_values("index")
+        for layer in self.label_layers:
+            layer.features = table.reset_index(drop=True)
 
-        A person who edits the regions stays there.
-        """
+    def show_region_table(self, tables: list[tuple[Position, list[Columns]]]) -> None:
+        """Set the tables of the outlined labels, or else of the filled ones: for each position one for each image."""
+        for number, (source, layers) in enumerate(zip(self.source.members, self._layers, strict=True)):
+            labels, regions = layers.get("segmentation"), layers.get("regions")
+            is_outlined = regions is not None and regions.visible
+            if regions is not None and not is_outlined and "index" in regions.features.columns:
+                regions.features = None  # nobody writes to it while it is hidden: it may be of another state
+            layer = regions if is_outlined else labels
+            if layer is None:
+                continue
+            if tables:
+                layer.metadata[TABLE_AXES] = source.label_axes.lower()
+                rows = [(position, columns[number]) for position, columns in tables]
+                layer.features = pd.DataFrame(stack_tables(self.source.stack_letters, rows))
+            else:
+                layer.metadata.pop(TABLE_AXES, None)
+                layer.features = None
+
+
+def stack_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Columns]]) -> Columns:
+    """Concatenate the tables of some positions, with a column for each axis of the stack.
+
+    A column that the table of a position lacks, as where a network saw the objects of other positions alone, is filled
+    with 0, an empty text or NaN.
+
+    >>> stack_tables(["t"], [((0,), {"index": np.array([1, 2])}), ((5,), {"index": np.array([1])})])
+    {'t': array([0, 0, 5]), 'index': array([1, 2, 1])}
+    """
+    if not tables:
+        return {}
+    counts = [len(columns["index"]) for _, columns in tables]
+    stacked: Columns = {
+        letter: np.repeat([position[axis] for position, _ in tables], counts) for axis, letter in enumerate(letters)
+    }
+    for name in dict.fromkeys(name for _, columns in tables for name in columns):
+        dtype = next(columns[name].dtype for _, columns in tables if name in columns)
+        missing = 0 if dtype.kind in "iub" else "" if dtype.kind in "UO" else np.nan
+        parts = [
+            columns[name] if name in columns else np.full(count, missing, dtype)
+            for (_, columns), count in zip(tables, counts, strict=True)
+        ]
+        stacked[name] = np.concatenate(parts)
+    return stacked
+
+
+def _make_origin(source: ImageSource, layer: Layer) -> tuple[str, str]:
+    """Return what marks a layer as made for a source; a copy of the layer has the mark of the original."""
+    return repr(source.key), str(layer.unique_id)
+
+
+def _can_hold(layer: Layer, source: ImageSource, kind: Kind) -> bool:
+    """Return whether results of a source can be written to a layer, which the user may have given other data."""
+    data = layer.data[0] if layer.multiscale else layer.data
+    if layer.multiscale != source.is_chunked or tuple(data.shape) != tuple(source.label_shape):
+        return False
+    is_writeable = layer.multiscale or (isinstance(data, np.ndarray) and data.flags.writeable)
+    return bool(is_writeable and data.dtype == DTYPES[kind])
+
+
+class PreviewLayer:
+    """Layer of coarse labels, until there are better ones; never selected."""
+
+    def __init__(self, viewer: napari.Viewer) -> None:
+        self.viewer = viewer
+        self.preview: Preview | None = None
+        self._layer: Labels | None = None
+
+    def show(self, source: ImageSource, position: Position, preview: Preview) -> None:
+        """Show a preview of an array of a source in place of any other."""
+        self.remove()
+        index = source.index(position)
+        axes = [axis for axis, part in enumerate(index) if isinstance(part, slice)]
+        shape = np.array(source.label_shape)
+        shape[axes] = preview.labels.shape
+        data = np.zeros(shape, np.uint16)
+        data[index] = preview.labels
         active = self.viewer.layers.selection.active
-        selected = self.labels if self.regions is None or active is not self.regions else active
-        look["name"] = f"{self.name} [{'GSW' if kind == 'segmentation' else kind}]"
-        look["metadata"] = make_metadata(kind, self._notes(kind))
-        with warnings.catch_warnings():
-            # napari's first colours of a process are out of gamut, which is nobody's business
-            warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
-            layer = add(data, **self.source.geometry(), **look)
-        layer.metadata[RESULT_OF] = make_origin(self.source, layer)
-        if self.beside:
-            self._put_beside(layer)
-        if selected is not None and selected in self.viewer.layers:
-            self.viewer.layers.selection.active = selected
-        return layer
+        self._layer = add_labels(
+            self.viewer,
+            data,
+            name=f"{source.layer.name} [preview]",
+            metadata=make_metadata("preview"),
+            opacity=float(get_preference("opacity")),
+            **make_coarse_geometry(source, axes, preview.step),
+        )
+        self._layer.editable = False
+        if active is not None and active in self.viewer.layers:
+            self.viewer.layers.selection.active = active
+        self.preview = preview
 
-    def _notes(self, kind: Kind) -> dict[str, Any]:
-        named = kind in ("segmentation", "regions")
-        return {IMAGE_NAME: self.name, SLICED_ALONG: self.source.stack_label_axes} if named else {}
+    def remove(self) -> None:
+        """Remove the layer, if there is one."""
+        layer, self._layer, self.preview = self._layer, None, None
+        if layer is not None and layer in self.viewer.layers:
+            self.viewer.layers.remove(layer)
 
-    def _put_beside(self, layer: Layer) -> None:
-        layers = self.viewer.layers
-        if self.source.layer in layers:
-            group = [
-                layers.index(one) for one in (self.source.layer, *self.all()) if one in layers and one is not layer
-            ]
-            layers.move(layers.index(layer), max(group) + 1)
-            layer.visible = self.source.layer.visible
 
-    def _refresh(self, layer: Layer) -> None:
-        """Show a layer's data again, and leave the list of layers alone.
-
-        It would be painted anew for any event of a layer, though nothing of it has changed, and the whole window with
-        it: two thirds as much work as the picture is.
-        """
-        if layer.visible:
-            with self.viewer.layers.events.blocker_all():
-                layer.refresh(thumbnail=False, extent=False, highlight=False)
+def make_coarse_geometry(source: ImageSource, axes: list[int], step: int) -> dict[str, Any]:
+    """Return keywords that place a layer of every `step`-th pixel along some axes where the source is."""
+    geometry = source.geometry()
+    offset, scale = np.zeros(len(geometry["scale"])), np.array(geometry["scale"], dtype=float)
+    offset[axes] = (step - 1) / 2  # the centre of the first block
+    turn = {name: geometry[name] for name in ("rotate", "shear") if name in geometry}
+    shift = np.asarray(Affine(scale=scale, **turn).linear_matrix) @ offset
+    scale[axes] *= step
+    return {**geometry, "scale": scale, "translate": np.asarray(geometry["translate"]) + shift}

@@ -1,4 +1,4 @@
-"""Layers and sources as a session file keeps them, and back: where an image is, how it lies, what of it is meant."""
+"""Layers and sources in session files: how they are saved, found again and restored."""
 
 from __future__ import annotations
 
@@ -19,29 +19,25 @@ from napari_gsw.files.session_file import find_image_files, is_in_folder
 from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource
 from napari_gsw.widgets.layers.layer_metadata import is_image
 
-# An image that is nowhere on the disk is saved with the session by itself, if it has no more bytes than this.
+# An image that is in no file is saved with the session, up to this size.
 MAX_EMBEDDED_BYTES = 2**28
-# What of a layer is kept beside its pixels, as far as JSON holds it.
+# Attributes of a layer that are saved as JSON.
 GEOMETRY = ("scale", "translate", "axis_labels")
 
 
 def make_saved_image(layer: Image, embed: bool = False) -> SavedImage:
-    """What a session keeps of an image layer; its pixels if they are wanted, or if they are in no file.
+    """Return what a session saves of an image layer.
 
-    What is lazy is never embedded, and what is large only if it is wanted.
+    Pixels are included if `embed` is set, or if they are in no file and not too many; those of a lazy image never.
     """
     path = layer.source.path
     pixels = layer.data if isinstance(layer.data, np.ndarray) else None
     if pixels is not None and not embed:  # kept for as long as the run goes on: a copy, which stays as it is
         pixels = np.array(pixels) if path is None and pixels.nbytes <= MAX_EMBEDDED_BYTES else None
-    words = {name: np.asarray(getattr(layer, name)).tolist() for name in GEOMETRY}
-    words |= {"rgb": bool(layer.rgb), "units": [str(unit) for unit in layer.units]}
-    return SavedImage(
-        name=layer.name,
-        paths=() if path is None else (os.path.abspath(path),),
-        pixels=pixels,
-        layer=words,
-    )
+    attributes = {name: np.asarray(getattr(layer, name)).tolist() for name in GEOMETRY}
+    attributes |= {"rgb": bool(layer.rgb), "units": [str(unit) for unit in layer.units]}
+    paths = () if path is None else (os.path.abspath(path),)
+    return SavedImage(name=layer.name, paths=paths, pixels=pixels, layer=attributes)
 
 
 def find_image_layers(
@@ -53,17 +49,11 @@ def find_image_layers(
     """
     layers: list[Image] = []
     for image in images:
-        layers.append(_image_layer(viewer, image, session_path, layers, may_open))
+        layers.append(_find_or_make_layer(viewer, image, session_path, layers, may_open))
     return layers
 
 
-def _likeliest(image: SavedImage, layers: Iterable[Layer], taken: Sequence[Layer]) -> Image | None:
-    """Of some layers the image that is likeliest to be meant: a file may be read as several, of a channel each."""
-    free = [layer for layer in layers if is_image(layer) and not any(layer is one for one in taken)]
-    return min(free, key=lambda layer: layer.name != image.name, default=None)
-
-
-def _image_layer(
+def _find_or_make_layer(
     viewer: napari.Viewer,
     image: SavedImage,
     session_path: Path,
@@ -77,40 +67,48 @@ def _image_layer(
     """
     paths = ((layer, layer.source.path) for layer in viewer.layers)
     of_file = [layer for layer, path in paths if path is not None and os.path.abspath(path) in image.paths]
-    if (layer := _likeliest(image, of_file, taken)) is not None:
+    if (layer := _choose_layer(image, of_file, taken)) is not None:
         return layer
     if image.pixels is not None:
         same = [layer for layer in viewer.layers if is_image(layer) and _is_same(layer, image)]
-        return layer if (layer := _likeliest(image, same, taken)) is not None else _added(viewer, image, image.pixels)
-    for place in find_image_files(image, session_path):
-        if is_in_folder(place, Path(session_path).parent) or may_open(place):
-            with layer_source(path=str(place)):
-                return _added(viewer, image, read_layer_data(place))
+        layer = _choose_layer(image, same, taken)
+        return _add_image(viewer, image, image.pixels) if layer is None else layer
+    for path in find_image_files(image, session_path):
+        if is_in_folder(path, Path(session_path).parent) or may_open(path):
+            with layer_source(path=str(path)):
+                return _add_image(viewer, image, read_layer_data(path))
     for layer in viewer.layers:
         if is_image(layer) and layer.name == image.name:
             return layer
     raise InputError(f"the image {image.name!r} is not where it was; open it first, and then the session again")
 
 
+def _choose_layer(image: SavedImage, layers: Iterable[Layer], taken: Sequence[Layer]) -> Image | None:
+    """Return an image that is not taken, of the right name if possible: a file may be read as several layers."""
+    free = [layer for layer in layers if is_image(layer) and not any(layer is x for x in taken)]
+    return min(free, key=lambda layer: layer.name != image.name, default=None)
+
+
 def _is_same(layer: Image, image: SavedImage) -> bool:
-    """Whether an open image has the pixels of a saved one, and lies as it did: it is in no file that could tell."""
+    """Return whether an open image, which is in no file, has the pixels and the scale of a saved one."""
     data, pixels = layer.data, image.pixels
     if not isinstance(data, np.ndarray) or pixels is None or data.dtype != pixels.dtype:
         return False
-    lies = bool(layer.rgb) == bool(image.layer.get("rgb")) and layer.scale.tolist() == image.layer.get("scale")
-    return lies and np.array_equal(data, pixels, equal_nan=data.dtype.kind in "fc")
+    if bool(layer.rgb) != bool(image.layer.get("rgb")) or layer.scale.tolist() != image.layer.get("scale"):
+        return False
+    return np.array_equal(data, pixels, equal_nan=data.dtype.kind in "fc")
 
 
-def _added(viewer: napari.Viewer, image: SavedImage, data: Any) -> Image:
-    words = {name: image.layer[name] for name in (*GEOMETRY, "units") if name in image.layer}
+def _add_image(viewer: napari.Viewer, image: SavedImage, data: Any) -> Image:
+    attributes = {name: image.layer[name] for name in (*GEOMETRY, "units") if name in image.layer}
     try:
-        return viewer.add_image(data, name=image.name, rgb=bool(image.layer.get("rgb")), **words)
+        return viewer.add_image(data, name=image.name, rgb=bool(image.layer.get("rgb")), **attributes)
     except (ValueError, TypeError) as reason:
         raise InputError(f"the image in the session cannot be shown: {reason}") from None
 
 
 def describe_source(source: ImageSource) -> dict[str, Any]:
-    """What of an image is segmented, ready for JSON; the mask is kept with the runs."""
+    """Return a source as JSON, without its layers; the mask is saved with the runs."""
     return {
         "channel_axis": source.channel_axis,
         "depth": source.depth,
@@ -122,25 +120,25 @@ def describe_source(source: ImageSource) -> dict[str, Any]:
     }
 
 
-def restore_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> ImageSource:
-    """The source that :func:`source_words` described, of these layers."""
+def restore_source(saved: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> ImageSource:
+    """Restore a source from :func:`describe_source` and its layers."""
     try:
-        if words.get("several"):
-            members = tuple(ImageSource(layer, channel_axis=words["channel_axis"]) for layer in layers)
-            together = ImageListSource(layers[0], slices="shared", members=members, channel_axis=words["channel_axis"])
-            together.check()
-            return together
-        source = ImageSource(
-            layers[0],
-            channels=tuple(layers[1:]),
-            channel_axis=words["channel_axis"],
-            depth=int(words["depth"]),
-            slices=words["slices"],
-            where=words["where"],
-            mask=mask,
-            step=tuple(int(x) for x in words["step"]),
-            corners=tuple(tuple(int(x) for x in row) for row in words["corners"]),  # type: ignore[arg-type]
-        )
+        axis = saved["channel_axis"]
+        if saved.get("several"):
+            members = tuple(ImageSource(layer, channel_axis=axis) for layer in layers)
+            source: ImageSource = ImageListSource(layers[0], slices="shared", members=members, channel_axis=axis)
+        else:
+            source = ImageSource(
+                layers[0],
+                channels=tuple(layers[1:]),
+                channel_axis=axis,
+                depth=int(saved["depth"]),
+                slices=saved["slices"],
+                where=saved["where"],
+                mask=mask,
+                step=tuple(int(x) for x in saved["step"]),
+                corners=tuple(tuple(int(x) for x in row) for row in saved["corners"]),  # type: ignore[arg-type]
+            )
         source.check()
     except InputError:
         raise
@@ -152,7 +150,7 @@ def restore_source(words: Mapping[str, Any], layers: list[Image], mask: Layer | 
 def add_map_layer(
     viewer: napari.Viewer, source: ImageSource, name: str, parts: Mapping[tuple[int, ...], Any]
 ) -> Image | None:
-    """An image layer of a map that was given beside the image; None if there was none, or only a part of one."""
+    """Add a layer of an input map of the whole image; None if there is no such map."""
     if set(parts) != {()} or source.where == "view":
         return None
     return viewer.add_image(np.asarray(parts[()]), name=f"{source.layer.name} {name}", visible=False, rgb=False)
@@ -161,8 +159,10 @@ def add_map_layer(
 def add_input_layer(
     viewer: napari.Viewer, source: ImageSource, name: str, parts: Mapping[tuple[int, ...], Any]
 ) -> Labels | None:
-    """A Labels layer of what was given (mask, sites or seeds) at each position; None if nothing was, or if it was
-    given to several images."""
+    """Add a layer of the mask, superpixels or scribbles that a run began with; None if there are none.
+
+    Those of several images have no layer.
+    """
     if not parts or source.is_image_list:
         return None
     data = np.zeros(source.label_shape, np.int32)

@@ -1,4 +1,4 @@
-"""Shapes that a person has drawn -> a mask of an image."""
+"""A mask of an image from shapes that the user has drawn."""
 
 from __future__ import annotations
 
@@ -12,24 +12,31 @@ ELLIPSE_CORNERS = 128
 
 
 def make_shapes_mask(shapes: Shapes, image: Image, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """True inside any shape, in the last two axes of an image; a shape drawn on one slice holds for all of them.
+    """Make the mask of the shapes in the last two axes of an image, whatever slice they were drawn on.
 
     Parameters
     ----------
-    shapes : the drawn shapes; lines and paths count as the area they enclose.
-    image : the layer whose pixels are asked for; the two may have different scales and origins.
-    shape : of its last two axes.
+    shapes : Shapes layer
+        The shapes; lines and paths count as the area that they enclose.
+    image : Image layer
+        The image, which may have another scale and origin.
+    shape : tuple of int
+        Lengths of its last two axes.
+
+    Returns
+    -------
+    ndarray of bool
+        True inside any shape.
     """
     mask = np.zeros(shape, bool)
-    here, there = (np.asarray(layer.scale, float)[-2:] for layer in (image, shapes))
-    origin, start = (np.asarray(layer.translate, float)[-2:] for layer in (image, shapes))
+    image_scale, shapes_scale = (np.asarray(layer.scale, float)[-2:] for layer in (image, shapes))
+    image_origin, shapes_origin = (np.asarray(layer.translate, float)[-2:] for layer in (image, shapes))
     for corners, kind in zip(shapes.data, shapes.shape_type, strict=True):
         points = np.asarray(corners, float)[:, -2:]
         if kind == "ellipse":
-            centre = points.mean(axis=0)
             across, down = (points[1] - points[0]) / 2, (points[3] - points[0]) / 2
             angle = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, np.newaxis]
-            points = centre + np.cos(angle) * across + np.sin(angle) * down
-        points = (points * there + start - origin) / here
+            points = points.mean(axis=0) + np.cos(angle) * across + np.sin(angle) * down
+        points = (points * shapes_scale + shapes_origin - image_origin) / image_scale
         mask[polygon(points[:, 0], points[:, 1], shape)] = True
     return mask

@@ -18,8 +18,7 @@ from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES
 from napari_gsw.widgets.layers.lazy_labels import OutlinedLabels
-from napari_gsw.widgets.layers.preview_layer import PreviewLayer
-from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
+from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES, PreviewLayer
 from napari_gsw.widgets.session.array_run import ArrayRun, Frame
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.run_worker import CommandQueue

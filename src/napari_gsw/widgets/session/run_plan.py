@@ -31,7 +31,6 @@ from napari_gsw.widgets.layers.image_source import ImageSource, Position
 from napari_gsw.widgets.layers.lazy_labels import compile_outlines
 from napari_gsw.widgets.layers.map_layers import read_maps
 from napari_gsw.widgets.layers.result_layers import ResultLayers
-from napari_gsw.widgets.layers.several_layers import ImageListLayers
 from napari_gsw.widgets.session.array_run import ArrayRun
 
 StageReport = Callable[[Stage], None]
@@ -121,7 +120,7 @@ class Segmentation:
     """
 
     plan: RunPlan
-    layers: ResultLayers | ImageListLayers
+    layers: ResultLayers
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
     written: dict[Position, Any] = field(default_factory=dict)
     written_regions: dict[Position, Any] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from napari_gsw.widgets.common.labels import format_error, format_sentence, repo
 from napari_gsw.widgets.common.undo import get_undo_stack
 from napari_gsw.widgets.layers.image_source import ImageSource, Position
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
-from napari_gsw.widgets.layers.several_layers import make_result_layers
+from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.session.active_learning import ActiveLearning
 from napari_gsw.widgets.session.array_run import ArrayRun, Frame
 from napari_gsw.widgets.session.autosave import Autosaver
@@ -543,7 +543,7 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None and seg.plan.source.key == plan.source.key:
             return seg
         self._drop()
-        seg = self.commands.segmentation = Segmentation(plan.unstarted(), make_result_layers(self.viewer, plan.source))
+        seg = self.commands.segmentation = Segmentation(plan.unstarted(), ResultLayers(self.viewer, plan.source))
         wanted = self.commands.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
         self.commands.view = replace(self.commands.view, wanted=wanted, background=plan.settings.view != "objects")
         seg.layers.set_outline_colour(self.commands.view.ink)
