@@ -1,4 +1,4 @@
-"""What the command palette offers: the buttons of the GSW segmentation widget, opened if need be."""
+"""Commands of napari's palette: the buttons of the GSW segmentation dock, which is opened if needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from napari_gsw.widgets.panel.panel import OPEN, SegmentationPanel
 
 
 def panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:
-    """The open panel, newest first, or a new one."""
+    """Return the newest open panel, or open one."""
     for ref in reversed(OPEN):
         open_panel = ref()
         if open_panel is not None:
@@ -24,41 +24,48 @@ def panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:
 
 
 def session_reader(path: str | list[str]) -> Callable[[str], list[tuple[None]]] | None:
-    """npe2's reader of session files: they are opened in the panel, which makes the layers."""
+    """Return the reader of a session file for npe2: it opens the session in the panel, which makes the layers."""
     if not isinstance(path, str) or not is_session(path):
         return None
     return open_in_panel
 
 
 def open_in_panel(path: str) -> list[tuple[None]]:
-    """Open a session in the panel; napari is told that there is no layer of its own to add."""
+    """Open a session in the panel; what is returned says that there is no layer to add."""
     panel().opening.open(path)
     return [(None,)]
 
 
 def run_or_pause() -> None:
+    """Run or pause the chain."""
     panel().run_or_pause()
 
 
 def step() -> None:
+    """Make one sweep."""
     panel().step()
 
 
 def stop() -> None:
+    """Stop the chain and keep the result."""
     panel().stop()
 
 
 def reset() -> None:
+    """Reset the segmentation."""
     panel().reset()
 
 
 def next_display() -> None:
+    """Show the next of the states: current, best."""
     panel().next_display()
 
 
 def lock_painted() -> None:
+    """Lock what was painted."""
     panel().lock_painted()
 
 
 def unlock_all() -> None:
+    """Unlock all superpixels."""
     panel().session.corrections.unlock()

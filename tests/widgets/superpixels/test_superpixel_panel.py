@@ -28,14 +28,14 @@ def cutter(viewer):
 @pytest.fixture
 def after_cut(cutter, viewer, qtbot):
     viewer.add_image(mosaic()[0], name="m", scale=(0.5, 0.5), translate=(3, 4), units=("um", "um"))
-    cutter.settings_widgets["site_size"].value = 300
-    click(qtbot, cutter.make_button.native)
+    cutter.controls["site_size"].set_value(300)
+    click(qtbot, cutter.make_button)
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     return cutter
 
 
 def settled(cutter, sites):
-    return cutter.count.value.startswith(f"{sites:,} sites")
+    return cutter.count.text().startswith(f"{sites:,} sites")
 
 
 def test_a_layer_where_the_image_is(after_cut, viewer):
@@ -49,31 +49,31 @@ def test_a_layer_where_the_image_is(after_cut, viewer):
     expected = make_superpixels(normalize_image(image.data), gsw.Settings(site_size=300))
     assert np.array_equal(layer.data, expected)
     assert settled(after_cut, int(expected.max()))
-    assert "borders" in after_cut.count.value
+    assert "borders" in after_cut.count.text()
 
 
 def test_the_number_is_told_before(cutter, viewer, qtbot):
-    assert "Open an image" in cutter.count.value
-    assert not cutter.make_button.enabled
+    assert "Open an image" in cutter.count.text()
+    assert not cutter.make_button.isEnabled()
     viewer.add_image(mosaic()[0], name="m")
-    assert cutter.make_button.enabled
-    cutter.settings_widgets["site_size"].value = 100
-    assert cutter.count.value == "about 768"
-    cutter.settings_widgets["site_size"].value = 200
-    assert cutter.count.value == "about 384"
-    cutter.settings_widgets["superpixels"].value = "grid"
-    assert not cutter.settings_widgets["compactness"].enabled
+    assert cutter.make_button.isEnabled()
+    cutter.controls["site_size"].set_value(100)
+    assert cutter.count.text() == "about 768"
+    cutter.controls["site_size"].set_value(200)
+    assert cutter.count.text() == "about 384"
+    cutter.controls["superpixels"].set_value("grid")
+    assert not cutter.controls["compactness"].isEnabled()
 
 
 def test_live_preview_follows(cutter, viewer, qtbot):
     viewer.add_image(mosaic()[0], name="m")
-    cutter.settings_widgets["superpixels"].value = "grid"
-    click(qtbot, cutter.preview.native)
+    cutter.controls["superpixels"].set_value("grid")
+    click(qtbot, cutter.preview)
     for size in (400, 300, 100):
-        cutter.settings_widgets["site_size"].value = size
+        cutter.controls["site_size"].set_value(size)
     wait_for(qtbot, lambda: cutter.layer is not None and settled(cutter, int(cutter.layer.data.max())))
     first = int(cutter.layer.data.max())
-    cutter.settings_widgets["site_size"].value = 900
+    cutter.controls["site_size"].set_value(900)
     wait_for(qtbot, lambda: cutter.layer.data.max() < first)
     assert len(viewer.layers) == 2
 
@@ -119,7 +119,7 @@ def test_gsw_takes_the_mended_superpixels(after_cut, viewer, qtbot):
     panel.form.controls["sweeps"].set_value(20)
     panel.sites.choose(after_cut.layer)
     after_cut.layer.paint((60, 60), int(after_cut.layer.data.max()) + 1)
-    wait_for(qtbot, lambda: not after_cut.painter._brush.is_busy)
+    wait_for(qtbot, lambda: not after_cut.painter.is_busy)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     assert panel.session.array_run.interactive.problem.n == len(np.unique(after_cut.layer.data))
@@ -138,8 +138,8 @@ def test_new_superpixels_are_taken_by_an_open_panel(panel, viewer, qtbot):
 def test_inside_a_shape(cutter, viewer, qtbot):
     viewer.add_image(mosaic()[0], name="m")
     shapes = viewer.add_shapes([np.array([[20, 20], [20, 200], [150, 200], [150, 20]])], name="roi")
-    cutter.region.value = shapes
-    click(qtbot, cutter.make_button.native)
+    cutter.region.choose(shapes)
+    click(qtbot, cutter.make_button)
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     assert not cutter.layer.data[160:].any()
     assert (cutter.layer.data[30:140, 30:190] > 0).all()
@@ -152,11 +152,11 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
 
     monkeypatch.setattr("napari_gsw.widgets.superpixels.panel.make_superpixels", broken)
     viewer.add_image(mosaic()[0], name="m")
-    click(qtbot, cutter.make_button.native)
+    click(qtbot, cutter.make_button)
     wait_for(qtbot, lambda: cutter.worker is None)
-    assert cutter.count.value == "Out of ink."
-    assert cutter.make_button.text == "Make superpixels"
-    assert cutter.make_button.enabled
+    assert cutter.count.text() == "Out of ink."
+    assert cutter.make_button.text() == "Make superpixels"
+    assert cutter.make_button.isEnabled()
 
 
 @pytest.mark.slow
@@ -180,8 +180,8 @@ def test_closing_or_removing_in_the_middle(viewer, qtbot):
 def test_a_stack_of_slices(cutter, viewer, qtbot):
     stack = np.stack([mosaic()[0][..., 0]] * 3)
     viewer.add_image(stack, name="t", axis_labels=("t", "y", "x"))
-    assert "in each of 3 slices" in cutter.count.value
-    click(qtbot, cutter.make_button.native)
+    assert "in each of 3 slices" in cutter.count.text()
+    click(qtbot, cutter.make_button)
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     slices = [set(np.unique(cutter.layer.data[t])) for t in range(3)]
     assert not slices[0] & slices[1]
@@ -200,13 +200,13 @@ def test_cancel_is_not_undone_by_the_live_preview(cutter, viewer, qtbot, monkeyp
 
     monkeypatch.setattr(panel, "make_superpixels", slow)
     viewer.add_image(mosaic()[0], name="m")
-    cutter.preview.value = True
+    cutter.preview.setChecked(True)
     cutter.make()
     wait_for(qtbot, began.is_set)
-    click(qtbot, cutter.make_button.native)
+    click(qtbot, cutter.make_button)
     may_go_on.set()
     wait_for(qtbot, lambda: cutter.worker is None)
     qtbot.wait(2 * cutter._timer.interval() + 100)
     assert cutter.worker is None
     assert cutter.layer is None
-    assert cutter.count.value.startswith("about")
+    assert cutter.count.text().startswith("about")

@@ -81,7 +81,7 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
     from qtpy.QtCore import Qt
     from qtpy.QtWidgets import QApplication
 
-    names = list(table.model.columns)
+    names = list(table.model.table)
     table.table.sortByColumn(names.index("pixels"), Qt.SortOrder.DescendingOrder)
     assert TABLE["pixels"][table.model.order].tolist() == sorted(TABLE["pixels"], reverse=True)
     table.filter.setText("area > 100, t = 0")
@@ -113,7 +113,7 @@ def test_columns_are_wide_enough_for_their_names_and_first_rows(table):
     """And not wider than Qt would have them, which asks for every cell a dozen times."""
     texts = np.array(["short", "as long as the neighbours of a large region 1 2 3 5 8 13 21"], object)
     columns = {"index": np.array([1, 2]), "a name that is long": np.array([0.5, np.nan]), "neighbours": texts}
-    table.model.set_columns(columns, np.ones(2, bool))
+    table.model.set_table(pd.DataFrame(columns), np.ones(2, bool))
     table._fit_columns()
     header = table.table.horizontalHeader()
     for place in range(3):
@@ -138,9 +138,9 @@ def test_rows_side_by_side_are_chosen_at_once(table):
 def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     from qtpy.QtCore import QPoint, Qt
 
-    table.across.setCurrentText("pixels")
-    table.up.setCurrentText("mean")
-    table.across.activated.emit(0)
+    table.x_combo.setCurrentText("pixels")
+    table.y_combo.setCurrentText("mean")
+    table.x_combo.activated.emit(0)
     qtbot.wait(50)
     box = table.plot.box
     wanted = np.flatnonzero((TABLE["pixels"] == 240) & (TABLE["mean"] == 40))
@@ -172,11 +172,11 @@ def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
 def test_a_new_table_is_shown_in_a_turn_of_its_own_and_several_once(table, viewer, qtbot):
     """Who writes it has just spent as long on it: the window would not answer for the sum of both."""
     shown = []
-    table.model.modelReset.connect(lambda: shown.append(table.model.columns["area"].sum()))
+    table.model.modelReset.connect(lambda: shown.append(table.model.table["area"].sum()))
     layer, area = viewer.layers["r"], TABLE["area"].sum()
     for factor in (2, 3):
         layer.features = layer.features.assign(area=factor * TABLE["area"])
-        assert table.model.columns["area"].sum() == area
+        assert table.model.table["area"].sum() == area
     qtbot.waitUntil(lambda: bool(shown), timeout=600_000)
     qtbot.wait(50)
     assert shown == [3 * area]
@@ -197,7 +197,7 @@ def pg_point(x, y):
 )
 def test_a_filter_that_cannot_be_read_says_why(text, word):
     with pytest.raises(InputError, match=word):
-        filter_rows(TABLE, text, 8)
+        filter_rows(pd.DataFrame(TABLE), text)
 
 
 def test_a_stack_has_every_column_that_one_of_its_tables_has():
@@ -221,7 +221,7 @@ def test_what_is_chosen_stays_chosen_when_the_table_is_sorted(table, qtbot):
     click_row(qtbot, table, row_of(table, 0, 2))
     before = table.chosen.tolist()
     assert len(before) == 1
-    area = list(table.model.columns).index("area")
+    area = list(table.model.table).index("area")
     for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
         table.table.sortByColumn(area, order)
         assert table.chosen.tolist() == before

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QSize, Qt, QTimer, Signal
+from qtpy.QtCore import QSize, Qt, Signal
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 from superqt import QElidingLabel
 
+from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.help_page import make_help_button
 from napari_gsw.widgets.common.labels import LINE_MARGIN, add_whats_this
 from napari_gsw.widgets.common.tab_order import set_tab_order
@@ -77,9 +78,7 @@ class Section(QWidget):  # type: ignore[misc]
         self.help = make_help_button(page)
         self.body = QWidget()
         self.destroyed.connect(self.body.deleteLater)  # if it was never shown
-        self._body_timer = QTimer(self)
-        self._body_timer.setSingleShot(True)
-        self._body_timer.timeout.connect(self._adopt_body)
+        self._body_timer = make_timer(self, self._adopt_body)
         self.content = QVBoxLayout(self.body)
         self.content.setContentsMargins(14, 2, 0, 6)
         self.content.setSpacing(4)
@@ -115,7 +114,7 @@ class Section(QWidget):  # type: ignore[misc]
         return label
 
     def showEvent(self, event: QShowEvent) -> None:
-        self._body_timer.start(0)  # in a later event than the one that opens the dock
+        self._body_timer.start()  # in a later event than the one that opens the dock
         super().showEvent(event)
 
     def _adopt_body(self) -> None:

@@ -22,6 +22,15 @@ def is_deleted(qt_object: QObject) -> bool:
     return False
 
 
+def make_timer(parent: QObject, slot: Callable[[], Any], milliseconds: int = 0) -> QTimer:
+    """Make a timer that calls a slot once, some time after each start."""
+    timer = QTimer(parent)
+    timer.setSingleShot(True)
+    timer.setInterval(milliseconds)
+    timer.timeout.connect(slot)
+    return timer
+
+
 def _skip_if_deleted(slot: Callable[..., Any]) -> Callable[..., None]:
     """Wrap a slot in a function that does nothing once Qt has deleted the slot's owner.
 
@@ -128,9 +137,7 @@ class CanvasGuard(QObject):  # type: ignore[misc]
         super().__init__(window)
         self._viewer = viewer
         self._canvases: list[QOpenGLWidget] = []
-        self._leaving = QTimer(self)
-        self._leaving.setSingleShot(True)
-        self._leaving.timeout.connect(self._leave_context)
+        self._leaving = make_timer(self, self._leave_context)
         viewer.layers.events.removing.connect(self._enter_context)
         for event in (viewer.dims.events.ndisplay, viewer.dims.events.ndim, viewer.dims.events.order):
             event.connect(self._ignore_mouse, position="first")
@@ -143,7 +150,7 @@ class CanvasGuard(QObject):  # type: ignore[misc]
             self._canvases = self.parent().findChildren(QOpenGLWidget)
         for canvas in self._canvases:
             canvas.makeCurrent()
-        self._leaving.start(0)
+        self._leaving.start()
 
     def _leave_context(self) -> None:
         for canvas in self._canvases:
@@ -204,9 +211,7 @@ class DockPanel(QWidget):  # type: ignore[misc]
         self.connections.on_close(SWITCH_INTERVAL.end)
         self._viewer = viewer
         self.destroyed.connect(self.connections.close)
-        self._docking = QTimer(self)
-        self._docking.setSingleShot(True)
-        self._docking.timeout.connect(self._finish_docking)
+        self._docking = make_timer(self, self._finish_docking)
         self.connections.stop_on_close(self._docking)
 
     def event(self, event: QEvent) -> bool:
@@ -214,7 +219,7 @@ class DockPanel(QWidget):  # type: ignore[misc]
         if event.type() == QEvent.Type.ParentChange and self.parent() is None:
             self.shut_down()
         elif event.type() == QEvent.Type.ParentChange and self.connections.is_open:
-            self._docking.start(0)  # when the window has taken the dock in
+            self._docking.start()  # when the window has taken the dock in
         return bool(super().event(event))
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from napari.settings import get_settings
 from napari.utils.theme import get_system_theme
-from qtpy.QtCore import Qt, QTimer, QUrl
+from qtpy.QtCore import Qt, QUrl
 from qtpy.QtGui import QColor, QDesktopServices, QImage, QPalette
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
+from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.labels import link_colour
 
 PACKAGE = Path(__file__).parents[2]
@@ -51,9 +52,7 @@ class HelpPage(QDialog):  # type: ignore[misc]
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.browser)
         self._page = self._heading = ""
-        self._scrolling = QTimer(self)  # fires when the window has laid out its text
-        self._scrolling.setSingleShot(True)
-        self._scrolling.timeout.connect(self._scroll_to_heading)
+        self._scrolling = make_timer(self, self._scroll_to_heading)  # when the window has laid out its text
         self.open_page(address)
 
     def open_page(self, address: str) -> None:
@@ -67,7 +66,7 @@ class HelpPage(QDialog):  # type: ignore[misc]
         self.browser.setSearchPaths([str(path.parent)])
         self.browser.setMarkdown(path.read_text(encoding="utf-8") if path.exists() else f"There is no page {name}.")
         self.setWindowTitle(f"GSW segmentation: {path.stem.replace('_', ' ')}")
-        self._scrolling.start(0)
+        self._scrolling.start()
 
     def _scroll_to_heading(self) -> None:
         document = self.browser.document()

@@ -1,4 +1,1 @@
-"""The dock "Compare segmentations": how well Labels layers agree, in figures and as a picture.
-
-May import `layers`, `kit`, `evaluation` and `core`; it knows nothing of the other docks.
-"""
+"""The dock "Compare segmentations". Imports `layers`, `common`, `scores` and `core`, and no other dock."""

@@ -1,81 +1,75 @@
-"""The layers of a comparison: where segmentations differ, and which objects are missed or false."""
+"""Layers of a comparison: where segmentations differ, and which objects are missed or false."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import napari
+import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
 
-from napari_gsw.widgets.comparison.scoring import Comparison, ComparisonResult, place
-from napari_gsw.widgets.layers.layer_metadata import COMPARED, Kind, get_layer_kind, make_metadata
+from napari_gsw.widgets.comparison.scoring import Comparison, ComparisonResult
+from napari_gsw.widgets.layers.layer_metadata import COMPARED, Kind, get_layer_kind, get_placement, make_metadata
 
-# The pictures of a comparison that are Labels layers; nobody wants to compare these again.
+# Kinds that are Labels layers, and which are not offered for a comparison.
 UNMATCHED: tuple[Kind, ...] = ("missed", "false")
 
 
 class ComparisonLayers:
-    """One layer for each picture of a comparison, made when it is first wanted and then written anew.
-
-    Attributes
-    ----------
-    viewer : whose layers these are.
-    """
+    """One layer of each kind, which later comparisons of the same layers write to again."""
 
     def __init__(self, viewer: napari.Viewer) -> None:
         self.viewer = viewer
-        self._drawn: dict[Kind, Layer] = {}
+        self._written: dict[Kind, Layer] = {}
         self._result: ComparisonResult | None = None
         self._comparison: Comparison | None = None
 
-    def take(self, result: ComparisonResult, comparison: Comparison) -> None:
-        """Draw this comparison from now on."""
+    def set_result(self, result: ComparisonResult, comparison: Comparison) -> None:
+        """Show this comparison from now on."""
         self._result, self._comparison = result, comparison
-        self._drawn.clear()
+        self._written.clear()
 
     def show(self, kind: Kind, wanted: bool) -> None:
-        """Show a picture, in the layer that already does so if there is one, or hide it."""
+        """Show or hide the layer of a kind, which is made when it is first wanted."""
         if self._result is None or self._comparison is None:
             return
-        picture: NDArray[Any] | None = getattr(self._result, kind)
-        if self._drawn.get(kind) not in self.viewer.layers:
-            self._drawn.pop(kind, None)
-            layer = self._updated(kind, picture, self._comparison)
-            if layer is None and wanted and picture is not None:
-                layer = self._added(kind, picture, self._comparison)
+        image: NDArray[Any] | None = getattr(self._result, kind)
+        if self._written.get(kind) not in self.viewer.layers:
+            self._written.pop(kind, None)
+            layer = self._update(kind, image, self._comparison)
+            if layer is None and wanted and image is not None:
+                layer = self._add(kind, image, self._comparison)
             if layer is not None:
-                self._drawn[kind] = layer
-        if kind in self._drawn:
-            self._drawn[kind].visible = wanted
+                self._written[kind] = layer
+        if kind in self._written:
+            self._written[kind].visible = wanted
 
-    def _updated(self, kind: Kind, picture: NDArray[Any] | None, comparison: Comparison) -> Layer | None:
-        """The layer that showed this of these layers before, now with the new picture, or None."""
+    def _update(self, kind: Kind, image: NDArray[Any] | None, comparison: Comparison) -> Layer | None:
+        """Write to the layer of an earlier comparison of the same layers, or remove it if the image does not fit."""
         for layer in list(self.viewer.layers):
             if get_layer_kind(layer) != kind or layer.metadata.get(COMPARED) != comparison.ids:
                 continue
-            if picture is None or layer.data.shape != picture.shape or layer.data.dtype != picture.dtype:
+            if image is None or layer.data.shape != image.shape or layer.data.dtype != image.dtype:
                 self.viewer.layers.remove(layer)
                 return None
-            # In place: the layer keeps its look.
-            layer.data[...] = picture
-            place(layer, comparison.space)
+            layer.data[...] = image  # in place: the layer keeps its look
+            for name, value in get_placement(layer).items():
+                if not np.array_equal(value, comparison.placement[name]):
+                    setattr(layer, name, comparison.placement[name])
             layer.refresh()
             return layer
         return None
 
-    def _added(self, kind: Kind, picture: NDArray[Any], comparison: Comparison) -> Layer:
+    def _add(self, kind: Kind, image: NDArray[Any], comparison: Comparison) -> Layer:
         active = self.viewer.layers.selection.active
-        where: dict[str, Any] = {
-            "name": comparison.title(kind), "metadata": make_metadata(kind, {COMPARED: comparison.ids}), **comparison.space,
-        }  # fmt: skip
+        look: dict[str, Any] = {"name": comparison.title(kind), **comparison.placement}
+        look["metadata"] = make_metadata(kind, {COMPARED: comparison.ids})
         if kind in UNMATCHED:
-            layer = self.viewer.add_labels(picture, **where)
+            layer = self.viewer.add_labels(image, **look)
         else:
-            layer = self.viewer.add_image(
-                picture, colormap="magma", blending="additive", contrast_limits=(0, 1), **where
-            )
-        if active is not None:
-            # Whoever paints goes on in the layer in hand.
+            look |= {"colormap": "magma", "blending": "additive", "contrast_limits": (0, 1)}
+            layer = self.viewer.add_image(image, **look)
+        if active is not None:  # a user who paints goes on in the same layer
             self.viewer.layers.selection.active = active
         return layer

@@ -1,15 +1,15 @@
-"""The table of a comparison: what its columns tell, how a figure is written, and the table as text."""
+"""The dock "Compare segmentations": choose Labels layers, read their scores, see where they differ."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import napari
-from napari.layers import Labels
+from napari.layers import Labels, Layer
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QSignalBlocker, Qt, QTimer
 from qtpy.QtGui import QResizeEvent
@@ -17,140 +17,113 @@ from qtpy.QtWidgets import (
     QAbstractItemView,
     QApplication,
     QCheckBox,
-    QComboBox,
     QDoubleSpinBox,
     QFileDialog,
-    QFormLayout,
-    QFrame,
-    QHBoxLayout,
     QHeaderView,
     QLabel,
     QListWidget,
     QListWidgetItem,
-    QPushButton,
-    QScrollArea,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from napari_gsw.scores.partitions import default_tolerance
+from napari_gsw.widgets.common.collapsible import make_scroll_area
 from napari_gsw.widgets.common.dock_panel import DockPanel
+from napari_gsw.widgets.common.labels import make_button
+from napari_gsw.widgets.common.layer_choosers import LayerCombo
+from napari_gsw.widgets.common.layouts import make_column, make_form, make_row
 from napari_gsw.widgets.comparison.layers import UNMATCHED, ComparisonLayers
 from napari_gsw.widgets.comparison.scoring import (
     Comparison,
     ComparisonFailure,
     ComparisonResult,
     compared_shape,
-    natural_references,
-    natural_segmentation,
-    obstacle,
-    size,
+    explain_mismatch,
+    format_shape,
+    guess_references,
+    guess_segmentation,
 )
-from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
+from napari_gsw.widgets.layers.layer_metadata import get_layer_kind, unwrap_viewer
 
-# A table with more rows than this scrolls.
-ROWS = 8
-
-
-# Figures by name.
-Figures = Mapping[str, float]
+# A table with more rows scrolls.
+MAX_ROWS = 8
+# Milliseconds between updates of the step in the status line.
+STATUS_INTERVAL = 100
+ScoreRow = Mapping[str, float]
 
 
 class Column(NamedTuple):
-    """A column of a table: what it is called, what it tells, and how a row is written."""
+    """A column of a table: header, tooltip, name of the score, and of a count to write after it."""
 
     header: str
     tip: str
-    text: Callable[[Figures], str]
+    name: str
+    reference: str = ""
+
+    def text(self, row: ScoreRow) -> str:
+        if self.reference:
+            return f"{format_number(row[self.name])} / {format_number(row[self.reference])}"
+        return f"{row[self.name]:.3f}"
 
 
-REGION_COLUMNS = (
-    Column(
-        "Rand ↑",
-        "Rand index: the share of the pairs of pixels that are together in both or apart in both.\n"
-        "0 to 1, higher is better. Over several references it is the probabilistic Rand index.",
-        lambda row: f"{row['rand']:.3f}",
-    ),
-    Column(
-        "Adj.\nRand ↑",
-        "Adjusted Rand index: the Rand index corrected for chance.\n"
-        "0 for unrelated segmentations, 1 for equal ones, higher is better.",
-        lambda row: f"{row['adjusted_rand']:.3f}",
-    ),
-    Column(
-        "VI ↓",
-        "Variation of information in bits: what one segmentation leaves unknown about the other, both ways.\n"
-        "0 for equal ones, lower is better.",
-        lambda row: f"{row['variation_of_information']:.3f}",
-    ),
-    Column(
-        "Cover-\ning ↑",
-        "How well the regions of the reference are covered: their best intersection over union, averaged by size.\n"
-        "0 to 1, higher is better.",
-        lambda row: f"{row['covering']:.3f}",
-    ),
-    Column(
-        "Bound.\nF ↑",
-        "Harmonic mean of two shares: boundary pixels of the segmentation near the reference's, and the reverse.\n"
-        "0 to 1, higher is better.",
-        lambda row: f"{row['boundary_f']:.3f}",
-    ),
-    Column(
-        "Regions",
-        "Number of labels of the segmentation / of the reference, where they are compared.\n"
-        "Neither more nor fewer is better; the closer the two, the better.",
-        lambda row: f"{count(row['regions'])} / {count(row['reference_regions'])}",
-    ),
+REGION_TIPS = (
+    "Rand index: the share of the pairs of pixels that are together in both or apart in both.\n"
+    "0 to 1, higher is better. Over several references it is the probabilistic Rand index.",
+    "Adjusted Rand index: the Rand index corrected for chance.\n"
+    "0 for unrelated segmentations, 1 for equal ones, higher is better.",
+    "Variation of information in bits: what one segmentation leaves unknown about the other, both ways.\n"
+    "0 for equal ones, lower is better.",
+    "How well the regions of the reference are covered: their best intersection over union, averaged by size.\n"
+    "0 to 1, higher is better.",
+    "Harmonic mean of two shares: boundary pixels of the segmentation near the reference's, and the reverse.\n"
+    "0 to 1, higher is better.",
+    "Number of labels of the segmentation / of the reference, where they are compared.\n"
+    "Neither more nor fewer is better; the closer the two, the better.",
 )
-
-
-def _share_column(name: str, header: str, tip: str) -> Column:
-    """A column of figures from 0 to 1 of which the higher is the better."""
-    return Column(header, f"{tip}\n0 to 1, higher is better.", lambda row: f"{row[name]:.3f}")
-
-
-_MATCH = "An object matches one of the reference if they share at least {} of the pixels that either has.\n"
+REGION_COLUMNS = (
+    Column("Rand ↑", REGION_TIPS[0], "rand"),
+    Column("Adj.\nRand ↑", REGION_TIPS[1], "adjusted_rand"),
+    Column("VI ↓", REGION_TIPS[2], "variation_of_information"),
+    Column("Cover-\ning ↑", REGION_TIPS[3], "covering"),
+    Column("Bound.\nF ↑", REGION_TIPS[4], "boundary_f"),
+    Column("Regions", REGION_TIPS[5], "regions", "reference_regions"),
+)
+MATCH_TIP = (
+    "An object matches one of the reference if they share at least .{} of the pixels that either has.\n{}\n"
+    "0 to 1, higher is better."
+)
+AP_TIP = "Average precision: matches over matches, missed and false objects."
+F1_TIP = "F1: twice the matches over the objects of both."
 OBJECT_COLUMNS = (
-    *(
-        _share_column(
-            f"ap_{percent}",
-            f"AP\n.{percent // 10} ↑",
-            _MATCH.format(f".{percent // 10}") + "Average precision: matches over matches, missed and false objects.",
-        )
-        for percent in (50, 60, 70, 80, 90)
+    *(Column(f"AP\n.{k} ↑", MATCH_TIP.format(k, AP_TIP), f"ap_{k}0") for k in (5, 6, 7, 8, 9)),
+    *(Column(f"F1\n.{k} ↑", MATCH_TIP.format(k, F1_TIP), f"f1_{k}0") for k in (5, 7)),
+    Column(
+        "PQ ↑",
+        "Panoptic quality: F1 at .5, each match weighted by how much it shares.\n0 to 1, higher is better.",
+        "panoptic_quality",
     ),
-    *(
-        _share_column(
-            f"f1_{percent}",
-            f"F1\n.{percent // 10} ↑",
-            _MATCH.format(f".{percent // 10}") + "F1: twice the matches over the objects of both.",
-        )
-        for percent in (50, 70)
-    ),
-    _share_column("panoptic_quality", "PQ ↑", "Panoptic quality: F1 at .5, each match weighted by how much it shares."),
     Column(
         "Objects",
         "Number of objects of the segmentation / of the reference. 0 is background; a segmentation without a 0 has\n"
         "its largest region for a background.",
-        lambda row: f"{count(row['objects'])} / {count(row['true_objects'])}",
+        "objects",
+        "true_objects",
     ),
 )
 
 
 class ScoreTable(QTableWidget):  # type: ignore[misc]
-    """One row of figures for each reference. Columns share the room, and scroll where there is too little of it."""
+    """Table with a row of scores for each reference. Columns share the width, and scroll where it is too small."""
 
-    def __init__(self, columns: Sequence[Column] = REGION_COLUMNS) -> None:
+    def __init__(self, columns: Sequence[Column]) -> None:
         super().__init__(0, len(columns))
         self._columns = columns
         self._segmentation = ""
-        self._rows: list[tuple[str, Figures]] = []
+        self._rows: list[tuple[str, ScoreRow]] = []
         for j, column in enumerate(columns):
-            head = QTableWidgetItem(column.header)
-            head.setToolTip(column.tip)
-            self.setHorizontalHeaderItem(j, head)
+            self.setHorizontalHeaderItem(j, _make_header(column.header, column.tip))
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.horizontalHeader().setMinimumSectionSize(24)
         self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
@@ -159,61 +132,65 @@ class ScoreTable(QTableWidget):  # type: ignore[misc]
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
 
-    def fill(self, segmentation: str, references: Sequence[str], rows: Sequence[Figures]) -> None:
-        """Show how a segmentation agrees with references, all of them by name; a row more is that of all together."""
+    def fill(self, segmentation: str, references: Sequence[str], rows: Sequence[ScoreRow]) -> None:
+        """Show the scores of a segmentation for each reference, and for all of them if there are several."""
         names = [*references, "all"] if len(references) > 1 else references
         self._segmentation, self._rows = segmentation, list(zip(names, rows, strict=True))
         self.setRowCount(len(rows))
         for i, (name, row) in enumerate(self._rows):
-            head = QTableWidgetItem(name)
-            head.setToolTip(name)
-            self.setVerticalHeaderItem(i, head)
+            self.setVerticalHeaderItem(i, _make_header(name, name))
             for j, column in enumerate(self._columns):
                 cell = QTableWidgetItem(column.text(row))
                 cell.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
                 self.setItem(i, j, cell)
-        # A single row is named in the caption, and its figures just fit into a narrow dock.
+        # The caption names a single row, and its scores just fit into a narrow dock.
         self.verticalHeader().setVisible(len(rows) > 1)
-        self._share()
+        self._fit_columns()
         frame = 2 * self.frameWidth() + self.horizontalScrollBar().sizeHint().height()
-        heights = [self.rowHeight(i) for i in range(min(len(rows), ROWS))]
+        heights = [self.rowHeight(i) for i in range(min(len(rows), MAX_ROWS))]
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + sum(heights) + frame)
 
-    def written(self, delimiter: str) -> str:
-        """The table as text, with all digits."""
+    def to_csv(self, delimiter: str) -> str:
+        """Return the table as text, with all digits."""
         text = io.StringIO()
         table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        for place, (name, row) in enumerate(self._rows):
-            if place == 0:
+        for index, (name, row) in enumerate(self._rows):
+            if index == 0:
                 table.writerow(("segmentation", "reference", *row))
-            table.writerow((self._segmentation, name, *(f"{figure:.10g}" for figure in row.values())))
+            table.writerow((self._segmentation, name, *(f"{score:.10g}" for score in row.values())))
         return text.getvalue()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._share()
+        self._fit_columns()
 
-    def _share(self) -> None:
-        """Give each column what it needs, and an equal part of what is left."""
-        letters = self.horizontalHeader().fontMetrics()
-        heads = [max(map(letters.horizontalAdvance, column.header.splitlines())) + 8 for column in self._columns]
-        needed = [max(head, self.sizeHintForColumn(j)) for j, head in enumerate(heads)]
+    def _fit_columns(self) -> None:
+        """Give each column the width that it needs, and an equal part of the rest."""
+        metrics = self.horizontalHeader().fontMetrics()
+        headers = [max(map(metrics.horizontalAdvance, column.header.splitlines())) + 8 for column in self._columns]
+        needed = [max(header, self.sizeHintForColumn(j)) for j, header in enumerate(headers)]
         spare = max(0, self.viewport().width() - sum(needed)) // len(self._columns)
         for j, width in enumerate(needed):
             self.setColumnWidth(j, width + spare)
 
 
-def count(number: float) -> str:
-    """A number, with a decimal only if it needs one.
+def _make_header(text: str, tip: str) -> QTableWidgetItem:
+    item = QTableWidgetItem(text)
+    item.setToolTip(tip)
+    return item
 
-    >>> count(6.0), count(2.5)
+
+def format_number(number: float) -> str:
+    """Return a number, with a decimal only if needed.
+
+    >>> format_number(6.0), format_number(2.5)
     ('6', '2.5')
     """
     return f"{number:.1f}".removesuffix(".0")
 
 
-# How often the step that the worker is at is shown, in milliseconds.
-TICK = 100
+def _is_comparable(layer: Layer) -> bool:
+    return isinstance(layer, Labels) and get_layer_kind(layer) not in UNMATCHED
 
 
 class ComparisonPanel(DockPanel):
@@ -221,35 +198,29 @@ class ComparisonPanel(DockPanel):
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
-        self.viewer = napari_viewer
+        self.viewer = unwrap_viewer(napari_viewer)
         self.comparison: Comparison | None = None
         self.result: ComparisonResult | None = None
-        self._layers: list[Labels] = []
+        # The layers that may be references, and what the list of them shows.
         self._others: list[Labels] = []
-        # What the two lists show.
         self._offered: object = None
-        # What the user chose by hand; None while the panel may choose.
+        # What the user has chosen; None while the panel may choose.
         self._picked: Labels | None = None
         self._ticked: list[Labels] | None = None
-        self.pictures = ComparisonLayers(napari_viewer)
+        self.result_layers = ComparisonLayers(self.viewer)
         self._build()
-        self._timer = QTimer(self, interval=TICK)
-        self._timer.timeout.connect(self._tick)
+        self._timer = QTimer(self, interval=STATUS_INTERVAL)
+        self._timer.timeout.connect(self._show_step)
         layers = self.viewer.layers.events
         self.connections.connect_layers(layers, self._layers_changed, layers.changed, layers.reordered)
-        self.connections.connect(layers, self._heard)
+        self.connections.connect(layers, self._on_event)
         self.connections.on_close(self._end)
         self.connections.stop_on_close(self._timer)
-        self._list()
-
-    # ---- the form
+        self._list_layers()
 
     def _build(self) -> None:
-        self.segmentation = QComboBox()
+        self.segmentation = LayerCombo(_is_comparable)
         self.segmentation.setToolTip("The Labels layer that is judged")
-        # A long name must not widen the dock.
-        self.segmentation.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.segmentation.setMinimumContentsLength(10)
         self.segmentation.activated.connect(self._pick)
         self.references = QListWidget()
         self.references.setToolTip("The Labels layers that it is compared with; tick one or several")
@@ -258,13 +229,12 @@ class ComparisonPanel(DockPanel):
         self.references.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.references.setMinimumWidth(80)
         self.references.setSpacing(1)
-        # The empty box that comes with the system cannot be seen on a dark background.
+        # The empty box of the system is invisible on a dark background.
         self.references.setStyleSheet("QListView::indicator:unchecked { border: 1px solid #888; border-radius: 2px; }")
         self.references.setFixedHeight(92)
-        self.references.itemChanged.connect(self._tick_changed)
+        self.references.itemChanged.connect(self._on_ticked)
         self.tolerance = QDoubleSpinBox()
-        # One step below 0 stands for the default.
-        self.tolerance.setRange(-0.5, 1000)
+        self.tolerance.setRange(-0.5, 1000)  # one step below 0 stands for the default
         self.tolerance.setSingleStep(0.5)
         self.tolerance.setDecimals(1)
         self.tolerance.setSuffix(" pixels")
@@ -273,75 +243,55 @@ class ComparisonPanel(DockPanel):
         self.tolerance.setToolTip(
             "Boundaries match within this distance.\nOne step below 0 takes 0.75 % of the diagonal, as benchmarks do."
         )
-        self.tolerance.valueChanged.connect(self._offer)
+        self.tolerance.valueChanged.connect(self._update_status)
         self.ignore = QCheckBox("Ignore background (0) of references")
         self.ignore.setToolTip(
             "Leave out the pixels that have the label 0 in a reference, such as those that nobody labelled."
         )
         self.show_difference = QCheckBox("Show where they differ")
-        self.show_difference.setChecked(True)
         self.show_difference.setToolTip(
             "A layer with the share of the references that see another region at each pixel.\n"
             "Regions are paired such that they share as many pixels as they can."
         )
-        self.show_difference.toggled.connect(self._draw)
         self.show_unmatched = QCheckBox("Show missed and false objects")
-        self.show_unmatched.setChecked(True)
         self.show_unmatched.setToolTip(
             "Two layers: objects of a reference that no object of the segmentation matches by half or more, and\n"
             "objects of the segmentation that match none. For references with a background, 0."
         )
-        self.show_unmatched.toggled.connect(self._draw)
-        form = QFormLayout()
-        form.setContentsMargins(0, 0, 0, 0)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        for box in (self.show_difference, self.show_unmatched):
+            box.setChecked(True)
+            box.toggled.connect(self._show_layers)
+        form = make_form()
         form.addRow("Segmentation", self.segmentation)
         form.addRow("References", self.references)
         form.addRow("Tolerance", self.tolerance)
-
-        self.compare_button = QPushButton("Compare")
-        self.compare_button.clicked.connect(self.toggle)
-        self.copy_button = QPushButton("Copy")
-        self.copy_button.setToolTip("Copy the table, with all digits, to paste it into a spreadsheet")
-        self.copy_button.clicked.connect(self.copy)
-        self.save_button = QPushButton("Save CSV...")
-        self.save_button.setToolTip("Save the table, with all digits, as a file")
-        self.save_button.clicked.connect(self._save_as)
-        self.status, self.caption, self.table = QLabel(), QLabel(), ScoreTable()
-        self.object_table = ScoreTable(OBJECT_COLUMNS)
+        self.compare_button = make_button("Compare", "", self.toggle)
+        self.copy_button = make_button(
+            "Copy", "Copy the table, with all digits, to paste it into a spreadsheet", self.copy
+        )
+        self.save_button = make_button("Save CSV...", "Save the table, with all digits, as a file", self._save_as)
+        self.status, self.caption = QLabel(), QLabel()
+        self.table, self.object_table = ScoreTable(REGION_COLUMNS), ScoreTable(OBJECT_COLUMNS)
         for label in (self.status, self.caption):
             label.setWordWrap(True)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.copy_button)
-        buttons.addWidget(self.save_button)
         self.results = QWidget()
-        figures = QVBoxLayout(self.results)
-        figures.setContentsMargins(0, 0, 0, 0)
-        figures.addWidget(self.caption)
-        figures.addWidget(self.table)
-        figures.addWidget(self.object_table)
-        figures.addLayout(buttons)
+        results = make_column(self.caption, self.table, self.object_table, parent=self.results)
+        results.addLayout(make_row(self.copy_button, self.save_button))
         self.results.setVisible(False)
-
-        inside = QWidget()
-        column = QVBoxLayout(inside)
-        column.addLayout(form)
         boxes = (self.ignore, self.show_difference, self.show_unmatched)
+        inner = QWidget()
+        column = make_column(parent=inner, spacing=6)
+        column.setContentsMargins(9, 9, 9, 9)
+        column.addLayout(form)
         for widget in (*boxes, self.compare_button, self.status, self.results):
             column.addWidget(widget)
         column.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidget(inside)
-        frame = QVBoxLayout(self)
-        frame.setContentsMargins(0, 0, 0, 0)
-        frame.addWidget(scroll)
+        make_column(make_scroll_area(inner), parent=self)
 
-    # ---- what the user does
+    # ---- actions of the user
 
     def toggle(self) -> None:
-        """Begin a comparison, or end the one that goes on."""
+        """Start a comparison, or stop it."""
         if self.comparison is None:
             self.start()
         else:
@@ -351,37 +301,37 @@ class ComparisonPanel(DockPanel):
         """Compare the chosen layers."""
         segmentation, references = self.chosen
         if segmentation is None or self.reason is not None:
-            self._offer()
+            self._update_status()
             return
         # What was compared stays chosen when layers come and go.
         self._picked, self._ticked = segmentation, references
-        self.comparison = comparison = Comparison(segmentation, references, self._reach, self.ignore.isChecked())
-        comparison.worker.returned.connect(self._returned)
-        comparison.worker.finished.connect(self._finished)
+        self.comparison = comparison = Comparison(segmentation, references, self._tolerance, self.ignore.isChecked())
+        comparison.worker.returned.connect(self._on_returned)
+        comparison.worker.finished.connect(self._on_finished)
         self.compare_button.setText("Stop")
-        self._lock(True)
+        self._set_enabled(False)
         self.status.setText("comparing ...")
         self._timer.start()
         comparison.worker.start()
 
-    def stop(self, why: str = "Stopped.") -> None:
-        """End the comparison; the button comes back when the worker has noticed."""
+    def stop(self, reason: str = "Stopped.") -> None:
+        """Stop the comparison; the button is enabled again when the worker has ended."""
         if self.comparison is not None:
             self._timer.stop()
             self.comparison.worker.quit()
             self.compare_button.setEnabled(False)
-            self.status.setText(why)
+            self.status.setText(reason)
 
     def copy(self) -> None:
-        """Put the table on the clipboard, columns separated by tabs."""
-        QApplication.clipboard().setText(self.table.written("\t"))
+        """Copy the table, with tabs between the columns."""
+        QApplication.clipboard().setText(self.table.to_csv("\t"))
 
     def save(self, path: str | Path) -> None:
         """Write the table as a CSV file."""
         try:
-            Path(path).write_text(self.table.written(","), encoding="utf-8")
+            Path(path).write_text(self.table.to_csv(","), encoding="utf-8")
         except OSError as reason:
-            self._complain(f"the figures could not be saved: {reason.strerror or reason}; choose another place")
+            self._report_failure(f"the figures could not be saved: {reason.strerror or reason}; choose another place")
         else:
             self.status.setText(f"Saved {Path(path).name}.")
 
@@ -393,155 +343,149 @@ class ComparisonPanel(DockPanel):
             self.save(dialog.selectedFiles()[0])
         dialog.deleteLater()
 
-    def _pick(self, index: int) -> None:
-        self._picked = self._layers[index]
-        self._list()
+    def _pick(self) -> None:
+        self._picked = self.segmentation.value()
+        self._list_layers()
 
-    def _tick_changed(self, item: QListWidgetItem) -> None:
-        self._ticked = self._ticks()
-        self._offer()
+    def _on_ticked(self, _item: QListWidgetItem) -> None:
+        self._ticked = self._find_ticked()
+        self._update_status()
 
     # ---- what is chosen
 
     @property
     def chosen(self) -> tuple[Labels | None, list[Labels]]:
         """The segmentation and its references."""
-        index = self.segmentation.currentIndex()
-        return (self._layers[index] if index >= 0 else None), self._ticks()
+        return self.segmentation.value(), self._find_ticked()
 
     @property
     def reason(self) -> str | None:
-        """Why what is chosen cannot be compared, or None."""
+        """Why the chosen layers cannot be compared, or None."""
         segmentation, references = self.chosen
         if segmentation is None or not self._others:
             return "Open or make two Labels layers to compare them."
         if not references:
             return "Tick a reference to compare with."
-        return obstacle(segmentation, references)
+        return explain_mismatch(segmentation, references)
 
     @property
-    def _reach(self) -> float | None:
+    def _tolerance(self) -> float | None:
         value = float(self.tolerance.value())
         return value if value >= 0 else None
 
-    def _ticks(self) -> list[Labels]:
+    def _find_ticked(self) -> list[Labels]:
         states = (self.references.item(row).checkState() for row in range(self.references.count()))
         return [layer for layer, state in zip(self._others, states, strict=True) if state == Qt.CheckState.Checked]
 
-    # ---- what the comparison does
-
-    def _tick(self) -> None:
-        if self.comparison is not None and self.comparison.step:
-            self.status.setText(f"comparing ... {self.comparison.step}")
-
-    def _returned(self, result: ComparisonResult | ComparisonFailure | None) -> None:
-        if (comparison := self.comparison) is None or result is None:
-            return
-        self._timer.stop()  # what is said from here on stays
-        if isinstance(result, ComparisonFailure):
-            self._complain(result.reason)
-            return
-        self.result = result
-        self.pictures.take(result, comparison)
-        self.status.setText("Done.")
-        self.caption.setText(comparison.caption)
-        by_object = result.object_rows or [{} for _ in result.rows]
-        rows = [row._asdict() | objects for row, objects in zip(result.rows, by_object, strict=True)]
-        self.table.fill(comparison.name, comparison.references, rows)
-        if result.object_rows:
-            self.object_table.fill(comparison.name, comparison.references, rows)
-        self.object_table.setVisible(bool(result.object_rows))
-        self.results.setVisible(True)
-        self._draw()
-
-    def _finished(self) -> None:
-        """The worker is gone, whether it is done, failed or was stopped; what it said stays to be read."""
-        if self.comparison is None:
-            return
-        self._timer.stop()
-        self.comparison = None
-        self.compare_button.setText("Compare")
-        self._lock(False)
-        said = self.status.text()
-        self._list()  # layers may have come and gone meanwhile
-        self.status.setText(said if self.reason is None else f"{said} {self.reason}")
-
-    def _complain(self, reason: str) -> None:
-        self.status.setText(reason)
-        show_error(f"Compare segmentations: {reason}")
-
-    def _draw(self, _: bool = True) -> None:
-        """Show the pictures that are wanted, and hide the others."""
-        self.pictures.show("difference", self.show_difference.isChecked())
-        for kind in UNMATCHED:
-            self.pictures.show(kind, self.show_unmatched.isChecked())
-
-    # ---- what the viewer does
-
-    def _heard(self, event: Any) -> None:
-        """All that happens to any layer; another array may have another shape."""
-        if event.type == "data":
-            self._layers_changed()
-
-    def _layers_changed(self, _event: Any = None) -> None:
-        if self.comparison is None:
-            self._list()
-        elif any(layer not in self.viewer.layers for layer in self.comparison.layers):
-            self.stop("Stopped, because a layer was removed.")
-
-    def _list(self) -> None:
-        """Offer the Labels layers that there are, topmost first, and keep what the user chose."""
-        topmost_first = (layer for layer in list(self.viewer.layers)[::-1] if isinstance(layer, Labels))
-        self._layers = layers = [layer for layer in topmost_first if get_layer_kind(layer) not in UNMATCHED]
-        if self._picked not in layers:
-            self._picked = None
-        segmentation = self._picked or natural_segmentation(layers, self.viewer.layers.selection.active)
-        self._others = [layer for layer in layers if layer != segmentation]
-        if self._ticked:
-            # Ticks that were all lost with their layers are forgotten; no tick at all is a choice too.
-            self._ticked = [layer for layer in self._ticked if layer in self._others] or None
-        ticked = natural_references(segmentation, self._others) if self._ticked is None else self._ticked
-        words = [layer.name if layer.multiscale else f"{layer.name}, {size(layer.data.shape)}" for layer in layers]
-        offered = layers, words, segmentation, ticked
-        if offered != self._offered:  # most of what happens to layers changes nothing here
-            self._offered = offered
-            self._fill(segmentation, ticked, dict(zip(layers, words, strict=True)))
-        self._offer()
-
-    def _fill(self, segmentation: Labels | None, ticked: list[Labels], words: Mapping[Labels, str]) -> None:
-        """Put into the two lists what there is to choose from."""
-        with QSignalBlocker(self.segmentation), QSignalBlocker(self.references):
-            self.segmentation.clear()
-            self.segmentation.addItems([layer.name for layer in self._layers])
-            self.segmentation.setCurrentIndex(self._layers.index(segmentation) if segmentation is not None else -1)
-            self.references.clear()
-            for layer in self._others:
-                item = QListWidgetItem(layer.name, self.references)
-                item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
-                item.setCheckState(Qt.CheckState.Checked if layer in ticked else Qt.CheckState.Unchecked)
-                item.setToolTip(words[layer])
-
-    def _offer(self, _: float = 0.0) -> None:
-        """Say what a comparison would do, or why there can be none."""
+    def _update_status(self, _: float = 0.0) -> None:
+        """Describe the comparison that a click would start, or say why there can be none."""
         if self.comparison is not None:
             return
         reason = self.reason
         self.compare_button.setEnabled(reason is None)
         if reason is None:
-            layer, reach = self._layers[self.segmentation.currentIndex()], self._reach
-            shape = layer.data.shape
-            reach = default_tolerance(compared_shape(layer)) if reach is None else reach
-            reason = f"{size(shape)} pixels, boundaries within {count(reach)} pixels."
+            layer, tolerance = self.segmentation.value(), self._tolerance
+            tolerance = default_tolerance(compared_shape(layer)) if tolerance is None else tolerance
+            reason = f"{format_shape(layer.data.shape)} pixels, boundaries within {format_number(tolerance)} pixels."
         self.status.setText(reason)
 
-    def _lock(self, locked: bool) -> None:
+    def _set_enabled(self, on: bool) -> None:
         for widget in (self.segmentation, self.references, self.tolerance, self.ignore):
-            widget.setEnabled(not locked)
+            widget.setEnabled(on)
 
-    # ---- the end
+    # ---- signals of the worker
+
+    def _show_step(self) -> None:
+        if self.comparison is not None and self.comparison.step:
+            self.status.setText(f"comparing ... {self.comparison.step}")
+
+    def _on_returned(self, result: ComparisonResult | ComparisonFailure | None) -> None:
+        if (comparison := self.comparison) is None or result is None:
+            return
+        self._timer.stop()  # the text from here on stays
+        if isinstance(result, ComparisonFailure):
+            self._report_failure(result.reason)
+            return
+        self.result = result
+        self.result_layers.set_result(result, comparison)
+        self.status.setText("Done.")
+        self.caption.setText(comparison.caption)
+        object_rows = result.object_rows or [{} for _ in result.rows]
+        rows = [row._asdict() | objects for row, objects in zip(result.rows, object_rows, strict=True)]
+        self.table.fill(comparison.name, comparison.references, rows)
+        if result.object_rows:
+            self.object_table.fill(comparison.name, comparison.references, rows)
+        self.object_table.setVisible(bool(result.object_rows))
+        self.results.setVisible(True)
+        self._show_layers()
+
+    def _on_finished(self) -> None:
+        """Offer another comparison when the worker is done, has failed or was stopped; its last text stays."""
+        if self.comparison is None:
+            return
+        self._timer.stop()
+        self.comparison = None
+        self.compare_button.setText("Compare")
+        self._set_enabled(True)
+        text = self.status.text()
+        self._list_layers()  # layers may have come and gone meanwhile
+        self.status.setText(text if self.reason is None else f"{text} {self.reason}")
+
+    def _report_failure(self, reason: str) -> None:
+        self.status.setText(reason)
+        show_error(f"Compare segmentations: {reason}")
+
+    def _show_layers(self, _: bool = True) -> None:
+        self.result_layers.show("difference", self.show_difference.isChecked())
+        for kind in UNMATCHED:
+            self.result_layers.show(kind, self.show_unmatched.isChecked())
+
+    # ---- events of the viewer
+
+    def _on_event(self, event: Any) -> None:
+        if event.type == "data":  # of any layer; another array may have another shape
+            self._layers_changed()
+
+    def _layers_changed(self, _event: Any = None) -> None:
+        if self.comparison is None:
+            self._list_layers()
+        elif any(layer not in self.viewer.layers for layer in self.comparison.layers):
+            self.stop("Stopped, because a layer was removed.")
+
+    def _list_layers(self) -> None:
+        """Offer the Labels layers, topmost first, and keep what the user has chosen."""
+        self.segmentation.follow(self.viewer.layers)
+        layers = [layer for layer in reversed(self.viewer.layers) if _is_comparable(layer)]
+        if self._picked not in layers:
+            self._picked = None
+        segmentation = self._picked or guess_segmentation(layers, self.viewer.layers.selection.active)
+        self.segmentation.choose(segmentation)
+        self._others = [layer for layer in layers if layer is not segmentation]
+        if self._ticked:
+            # Ticks that were all lost with their layers are forgotten; no tick at all is a choice too.
+            self._ticked = [layer for layer in self._ticked if layer in self._others] or None
+        ticked = guess_references(segmentation, self._others) if self._ticked is None else self._ticked
+        rows = [(layer, layer.name, _describe(layer), layer in ticked) for layer in self._others]
+        if rows != self._offered:  # most events of layers change nothing here
+            self._offered = rows
+            self._fill_references(rows)
+        self._update_status()
+
+    def _fill_references(self, rows: list[tuple[Labels, str, str, bool]]) -> None:
+        with QSignalBlocker(self.references):
+            self.references.clear()
+            for _layer, name, tip, is_ticked in rows:
+                item = QListWidgetItem(name, self.references)
+                item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
+                item.setCheckState(Qt.CheckState.Checked if is_ticked else Qt.CheckState.Unchecked)
+                item.setToolTip(tip)
 
     def _end(self) -> None:
-        """End the comparison; no Qt here, since the panel may already have been destroyed with its window."""
+        """End the comparison, without Qt: the panel may already have been destroyed with its window."""
         if self.comparison is not None:
             self.comparison.worker.quit()
             self.comparison = None
+
+
+def _describe(layer: Labels) -> str:
+    return layer.name if layer.multiscale else f"{layer.name}, {format_shape(layer.data.shape)}"

@@ -51,6 +51,12 @@ def get_layer_kind(layer: Layer) -> Kind | None:
     return kind
 
 
+def get_placement(layer: Layer) -> dict[str, Any]:
+    """Return the keywords that place another layer where a layer is."""
+    names = ("scale", "translate", "rotate", "shear", "units", "axis_labels")
+    return {"affine": layer.affine.affine_matrix, **{name: getattr(layer, name) for name in names}}
+
+
 def is_image(layer: Layer) -> bool:
     """Return whether a layer is an image to segment."""
     return isinstance(layer, Image) and get_layer_kind(layer) is None

@@ -1,8 +1,9 @@
-"""Mending superpixels with the brush: merge, split, take out, undo."""
+"""Correction of superpixels with the brush: merge, split, remove, undo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,16 @@ from napari_gsw.widgets.layers.image_source import ImageSource
 Box = tuple[slice, ...]
 
 
+@dataclass(eq=False)
 class PaintStep:
-    """A stroke on superpixels, as a step that can be undone.
+    """A stroke on superpixels that can be undone: what was and what is in a box of the layer."""
 
-    Attributes
-    ----------
-    owner : the painter. box, before, after : where, and what was and is there.
-    """
-
+    owner: SitePainter
+    box: Box
+    before: NDArray[Any]
+    after: NDArray[Any]
     keeps_chains = False
     is_obsolete = False
-
-    def __init__(self, owner: SitePainter, box: Box, before: NDArray[Any], after: NDArray[Any]) -> None:
-        self.owner, self.box, self.before, self.after = owner, box, before, after
 
     def undo(self) -> None:
         self.owner.put(self.box, self.before)
@@ -40,15 +38,22 @@ class PaintStep:
 
 
 class SitePainter:
-    """Makes every stroke on a layer of superpixels leave superpixels behind.
+    """Turns every stroke on a layer into superpixels.
 
-    Only the boxes around the sites that a stroke touches are looked at, so that it is quick on a large image.
+    Only the boxes of the superpixels that a stroke touches are read, so that it is quick on a large image.
 
-    Attributes
+    Parameters
     ----------
-    layer : the superpixels.
-    source : the image they belong to.
-    steps : what can be undone.
+    layer : Labels layer
+        The superpixels.
+    source : ImageSource
+        The image that they belong to.
+    boxes : dict
+        Bounding box of every superpixel by its number.
+    changed : callable
+        Called after every change.
+    steps : UndoStack
+        Where strokes can be undone.
     """
 
     def __init__(
@@ -58,65 +63,62 @@ class SitePainter:
         self._boxes = boxes
         self._changed = changed
         self._before = np.array(layer.data)
-        self._brush = Brush(layer, self._painted, self._replaced, steps.undo, steps.redo)
+        self._brush = Brush(layer, self._on_painted, self._on_replaced, steps.undo, steps.redo)
 
-    @staticmethod
-    def boxes_of(sites: NDArray[np.integer]) -> dict[int, Box]:
-        """The bounding box of every site, by number."""
-        boxes = ndimage.find_objects(sites)
-        return {number: box for number, box in enumerate(boxes, 1) if box is not None}
+    @property
+    def is_busy(self) -> bool:
+        """Whether a stroke is under way."""
+        return self._brush.is_busy
 
-    def _painted(self, path: NDArray[np.float64]) -> None:
+    def _on_painted(self, path: NDArray[np.float64]) -> None:
         data = self.layer.data
-        stroke = np.argwhere(data != self._before)
-        if not len(stroke):
+        painted = np.argwhere(data != self._before)
+        if not len(painted):
             return
-        box = _around(stroke)
+        box: Box = tuple(map(slice, painted.min(axis=0).tolist(), (painted.max(axis=0) + 1).tolist()))
         touched = np.unique(np.concatenate((self._before[box].ravel(), data[box].ravel())))
-        boxes = [self._boxes[n] for n in touched.tolist() if n in self._boxes]
-        box = _union([box, *boxes])
+        box = _join_boxes([box, *(self._boxes[n] for n in touched.tolist() if n in self._boxes)])
         before = self._before[box].astype(np.int32)
-        # New numbers have to be new in the whole layer, not in the box alone.
-        most = max([*self._boxes, int(data[box].max())])
-        start = np.array([s.start for s in box])
-        along = path - start if len(path) else None
-        after = apply_scribble(before, data[box].astype(np.int32), along)
-        fresh = np.setdiff1d(after, np.concatenate((before.ravel(), data[box].ravel())))
-        for i, number in enumerate(fresh.tolist()):
-            after[after == number] = most + 1 + i
+        # New numbers have to be new in the whole layer, not only in the box.
+        largest = max([*self._boxes, int(data[box].max())])
+        local_path = path - np.array([s.start for s in box]) if len(path) else None
+        after = apply_scribble(before, data[box].astype(np.int32), local_path)
+        new = np.setdiff1d(after, np.concatenate((before.ravel(), data[box].ravel())))
+        for i, number in enumerate(new.tolist()):
+            after[after == number] = largest + 1 + i
         step = PaintStep(self, box, before.astype(data.dtype), after.astype(data.dtype))
         self.steps.push(step)
         step.redo()
 
     def put(self, box: Box, values: NDArray[Any]) -> None:
-        """Write sites into a box of the layer."""
+        """Write superpixels into a box of the layer."""
         for number in np.unique(np.concatenate((self._before[box].ravel(), values.ravel()))).tolist():
             self._boxes.pop(number, None)
         self.layer.data[box] = values
         self._before[box] = values
-        for number, inner in self.boxes_of(values.astype(np.int32)).items():
+        for number, inner in find_boxes(values.astype(np.int32)).items():
             offset = tuple(slice(b.start + i.start, b.start + i.stop) for b, i in zip(box, inner, strict=True))
             self._boxes[number] = offset
         self.layer.refresh()
         self._changed()
 
-    def _replaced(self) -> None:
-        """Another array: what was done to the old one cannot be undone any more."""
+    def _on_replaced(self) -> None:
+        """Begin anew with another array; strokes on the old one cannot be undone any more."""
         self._before = np.array(self.layer.data)
-        self._boxes = self.boxes_of(self._before.astype(np.int32))
+        self._boxes = find_boxes(self._before.astype(np.int32))
         self.steps.forget(self)
         self._changed()
 
     def detach(self) -> None:
+        """Give the layer back to napari."""
         self._brush.detach()
         self.steps.forget(self)
 
 
-def _around(points: NDArray[np.integer]) -> Box:
-    low, high = points.min(axis=0), points.max(axis=0) + 1
-    return tuple(slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
+def find_boxes(sites: NDArray[np.integer]) -> dict[int, Box]:
+    """Return the bounding box of every superpixel by its number."""
+    return {number: box for number, box in enumerate(ndimage.find_objects(sites), 1) if box is not None}
 
 
-def _union(boxes: list[Box]) -> Box:
-    axes = range(len(boxes[0]))
-    return tuple(slice(min(b[a].start for b in boxes), max(b[a].stop for b in boxes)) for a in axes)
+def _join_boxes(boxes: list[Box]) -> Box:
+    return tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes, strict=True))

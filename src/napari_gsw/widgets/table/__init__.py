@@ -1,5 +1,4 @@
-"""The dock "Table of regions": a row for each label of a layer, tied to the picture.
+"""The dock "Table of regions": a row for each label of a layer, tied to the image.
 
-May import `layers`, `kit`, `files` and `core`; it knows nothing of the other docks and reads what they leave in
-``layer.features``.
+Imports `layers`, `common`, `files` and `core`, and no other dock: it reads what they leave in ``layer.features``.
 """

@@ -1,6 +1,6 @@
-"""The dock with the table of a Labels layer: click a row to go there, a region to find its row, lasso dots to choose.
+"""The dock "Table of regions": click a row to go to its label, a label to find its row, or lasso dots of a plot.
 
-It reads ``layer.features``: those that the GSW segmentation widget writes, or anybody's with a column ``index``.
+It reads ``layer.features``: those that the GSW segmentation widget writes, or any with a column ``index``.
 """
 
 from __future__ import annotations
@@ -11,28 +11,26 @@ from typing import Any
 
 import napari
 import numpy as np
+import pandas as pd
 from napari.layers import Labels
 from numpy.typing import NDArray
-from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize, Qt, QTimer
+from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QResizeEvent
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
     QFileDialog,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QShortcut,
     QSplitter,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.files.results import columns_to_csv
-from napari_gsw.widgets.common.dock_panel import DockPanel
+from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.labels import (
     ElidedLabel,
     format_sentence,
@@ -42,26 +40,25 @@ from napari_gsw.widgets.common.labels import (
     warning_colour,
 )
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
+from napari_gsw.widgets.common.layouts import make_column, make_row
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind, unwrap_viewer
 from napari_gsw.widgets.table.outlines import ChosenOutlines, find_row, go_to_row, has_table
 from napari_gsw.widgets.table.plot import ColumnPlot
-from napari_gsw.widgets.table.table_model import TableModel, cell_text, filter_rows
+from napari_gsw.widgets.table.table_model import TableModel, filter_rows, format_cell
 
-# How long a selection waits for the rest of it before it is drawn, in milliseconds.
-PAUSE = 40
-# How far, in pixels of the canvas, a click may stray.
-STILL = 4
-# Rows that columns are made wide enough for.
-SEEN_ROWS = 30
-# Pixels around the text of a cell.
-CELL_MARGIN = 8
-# What the plot shows first, by the beginning of the names.
-FIRST_PLOT = ("pixels", "stability")
-NO_TABLE = "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
+# Milliseconds to wait for more changes of the selection before it is drawn.
+SELECTION_DELAY = 40
+# Pixels of the canvas by which a click may move.
+CLICK_TOLERANCE = 4
+# Rows that set the width of columns, and pixels around the text of a cell.
+N_FITTED_ROWS, CELL_MARGIN = 30, 8
+# Columns of the first plot, by the beginning of their names.
+PLOTTED = ("pixels", "stability")
+NO_ROWS = np.zeros(0, np.int64)
 
 
 class TablePanel(DockPanel):
-    """A table, a plot of two of its columns, and the outlines of what is chosen in them."""
+    """A table, a plot of two of its columns, and outlines of the chosen rows."""
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
@@ -69,31 +66,23 @@ class TablePanel(DockPanel):
         self.model = TableModel()
         self.outlines = ChosenOutlines(viewer)
         self._followed: list[Labels] = []
-        self._picked = False
-        self._refusal = ""
+        self._newest: Labels | None = None
+        self._is_picked = self._is_stale = False
+        self._filter_error = ""
         self._build()
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE)
-        self._pause.timeout.connect(self._show_chosen)
-        # A table is shown in a turn of its own: whoever writes it has taken as long to measure it.
-        self._renewal = QTimer(self)
-        self._renewal.setSingleShot(True)
-        self._renewal.timeout.connect(self._renew)
-        self._is_stale = False
-        self._latest: Labels | None = None
+        self._selection_timer = make_timer(self, self._show_chosen, SELECTION_DELAY)
+        # A table is shown in a later event: writing it has taken as long as showing it will.
+        self._table_timer = make_timer(self, self._update_table)
         connections = self.connections
-        connections.stop_on_close(self._pause)
-        connections.stop_on_close(self._renewal)
+        connections.stop_on_close(self._selection_timer)
+        connections.stop_on_close(self._table_timer)
         connections.connect_layers(viewer.layers.events, self._layers_changed)
-        connections.connect(viewer.events.theme, self._theme_changed)
-        viewer.mouse_drag_callbacks.append(self._pressed)
-        connections.on_close(lambda: viewer.mouse_drag_callbacks.remove(self._pressed))
+        connections.connect(viewer.events.theme, self._follow_theme)
+        viewer.mouse_drag_callbacks.append(self._on_pressed)
+        connections.on_close(lambda: viewer.mouse_drag_callbacks.remove(self._on_pressed))
         connections.on_close(self.outlines.remove)
-        self._theme_changed()
+        self._follow_theme()
         self._layers_changed()
-
-    # ---- building
 
     def _build(self) -> None:
         self.layer_combo = LayerCombo(has_table)
@@ -107,10 +96,7 @@ class TablePanel(DockPanel):
             "Show only rows that meet all of these: columns, signs (< <= = != >= >) and numbers, as in\n"
             "area > 50, stability < 0.8"
         )
-        self.filter.textChanged.connect(self._filter)
-        top = QHBoxLayout()
-        top.addWidget(self.layer_combo, 1)
-        top.addWidget(self.filter, 2)
+        self.filter.textChanged.connect(self._on_filter_changed)
         self.table = QTableView()
         self.table.setModel(self.model)
         self.table.setSortingEnabled(True)
@@ -119,48 +105,39 @@ class TablePanel(DockPanel):
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.table.clicked.connect(lambda index: self.go_to(int(self.model.order[index.row()])))
-        self.table.selectionModel().selectionChanged.connect(lambda *_: self._pause.start())
+        self.table.selectionModel().selectionChanged.connect(lambda *_: self._selection_timer.start())
         self.plot = ColumnPlot()
         self.plot.lassoed.connect(self.choose)
-        self.plot.row_clicked.connect(self._dot_clicked)
-        self.across, self.up = QComboBox(), QComboBox()
-        for combo, tip in ((self.across, "Column along the plot"), (self.up, "Column up the plot")):
+        self.plot.row_clicked.connect(self._on_dot_clicked)
+        self.x_combo, self.y_combo = QComboBox(), QComboBox()
+        for combo, tip in ((self.x_combo, "Column along the plot"), (self.y_combo, "Column up the plot")):
             combo.setToolTip(tip)
-            combo.activated.connect(lambda _: self._draw())
-        axes = QHBoxLayout()
-        axes.addWidget(self.up, 1)
-        axes.addWidget(QLabel("against"))
-        axes.addWidget(self.across, 1)
-        lower = QWidget()
-        column = QVBoxLayout(lower)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(axes)
+            combo.activated.connect(lambda _: self._draw_plot())
+        plot_column = QWidget()
+        column = make_column(parent=plot_column)
+        column.addLayout(make_row((self.y_combo, 1), QLabel("against"), (self.x_combo, 1)))
         column.addWidget(self.plot, 1)
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
-        self.splitter.addWidget(self.table)
-        self.splitter.addWidget(lower)
-        self.splitter.setStretchFactor(0, 3)
-        self.splitter.setStretchFactor(1, 2)
+        for widget, stretch in ((self.table, 3), (plot_column, 2)):
+            self.splitter.addWidget(widget)
+            self.splitter.setStretchFactor(self.splitter.indexOf(widget), stretch)
         self.status = ElidedLabel("status")
         self.nothing = make_text_label("nothing")
-        self.nothing.setText(NO_TABLE)
+        self.nothing.setText(
+            "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
+        )
         self.nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.copy_button = make_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
-        self.save_button = make_button("Save CSV ...", "Write the rows that are shown as a table", self._ask_file)
-        self.clear_button = make_button("Choose none", "Choose no row", lambda: self.choose(np.zeros(0, np.int64)))
+        self.save_button = make_button("Save CSV ...", "Write the rows that are shown as a table", self._save_as)
+        self.clear_button = make_button("Choose none", "Choose no row", lambda: self.choose(NO_ROWS))
         shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.copy)
-        # What is said of the filter stands beside it, however high the dock is.
-        words = QHBoxLayout()
-        words.addWidget(self.status, 1)
-        for button in (self.clear_button, self.copy_button, self.save_button):
-            words.addWidget(button)
-        frame = QVBoxLayout(self)
+        frame = make_column(parent=self)
         frame.setContentsMargins(6, 4, 6, 6)
-        frame.setSpacing(4)
-        frame.addLayout(top)
-        frame.addLayout(words)
+        frame.addLayout(make_row((self.layer_combo, 1), (self.filter, 2)))
+        # The status stands beside the filter, however low the dock is.
+        frame.addLayout(make_row((self.status, 1), self.clear_button, self.copy_button, self.save_button))
         frame.addWidget(self.splitter, 1)
         frame.addWidget(self.nothing, 1)
 
@@ -168,212 +145,208 @@ class TablePanel(DockPanel):
         return QSize(720, 260)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The plot is beside the table in a wide dock, and below it in a narrow one."""
+        """Put the plot beside the table in a wide dock, and below it in a narrow one."""
         super().resizeEvent(event)
-        wide = event.size().width() > event.size().height()
-        self.splitter.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
+        is_wide = event.size().width() > event.size().height()
+        self.splitter.setOrientation(Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical)
 
-    # ---- what is shown
+    # ---- the displayed table
 
     @property
     def layer(self) -> Labels | None:
+        """The layer whose table is displayed."""
         layer: Labels | None = self.layer_combo.value()
         return layer
 
-    @property
-    def chosen(self) -> NDArray[np.int64]:
-        """The rows that are chosen, of all that there are."""
-        shown = sorted(index.row() for index in self.table.selectionModel().selectedRows())
-        return self.model.order[shown] if shown else np.zeros(0, np.int64)
-
-    def _layers_changed(self, event: Any = None) -> None:
+    def _layers_changed(self, _event: Any = None) -> None:
         """Follow the features of every Labels layer."""
-        here = [layer for layer in self.viewer.layers if isinstance(layer, Labels)]
-        for layer in [x for x in self._followed if not any(x is y for y in here)]:
-            self.connections.disconnect(layer.events.features, self._features_changed)
-        for layer in [x for x in here if not any(x is y for y in self._followed)]:
-            self.connections.connect(layer.events.features, self._features_changed)
-        self._followed = here
-        self._list()
+        layers = [layer for layer in self.viewer.layers if isinstance(layer, Labels)]
+        for layer in [x for x in self._followed if not any(x is y for y in layers)]:
+            self.connections.disconnect(layer.events.features, self._on_features_changed)
+        for layer in [x for x in layers if not any(x is y for y in self._followed)]:
+            self.connections.connect(layer.events.features, self._on_features_changed)
+        self._followed = layers
+        self._list_layers()
 
-    def _features_changed(self, event: Any) -> None:
+    def _on_features_changed(self, event: Any) -> None:
         self._is_stale |= event.source is self.layer
         if get_layer_kind(event.source) == "regions" and has_table(event.source):
-            self._latest = event.source
-        self._renewal.start(0)
+            self._newest = event.source
+        self._table_timer.start()
 
-    def _renew(self) -> None:
+    def _update_table(self) -> None:
         before, is_stale, self._is_stale = self.layer, self._is_stale, False
-        self._list()
+        self._list_layers()
         if is_stale and self.layer is before:
             self._show_table()
 
-    def _list(self) -> None:
-        """List the layers with a table; regions come first, the newest table before others, unless one was picked."""
+    def _list_layers(self) -> None:
+        """List the layers with a table. Unless the user has picked one, the regions measured last are chosen."""
         self.layer_combo.follow(self.viewer.layers)
-        self._latest = self._latest if self._latest in self.viewer.layers else None
-        if not self._picked or self.layer is None:
+        self._newest = self._newest if self._newest in self.viewer.layers else None
+        if not self._is_picked or self.layer is None:
             regions = [x for x in self.viewer.layers if has_table(x) and get_layer_kind(x) == "regions"]
-            if regions:  # those that were measured last are what is worked on
-                latest = [x for x in regions if x is self._latest]
-                self.layer_combo.choose((latest or regions)[-1])
+            if regions:
+                self.layer_combo.choose(self._newest if self._newest in regions else regions[-1])
         if self.layer is None:
             self._show_table()
 
     def _pick(self) -> None:
-        self._picked = True
+        self._is_picked = True
 
     def _show_table(self) -> None:
-        """Show the table of the layer; what was chosen stays chosen."""
-        chosen = self._keys(self.chosen)
-        layer = self.layer
-        columns: Columns = {} if layer is None else {str(n): c.to_numpy() for n, c in layer.features.items()}
-        names = list(self.model.columns)
-        self.model.set_columns(columns, self._kept(columns))
-        if names != list(columns):
+        """Show the table of the layer; the same labels stay chosen."""
+        chosen = set(self._make_keys(self.chosen))
+        table = pd.DataFrame() if self.layer is None else self.layer.features.reset_index(drop=True).rename(columns=str)
+        names = list(self.model.table)
+        self.model.set_table(table, self._filter_rows(table))
+        if names != list(table):
             self._fit_columns()
-            self._offer_axes(columns)
-        keys = self._keys(np.arange(self.model.rows))
-        known = set(chosen)
-        self._draw()
-        self.choose(np.array([row for row, key in enumerate(keys) if key in known], np.int64))
+            self._offer_axes(table)
+        keys = self._make_keys(np.arange(len(table)))
+        self._draw_plot()
+        self.choose(np.array([row for row, key in enumerate(keys) if key in chosen], np.int64))
+
+    def _make_keys(self, rows: NDArray[np.int64]) -> list[tuple[Any, ...]]:
+        """Return what identifies rows: their positions along a stack and their labels."""
+        table = self.model.table
+        return list(table.iloc[rows][[x for x in ("t", "z", "index") if x in table]].itertuples(index=False, name=None))
 
     def _fit_columns(self) -> None:
-        """Columns as wide as their names and first rows need; Qt itself would ask for every cell a dozen times."""
+        """Fit columns to their names and first rows; Qt itself would ask for every cell a dozen times."""
         header, metrics = self.table.horizontalHeader(), self.table.fontMetrics()
-        for place, column in enumerate(self.model.columns.values()):
-            texts = (cell_text(column[row]) for row in self.model.order[:SEEN_ROWS])
+        first_rows = self.model.table.iloc[self.model.order[:N_FITTED_ROWS]]
+        for index, name in enumerate(self.model.table):
+            texts = map(format_cell, first_rows[name].to_numpy())
             width = max((metrics.horizontalAdvance(text) for text in texts), default=0) + CELL_MARGIN
-            header.resizeSection(place, max(width, header.sectionSizeHint(place)))
+            header.resizeSection(index, max(width, header.sectionSizeHint(index)))
 
-    def _keys(self, rows: NDArray[np.int64]) -> list[tuple[Any, ...]]:
-        """What rows are known by: their label and their place along a stack."""
-        columns = self.model.columns
-        names = [name for name in ("t", "z", "index") if name in columns]
-        return [tuple(columns[name][row] for name in names) for row in rows]
-
-    def _kept(self, columns: Columns) -> NDArray[np.bool_]:
-        """The rows that pass the filter; all of them, with a word, if it cannot be read."""
-        rows = len(next(iter(columns.values()), ()))
+    def _filter_rows(self, table: pd.DataFrame) -> NDArray[np.bool_]:
+        """Return the rows that pass the filter; all of them if it cannot be read."""
         try:
-            self._refusal = ""
-            return filter_rows(columns, self.filter.text(), rows)
+            self._filter_error = ""
+            return filter_rows(table, self.filter.text())
         except InputError as reason:
-            self._refusal = str(reason) if columns else ""
-            return np.ones(rows, bool)
+            self._filter_error = "" if table.empty else str(reason)
+            return np.ones(len(table), bool)
 
-    def _filter(self) -> None:
-        chosen = self.chosen
-        self.model.set_kept(self._kept(self.model.columns))
-        self._draw()
+    def _on_filter_changed(self) -> None:
+        chosen, table = self.chosen, self.model.table
+        self.model.set_table(table, self._filter_rows(table))
+        self._draw_plot()
         self.choose(chosen)
 
-    def _offer_axes(self, columns: Columns) -> None:
-        """Columns of numbers for the plot; the choice stays if it can."""
-        names = [name for name, column in columns.items() if column.dtype.kind in "biuf"]
-        for combo, first in zip((self.across, self.up), FIRST_PLOT, strict=True):
+    def _offer_axes(self, table: pd.DataFrame) -> None:
+        """Offer columns of numbers for the plot; the choice stays if it can."""
+        names = [name for name in table if table[name].dtype.kind in "biuf"]
+        for combo, start in zip((self.x_combo, self.y_combo), PLOTTED, strict=True):
             before = combo.currentText()
             combo.clear()
             combo.addItems(names)
-            wanted = before if before in names else next((n for n in names if n.startswith(first)), "")
+            wanted = before if before in names else next((name for name in names if name.startswith(start)), "")
             combo.setCurrentIndex(max(combo.findText(wanted), 0) if names else -1)
 
-    def _draw(self) -> None:
+    def _draw_plot(self) -> None:
         """Plot the rows that pass the filter."""
-        columns, names = self.model.columns, (self.across.currentText(), self.up.currentText())
-        if not all(name in columns for name in names):
+        table, names = self.model.table, (self.x_combo.currentText(), self.y_combo.currentText())
+        if not all(name in table for name in names):
             self.plot.show_points(np.zeros(0), np.zeros(0), ("", ""))
             return
-        shown = np.isin(np.arange(self.model.rows), self.model.order)
-        x, y = (np.where(shown, columns[name].astype(np.float64), np.nan) for name in names)
+        is_shown = np.isin(np.arange(len(table)), self.model.order)
+        x, y = (np.where(is_shown, table[name].to_numpy(np.float64), np.nan) for name in names)
         self.plot.show_points(x, y, names)
 
-    # ---- choosing
+    # ---- the chosen rows
+
+    @property
+    def chosen(self) -> NDArray[np.int64]:
+        """The chosen rows, of all rows of the table."""
+        positions = sorted(index.row() for index in self.table.selectionModel().selectedRows())
+        return self.model.order[positions] if positions else NO_ROWS
 
     def choose(self, rows: NDArray[np.integer]) -> None:
-        """Choose some rows, of those that are shown."""
-        shown = np.flatnonzero(np.isin(self.model.order, rows))
+        """Choose some of the displayed rows."""
+        positions = np.flatnonzero(np.isin(self.model.order, rows))
         selection = QItemSelection()
-        last = max(self.model.columnCount() - 1, 0)
-        for run in np.split(shown, np.flatnonzero(np.diff(shown) > 1) + 1) if len(shown) else ():
-            selection.select(self.model.index(int(run[0]), 0), self.model.index(int(run[-1]), last))
+        last_column = max(self.model.columnCount() - 1, 0)
+        for block in np.split(positions, np.flatnonzero(np.diff(positions) > 1) + 1) if len(positions) else ():
+            selection.select(self.model.index(int(block[0]), 0), self.model.index(int(block[-1]), last_column))
         self.table.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.ClearAndSelect)
-        if len(shown):
-            self.table.scrollTo(self.model.index(int(shown[0]), 0))
-        self._pause.start()
+        if len(positions):
+            self.table.scrollTo(self.model.index(int(positions[0]), 0))
+        self._selection_timer.start()
 
     def _show_chosen(self) -> None:
-        rows, columns, layer = self.chosen, self.model.columns, self.layer
+        rows, table, layer = self.chosen, self.model.table, self.layer
         self.plot.show_chosen(rows)
-        if len(rows) == 0 or "index" in columns:
-            self.outlines.show(layer, columns, rows)
-        count, shown = self.model.rows, len(self.model.order)
-        words = f"{count:,} rows" if shown == count else f"{shown:,} of {count:,} rows"
-        chosen = f", {len(rows):,} chosen" if len(rows) else ""
-        self._say(self._refusal or (f"{words}{chosen}" if layer is not None else ""), is_refusal=bool(self._refusal))
+        if len(rows) == 0 or "index" in table:
+            self.outlines.show(layer, table, rows)
+        count, n_shown = len(table), len(self.model.order)
+        text = f"{count:,} rows" if n_shown == count else f"{n_shown:,} of {count:,} rows"
+        text += f", {len(rows):,} chosen" if len(rows) else ""
+        self._set_status(self._filter_error or (text if layer is not None else ""), bool(self._filter_error))
         for widget in (self.copy_button, self.save_button, self.clear_button, self.filter):
             widget.setEnabled(layer is not None)
         self.splitter.setVisible(layer is not None)
         self.nothing.setVisible(layer is None)
 
-    def _say(self, text: str, is_refusal: bool = False) -> None:
-        self._ink(is_refusal)
-        self.status.set_text(format_sentence(text) if is_refusal else text)
+    def _set_status(self, text: str, is_error: bool = False) -> None:
+        self._colour_status(is_error)
+        self.status.set_text(format_sentence(text) if is_error else text)
 
-    def _ink(self, is_refusal: bool) -> None:
-        ink = (warning_colour if is_refusal else muted_colour)(self.viewer.theme)
-        self.status.setStyleSheet(f"QLabel {{ color: {ink}; }}")
+    def _colour_status(self, is_error: bool) -> None:
+        colour = (warning_colour if is_error else muted_colour)(self.viewer.theme)
+        self.status.setStyleSheet(f"QLabel {{ color: {colour}; }}")
+
+    def _follow_theme(self, _event: Any = None) -> None:
+        self.plot.follow_theme(self.viewer.theme)
+        self._colour_status(bool(self._filter_error))
 
     def go_to(self, row: int) -> None:
         """Move the view to the label of a row."""
         if self.layer is not None and not self.layer.multiscale:
-            go_to_row(self.viewer, self.layer, self.model.columns, row)
+            go_to_row(self.viewer, self.layer, self.model.table, row)
 
-    def _dot_clicked(self, row: int) -> None:
+    def _on_dot_clicked(self, row: int) -> None:
         self.choose(np.array([row]))
         self.go_to(row)
 
-    def find(self, position: Any) -> None:
-        """Choose the row of the label at a position of the world."""
-        row = None if self.layer is None else find_row(self.layer, self.model.columns, position)
-        if row is not None:
-            self.choose(np.array([row]))
-
-    def _pressed(self, viewer: Any, event: Any) -> Iterator[None]:
-        """A click on the picture, if no tool is in hand."""
+    def _on_pressed(self, viewer: Any, event: Any) -> Iterator[None]:
+        """Choose the row of the label that is clicked, if no tool is active."""
         active = viewer.layers.selection.active
-        began = np.array(event.pos)
+        start = np.array(event.pos)
         yield
         while event.type == "mouse_move":
             yield
-        still = np.abs(np.array(event.pos) - began).max() <= STILL
-        if still and event.button == 1 and self.isVisible() and getattr(active, "mode", "pan_zoom") == "pan_zoom":
-            self.find(event.position)
+        is_click = np.abs(np.array(event.pos) - start).max() <= CLICK_TOLERANCE and event.button == 1
+        has_tool = getattr(active, "mode", "pan_zoom") != "pan_zoom"
+        if not is_click or has_tool or not self.isVisible() or self.layer is None:
+            return
+        row = find_row(self.layer, self.model.table, event.position)
+        if row is not None:
+            self.choose(np.array([row]))
 
-    # ---- taking it elsewhere
+    # ---- copying and saving
 
-    def _taken(self, rows: NDArray[np.integer]) -> Columns:
-        return {name: column[rows] for name, column in self.model.columns.items()}
+    def _to_csv(self, rows: NDArray[np.integer], delimiter: str) -> str:
+        columns = {name: column.to_numpy() for name, column in self.model.table.iloc[rows].items()}
+        return columns_to_csv(columns, delimiter)
 
     def copy(self) -> None:
-        """Copy the chosen rows, or all that are shown, for a spreadsheet."""
+        """Copy the chosen rows, or all that are displayed, for a spreadsheet."""
         rows = self.chosen if len(self.chosen) else self.model.order
-        QGuiApplication.clipboard().setText(columns_to_csv(self._taken(rows), "\t"))
-        self._say(f"{len(rows):,} rows copied")
+        QGuiApplication.clipboard().setText(self._to_csv(rows, "\t"))
+        self._set_status(f"{len(rows):,} rows copied")
 
-    def _ask_file(self) -> None:
+    def _save_as(self) -> None:
         path, _ = QFileDialog.getSaveFileName(self, "Save the table", "regions.csv", "Table (*.csv)")
         if path:
             self.save(Path(path))
 
     def save(self, path: Path) -> None:
-        """Write the rows that are shown, in their order."""
+        """Write the displayed rows in their order."""
         try:
-            path.write_text(columns_to_csv(self._taken(self.model.order), ","), encoding="utf-8")
-            self._say(f"Written to {path}")
+            path.write_text(self._to_csv(self.model.order, ","), encoding="utf-8")
+            self._set_status(f"Written to {path}")
         except OSError as reason:
-            self._say(f"the table cannot be written to {path}: {reason.strerror or reason}", is_refusal=True)
-
-    def _theme_changed(self, event: Any = None) -> None:
-        self.plot.follow_theme(self.viewer.theme)
-        self._ink(bool(self._refusal))
+            self._set_status(f"the table cannot be written to {path}: {reason.strerror or reason}", is_error=True)

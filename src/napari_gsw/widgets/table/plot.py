@@ -1,4 +1,4 @@
-"""One column of a table against another, with a lasso."""
+"""Scatter plot of two columns of a table, with a lasso."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from skimage.measure import points_in_poly
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
 
-# Pixels below the name of a column: pyqtgraph puts it lower than its axis is.
-BELOW = 6
-DOT, CHOSEN_DOT = "#4c9be8", "#f28e2b"
+# Pixels below the name of a column, which pyqtgraph puts lower than its axis is.
+BOTTOM_MARGIN = 6
+COLOUR, CHOSEN_COLOUR = "#4c9be8", "#f28e2b"
 
 
 class LassoBox(pg.ViewBox):  # type: ignore[misc]
-    """A plot in which dragging with the left button draws a line around points; the wheel zooms.
+    """Plot area where dragging with the left button draws a line around points; the wheel zooms.
 
-    Signals
-    -------
-    drawn : (p, 2) the line, in the plot's coordinates.
+    The signal `drawn` has the line, (p, 2) in the plot's coordinates.
     """
 
     drawn = Signal(object)
 
     def __init__(self) -> None:
         super().__init__(enableMenu=False)
-        self.line = pg.PlotCurveItem(pen=pg.mkPen(CHOSEN_DOT, width=1))
+        self.line = pg.PlotCurveItem(pen=pg.mkPen(CHOSEN_COLOUR, width=1))
         self.addItem(self.line, ignoreBounds=True)
         self._path: list[tuple[float, float]] = []
 
@@ -40,24 +38,22 @@ class LassoBox(pg.ViewBox):  # type: ignore[misc]
             return
         event.accept()
         if event.isStart():
-            first = self.mapSceneToView(event.buttonDownScenePos())
-            self._path = [(first.x(), first.y())]
+            start = self.mapSceneToView(event.buttonDownScenePos())
+            self._path = [(start.x(), start.y())]
         point = self.mapSceneToView(event.scenePos())
         self._path.append((point.x(), point.y()))
         path = np.array(self._path)
-        self.line.setData(path[:, 0], path[:, 1])
         if event.isFinish():
             self.line.setData([], [])
             self.drawn.emit(path)
+        else:
+            self.line.setData(path[:, 0], path[:, 1])
 
 
 class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
-    """A dot for each row.
+    """Plot with a dot for each row.
 
-    Signals
-    -------
-    lassoed : (r,) rows inside the line that was drawn.
-    row_clicked : the row of a dot that was clicked.
+    The signal `lassoed` has the rows (r,) inside the line; `row_clicked` the row of a dot.
     """
 
     lassoed = Signal(object)
@@ -68,15 +64,15 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         super().__init__(viewBox=self.box)
         self.setMinimumHeight(120)
         self.hideButtons()
-        for side in self.getPlotItem().axes:  # a share of .4 is .4 and not 400 (x0.001); and labels are laid out once
+        for side in self.getPlotItem().axes:  # 0.4 is not written as 400 (x0.001), and labels are laid out once
             self.getAxis(side).enableAutoSIPrefix(False)
-        self.getPlotItem().layout.setContentsMargins(0, 0, 0, BELOW)
+        self.getPlotItem().layout.setContentsMargins(0, 0, 0, BOTTOM_MARGIN)
         # Two for all dots: pyqtgraph paints a dot once for every brush that it is given, whatever its colour.
-        self._brush, self._chosen_brush = pg.mkBrush(DOT), pg.mkBrush(CHOSEN_DOT)
+        self._brushes = np.array([pg.mkBrush(COLOUR), pg.mkBrush(CHOSEN_COLOUR)])
         self.dots = pg.ScatterPlotItem(size=6, pen=None)
         self.addItem(self.dots)
-        self.box.drawn.connect(self._lasso)
-        self.dots.sigClicked.connect(self._clicked)
+        self.box.drawn.connect(self._on_drawn)
+        self.dots.sigClicked.connect(self._on_clicked)
         self.points: Float64Array = np.zeros((0, 2))
         self.rows: Int64Array = np.zeros(0, np.int64)
         self.setToolTip("Drag around dots to choose their rows, click one to go there; the wheel zooms")
@@ -85,7 +81,7 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         return QSize(320, 180)
 
     def show_points(self, x: NDArray[Any], y: NDArray[Any], names: tuple[str, str]) -> None:
-        """Draw columns (rows,) of numbers against each other; rows that lack one of them have no dot."""
+        """Plot columns (rows,) against each other; rows without a number in one of them have no dot."""
         points = np.stack((np.asarray(x, np.float64), np.asarray(y, np.float64)), axis=1)
         self.rows = np.flatnonzero(np.isfinite(points).all(axis=1))
         self.points = points[self.rows]
@@ -96,12 +92,11 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
 
     def show_chosen(self, rows: NDArray[np.integer]) -> None:
         """Mark the dots of some rows."""
-        chosen = np.isin(self.rows, rows)
-        brushes = [self._chosen_brush if one else self._brush for one in chosen]
+        brushes = self._brushes[np.isin(self.rows, rows).astype(int)].tolist()
         self.dots.setData(pos=self.points, brush=brushes, data=self.rows)
 
     def follow_theme(self, name: str) -> None:
-        """Take background and text colour from one of napari's themes."""
+        """Take the colours of background and text from one of napari's themes."""
         theme: Any = get_theme(name)
         self.setBackground(theme.background.as_hex())
         pen = pg.mkPen(theme.text.as_hex())
@@ -109,10 +104,12 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
             self.getAxis(side).setPen(pen)
             self.getAxis(side).setTextPen(pen)
 
-    def _lasso(self, path: Float64Array) -> None:
-        inside = points_in_poly(self.points, path) if len(self.points) and len(path) > 2 else np.zeros(0, bool)
-        self.lassoed.emit(self.rows[inside] if len(inside) else np.zeros(0, np.int64))
+    def _on_drawn(self, path: Float64Array) -> None:
+        if len(self.points) and len(path) > 2:
+            self.lassoed.emit(self.rows[points_in_poly(self.points, path)])
+        else:
+            self.lassoed.emit(np.zeros(0, np.int64))
 
-    def _clicked(self, _: Any, dots: Any, *__: Any) -> None:
+    def _on_clicked(self, _: Any, dots: Any, *__: Any) -> None:
         if len(dots):
             self.row_clicked.emit(int(dots[0].data()))

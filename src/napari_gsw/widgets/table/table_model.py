@@ -1,18 +1,18 @@
-"""Which rows of a table a person wants to see: ``area > 50, stability < 0.8``."""
+"""Qt's model of a table, in the user's order and with the user's filter: ``area > 50, stability < 0.8``."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import Columns
 
 OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -24,30 +24,33 @@ OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
 }
 CONDITION = re.compile(r"^(.+?)\s*(>=|<=|!=|==|=|>|<)\s*(\S+)$")
+ROOT = QModelIndex()
 
 
-def filter_rows(columns: Mapping[str, NDArray[Any]], text: str, rows: int) -> NDArray[np.bool_]:
-    """(rows,) whether a row meets all conditions of a text; an empty one is met by all.
+def filter_rows(table: pd.DataFrame, text: str) -> NDArray[np.bool_]:
+    """Return which rows of a table meet all conditions of a text.
 
     Parameters
     ----------
-    columns : by name, each (rows,).
-    text : conditions with commas or ``and`` between them. A column goes by its name, with or without its unit, or by
-        the beginning of it.
+    table : DataFrame
+        The table.
+    text : str
+        Conditions with commas or ``and`` between them. A column may be named without its unit, or by the beginning of
+        its name.
 
     Examples
     --------
-    >>> table = {"index": np.array([1, 2, 3]), "area (µm²)": np.array([10.0, 60.0, 90.0])}
-    >>> kept_rows(table, "area > 50 and index != 3", 3)
+    >>> table = pd.DataFrame({"index": [1, 2, 3], "area (µm²)": [10.0, 60.0, 90.0]})
+    >>> filter_rows(table, "area > 50 and index != 3")
     array([False,  True, False])
     """
-    kept = np.ones(rows, bool)
-    for part in filter(None, (part.strip() for part in re.split(r",|\band\b", text))):
-        match = CONDITION.match(part)
+    kept = np.ones(len(table), bool)
+    for condition in filter(None, (part.strip() for part in re.split(r",|\band\b", text))):
+        match = CONDITION.match(condition)
         if match is None:
-            raise InputError(f"write a column, a sign and a number, such as area > 50, not {part!r}")
+            raise InputError(f"write a column, a sign and a number, such as area > 50, not {condition!r}")
         name, sign, value = match.groups()
-        column = columns[find_column(columns, name)]
+        column = table[find_column(table, name)].to_numpy()
         try:
             number = float(value)
         except ValueError:
@@ -58,12 +61,16 @@ def filter_rows(columns: Mapping[str, NDArray[Any]], text: str, rows: int) -> ND
     return kept
 
 
-def find_column(columns: Mapping[str, Any], name: str) -> str:
-    """The column that a person means; an InputError if it is none or several."""
+def find_column(names: Iterable[str], name: str) -> str:
+    """Return the column that a user means; an InputError if there is none or more than one."""
     wanted = name.strip().lower()
-    bare = {column: column.lower().split(" (")[0] for column in columns}
-    for fits in (lambda c: c.lower() == wanted, lambda c: bare[c] == wanted, lambda c: c.lower().startswith(wanted)):
-        fitting = [column for column in columns if fits(column)]
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda column: column == wanted,
+        lambda column: column.split(" (")[0] == wanted,
+        lambda column: column.startswith(wanted),
+    )
+    for test in tests:
+        fitting = [column for column in names if test(column.lower())]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -71,97 +78,80 @@ def find_column(columns: Mapping[str, Any], name: str) -> str:
     raise InputError(f"there is no column {name!r}")
 
 
-NOWHERE = QModelIndex()
-
-
 class TableModel(QAbstractTableModel):  # type: ignore[misc]
-    """Rows of columns, in an order and with a filter of the user's.
+    """Model of a table.
 
     Attributes
     ----------
-    columns : all rows, by name, each (rows,).
-    order : the rows that are shown, from above.
+    table : DataFrame
+        All rows.
+    order : (r,) array of int
+        The displayed rows.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.columns: Columns = {}
+        self.table = pd.DataFrame()
         self.order: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._listed: list[NDArray[Any]] = []
+        self._columns: list[NDArray[Any]] = []
         self._kept: NDArray[np.bool_] = np.zeros(0, bool)
         self._sorted: tuple[str, bool] | None = None
 
-    @property
-    def rows(self) -> int:
-        """How many rows there are, shown or not."""
-        return len(next(iter(self.columns.values()), ()))
-
-    def set_columns(self, columns: Columns, kept: NDArray[np.bool_]) -> None:
-        """Show another table, of which the rows `kept` (rows,) pass the filter; the order stays if its column does."""
+    def set_table(self, table: pd.DataFrame, kept: NDArray[np.bool_]) -> None:
+        """Show the rows of a table that are `kept` (rows,), in the same order if it has the column of the order."""
         self.beginResetModel()
-        self.columns, self._kept = columns, kept
-        self._listed = list(columns.values())
-        self._arrange()
+        self.table, self._kept = table, kept
+        self._columns = [table[name].to_numpy() for name in table]
+        self._update_order()
         self.endResetModel()
 
-    def set_kept(self, kept: NDArray[np.bool_]) -> None:
-        """Filter the rows (rows,)."""
-        self.set_columns(self.columns, kept)
-
-    def _arrange(self) -> None:
-        order = np.arange(self.rows)
-        if self._sorted is not None and self._sorted[0] in self.columns:
+    def _update_order(self) -> None:
+        order = np.arange(len(self.table))
+        if self._sorted is not None and self._sorted[0] in self.table:
             name, upwards = self._sorted
-            column = self.columns[name]
-            if column.dtype == object:
-                order = np.array(sorted(order, key=lambda row: str(column[row])), np.int64)
-                order = order if upwards else order[::-1]
-            else:
-                values = column.astype(np.float64)
-                order = np.argsort(np.where(np.isnan(values), np.inf, values if upwards else -values), kind="stable")
+            column = self.table[name].reset_index(drop=True)
+            if column.dtype.kind not in "biuf":
+                column = column.astype(str)
+            order = column.sort_values(ascending=upwards, kind="stable", na_position="last").index.to_numpy()
         self.order = order[self._kept[order]]
 
-    # ---- what Qt asks for
+    # ---- methods that Qt calls
 
-    def rowCount(self, parent: QModelIndex = NOWHERE) -> int:
+    def rowCount(self, parent: QModelIndex = ROOT) -> int:
         return 0 if parent.isValid() else len(self.order)
 
-    def columnCount(self, parent: QModelIndex = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self.columns)
+    def columnCount(self, parent: QModelIndex = ROOT) -> int:
+        return 0 if parent.isValid() else len(self._columns)
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.TextAlignmentRole):
-            return None
-        column = self._listed[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return cell_text(column[self.order[index.row()]])
-        if role == Qt.ItemDataRole.TextAlignmentRole and column.dtype != object:
+            return format_cell(self._columns[index.column()][self.order[index.row()]])
+        if role == Qt.ItemDataRole.TextAlignmentRole and self._columns[index.column()].dtype.kind in "biuf":
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         return None
 
     def headerData(self, section: int, side: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
             return None
-        return list(self.columns)[section] if side == Qt.Orientation.Horizontal else str(section + 1)
+        return str(self.table.columns[section]) if side == Qt.Orientation.Horizontal else str(section + 1)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self.layoutAboutToBeChanged.emit()
-        before, kept = self.order, self.persistentIndexList()
-        names = list(self.columns)
-        known = 0 <= column < len(names)
-        self._sorted = (names[column], order == Qt.SortOrder.AscendingOrder) if known else None
-        self._arrange()
-        # What is chosen are rows of the table, wherever they are now.
-        place = {int(row): now for now, row in enumerate(self.order)}
-        moved = [self.index(place[int(before[index.row()])], index.column()) for index in kept]
-        self.changePersistentIndexList(kept, moved)
+        before, chosen = self.order, self.persistentIndexList()
+        is_known = 0 <= column < len(self._columns)
+        self._sorted = (self.table.columns[column], order == Qt.SortOrder.AscendingOrder) if is_known else None
+        self._update_order()
+        # The chosen rows stay chosen, wherever they are now.
+        positions = {int(row): position for position, row in enumerate(self.order)}
+        moved = [self.index(positions[int(before[index.row()])], index.column()) for index in chosen]
+        self.changePersistentIndexList(chosen, moved)
         self.layoutChanged.emit()
 
 
-def cell_text(value: Any) -> str:
-    """A value as a cell shows it.
+def format_cell(value: Any) -> str:
+    """Return the text of a cell.
 
-    >>> cell_text(3), cell_text(0.123456), cell_text(float("nan")), cell_text("2 5")
+    >>> format_cell(3), format_cell(0.123456), format_cell(float("nan")), format_cell("2 5")
     ('3', '0.1235', '', '2 5')
     """
     if not isinstance(value, (float, np.floating)):
