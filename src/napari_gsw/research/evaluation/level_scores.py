@@ -15,7 +15,7 @@ from scipy import sparse
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, LabelImage
 from napari_gsw.core.graph.merge_tree import MergeTree
-from napari_gsw.scores.partitions import contingency_table, table_scores
+from napari_gsw.scores.partitions import contingency_table, score_table
 
 # Heights at which a hierarchy is cut, as probabilities.
 THRESHOLDS = tuple(round(percent / 100, 2) for percent in range(100))
@@ -57,7 +57,7 @@ def _of_cuts(sites: Int32Array, cuts: Int32Array, human: LabelImage, ignore_back
     for cut in cuts:
         labels = np.unique(cut[names], return_inverse=True)[1]
         sums = sparse.csr_array((np.ones(len(names), np.int64), (labels, np.arange(len(names)))))
-        rows.append(table_scores(sparse.csr_array(sums @ table)))
+        rows.append(score_table(sparse.csr_array(sums @ table)))
     return np.array(rows)
 
 
