@@ -56,7 +56,7 @@ class ObjectCounts(NamedTuple):
 
     def plus(self, other: ObjectCounts) -> ObjectCounts:
         """Add up two counts."""
-        return ObjectCounts(*(a + b for a, b in zip(self, other, strict=True)))
+        return pool_counts(map(counts_to_record, (self, other)))
 
     def precision(self, threshold: float) -> float:
         """Divide matches by matches, false and missed objects: the average precision of labels without scores."""

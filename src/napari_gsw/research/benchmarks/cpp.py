@@ -1,4 +1,4 @@
-"""The sampler in plain C++, built and run where there is a compiler: what the compiled Python is measured against."""
+"""The sampler in plain C++, built and run where there is a compiler, to measure the compiled Python against."""
 
 from __future__ import annotations
 
@@ -28,50 +28,39 @@ FLAGS = ("-O3", "-march=native", "-std=c++17")
 
 @dataclass(frozen=True)
 class CppMeasurement:
-    """What a run of the C++ sampler says of itself.
+    """Output of the C++ program."""
 
-    Attributes
-    ----------
-    sweeps_per_second : of the fastest repetition, by the clock on the wall.
-    sweeps_per_cpu_second : the same by the processor time of the process, which other processes disturb less.
-    mean_clusters, mean_log_posterior : over all sweeps after the burn-in.
-    clusters, log_posterior : of the last state, the latter as it was kept step by step.
-    recounted : the same from the labels.
-    best : highest log posterior of all states.
-    together : number of edges whose ends share a cluster, summed over all sweeps.
-    """
-
-    sweeps_per_second: float
+    sweeps_per_second: float  # of the fastest repetition, wall time
     sweeps_per_cpu_second: float
-    mean_clusters: float
+    mean_clusters: float  # over all sweeps after the burn-in
     mean_log_posterior: float
-    clusters: int
-    log_posterior: float
-    recounted: float
-    best: float
-    together: float
+    clusters: int  # of the last state
+    log_posterior: float  # of the last state, updated step by step
+    recounted: float  # the same, computed from the labels
+    best: float  # highest log posterior of all states
+    together: float  # number of edges within clusters, summed over all sweeps
 
 
-def compiler() -> str | None:
-    """The C++ compiler that is there: the one that CXX names, or c++, g++, clang++; None without one."""
+def find_compiler() -> str | None:
+    """Find a C++ compiler: that of the variable CXX, or c++, g++ or clang++."""
     names = [name for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name]
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def build(folder: str | Path) -> Path:
-    """Compile the sampler into a folder; returns the program."""
-    cxx = compiler()
-    if cxx is None:
+    """Compile the sampler into a folder, and return the path of the program."""
+    compiler = find_compiler()
+    if compiler is None:
         raise InputError("there is no C++ compiler; install one, or name it in the environment variable CXX")
     program = Path(folder) / "reference"
-    process = subprocess.run([cxx, *FLAGS, str(SOURCE), "-o", str(program)], capture_output=True, text=True)
+    process = subprocess.run([compiler, *FLAGS, str(SOURCE), "-o", str(program)], capture_output=True, text=True)
     if process.returncode:
-        raise InputError(f"{cxx} could not compile {SOURCE.name}: {process.stderr.strip()[-500:]}")
+        raise InputError(f"{compiler} could not compile {SOURCE.name}: {process.stderr.strip()[-500:]}")
     return program
 
 
 def write_problem(path: str | Path, problem: Problem, lam: ArrayLike, init: ArrayLike | None = None) -> None:
-    """Write a problem of words alone, its bonds and the first labels as the C++ program reads them.
+    """Write a problem of words alone, its bonds and the initial labels in the format of the C++ program.
 
     Eight 64-bit integers (sites, edges, words, words of all sites, entries of the tables, and three zeros), then the
     arrays one after the other in the byte order of this machine.
@@ -81,13 +70,13 @@ def write_problem(path: str | Path, problem: Problem, lam: ArrayLike, init: Arra
         raise InputError("the C++ reference knows words only; take a problem without continuous channels")
     if np.isneginf(problem.tables.log_w[1:]).any():
         raise InputError("the C++ reference knows no size limits; take a prior without min_size and max_size")
-    bonds_used = bonds.constant_bonds(problem, lam)
-    labels = start_chain(problem, SamplerOptions(bonds_used), 0, init).labels
-    table, table_start = _every_count(e)
+    bond_options = bonds.constant_bonds(problem, lam)
+    labels = start_chain(problem, SamplerOptions(bond_options), 0, init).labels
+    table, table_start = _complete_tables(e)
     head = np.array([problem.n, len(g.left), len(table_start), len(e.word), len(table), 0, 0, 0], np.int64)
     with open(path, "wb") as file:
         for array in (
-            head, e.site_start, g.start, table_start, table, g.beta, bonds_used.strength, problem.tables.log_v,
+            head, e.site_start, g.start, table_start, table, g.beta, bond_options.strength, problem.tables.log_v,
             problem.tables.log_w, e.word, e.times, g.neighbour, g.edge, g.left, g.right, labels,
         ):  # fmt: skip
             np.ascontiguousarray(array).tofile(file)
@@ -103,14 +92,7 @@ def measure_speed(
     seed: int = 0,
     program: Path | None = None,
 ) -> CppMeasurement:
-    """Run the C++ sampler on a problem.
-
-    Parameters
-    ----------
-    lam, init : as in :func:`napari_gsw.core.sampler.sample.sample`.
-    sweeps, repeats : the time is that of the fastest of `repeats` runs of `sweeps` sweeps.
-    program : what :func:`build` compiled; None builds it for this once.
-    """
+    """Run the C++ sampler on a problem `repeats` times; without a `program` of :func:`build` it is built first."""
     with tempfile.TemporaryDirectory() as folder:
         program = build(folder) if program is None else program
         path = Path(folder) / "problem"
@@ -122,14 +104,13 @@ def measure_speed(
         return CppMeasurement(**json.loads(process.stdout))
 
 
-def _every_count(evidence: LikelihoodTables) -> tuple[Float64Array, NDArray[np.uint64]]:
-    """Tables with an entry for every count that can occur: the C++ program knows no formula for what is beyond."""
+def _complete_tables(evidence: LikelihoodTables) -> tuple[Float64Array, NDArray[np.uint64]]:
+    """Extend the tables to every count that can occur, since the C++ program has no formula for what is beyond."""
     if not evidence.tail.any():
         return evidence.table, evidence.table_start
     totals = np.bincount(evidence.word, evidence.times, len(evidence.table_start)).astype(np.int64)
     tables: list[Float64Array] = []
-    for total, (sign, base, unit, shift, *_) in zip(totals, evidence.tail, strict=True):
-        d = len(tables)
+    for d, (total, (sign, base, unit, shift, *_)) in enumerate(zip(totals, evidence.tail, strict=True)):
         first, end = int(evidence.table_start[d]), int(evidence.table_end[d])
         more = sign * gammaln(base + unit * np.arange(end, total + 1)) + shift if sign else np.zeros(0)
         tables.append(np.concatenate((evidence.table[first : first + end], more)))

@@ -1,7 +1,7 @@
-"""The sweep as one would first write it, in plain numpy: what the compiled kernel is compared with.
+"""The sweep in plain numpy: slow reference code that the compiled kernel is compared with.
 
-It is right by looking at it, and tested against the exact law as the kernel is; it knows histograms only, and neither
-seeds nor temperatures nor moves of whole clusters.
+It is tested against the exact posterior like the kernel. It takes histograms only, and has no seeds, temperatures or
+moves of whole clusters.
 """
 
 from __future__ import annotations
@@ -21,12 +21,8 @@ from napari_gsw.core.model.problem import Problem, check_labels
 class NumpySampler:
     """A chain in plain numpy.
 
-    Attributes
-    ----------
-    labels : (n,) int64 the present clusters, 0..n-1 with gaps.
-    part : (n,) the spin cluster of each site in the present sweep.
-    sizes : (n,) sites of each cluster.
-    totals : for each block of words (n, words) the counts of each cluster.
+    ``labels`` (n,) are the clusters, 0..n-1 with gaps; ``part`` (n,) the bonded group of each site in this sweep;
+    ``sizes`` (n,) the sites of each cluster; ``totals`` the counts (n, words) of each cluster, for each block of words.
     """
 
     def __init__(self, problem: Problem, labels: ArrayLike, lam: float, seed: int = 0) -> None:
@@ -47,21 +43,21 @@ class NumpySampler:
             np.add.at(self.totals[-1], self.labels, counts)
 
     def sweep(self) -> None:
-        """Draw the bonds, and then each spin cluster's cluster given all the others."""
-        for group in self.spin_clusters():
+        """Draw the bonds, and then the cluster of each bonded group given all the others."""
+        for group in self.draw_groups():
             old = self.labels[group[0]]
-            left = self.sizes[old] - len(group)
-            if left > 0 and np.isneginf(self.problem.tables.log_w[left]):
-                continue  # a remnant too small to stand
+            remaining = self.sizes[old] - len(group)
+            if remaining > 0 and np.isneginf(self.problem.tables.log_w[remaining]):
+                continue  # the rest of the cluster would be too small
             self.move(group, old, -1)
-            candidates, log_weight = self.conditional(group)
+            candidates, log_weight = self.score_candidates(group)
             weight = np.exp(log_weight - log_weight.max())
             new = candidates[np.searchsorted(np.cumsum(weight), self.rng.random() * weight.sum(), side="right")]
             self.move(group, new, 1)
             self.labels[group] = new
 
-    def spin_clusters(self) -> list[Int64Array]:
-        """Sites that are bonded with each other, in the order of their smallest site."""
+    def draw_groups(self) -> list[Int64Array]:
+        """Draw the bonds, and return the bonded groups in the order of their smallest site."""
         i, j = self.problem.edges.T
         bonded = (self.labels[i] == self.labels[j]) & (self.rng.random(len(i)) < -np.expm1(-self.strength))
         n = self.problem.n
@@ -72,31 +68,31 @@ class NumpySampler:
         return sorted(groups, key=lambda group: int(group[0]))
 
     def move(self, group: Int64Array, cluster: int, sign: int) -> None:
-        """Add the sites of a group to a cluster, or with ``sign=-1`` take them out."""
+        """Add the sites of a group to a cluster, or with ``sign=-1`` remove them."""
         self.sizes[cluster] += sign * len(group)
         for (counts, _, _), total in zip(self.blocks, self.totals, strict=True):
             total[cluster] += sign * counts[group].sum(axis=0)
 
-    def conditional(self, group: Int64Array) -> tuple[Int64Array, Float64Array]:
-        """The clusters that a group, taken out of its own, can join, a new one last; and the log weight of each."""
+    def score_candidates(self, group: Int64Array) -> tuple[Int64Array, Float64Array]:
+        """Return the clusters that a removed group can join, a new one last, and the log weight of each."""
         log_v, log_w = self.problem.tables
         occupied = np.flatnonzero(self.sizes)
         candidates = np.append(occupied, np.flatnonzero(self.sizes == 0)[0])
         size = self.sizes[candidates]
         k = len(occupied)
         log_weight = log_v[k + (size == 0)] + log_w[size + len(group)] - np.where(size > 0, log_w[size], 0.0)
-        log_weight += self.pull(group)[candidates]
+        log_weight += self.neighbour_weight(group)[candidates]
         for (counts, pi, phi), total in zip(self.blocks, self.totals, strict=True):
-            more = counts[group].sum(axis=0)
-            word = np.flatnonzero(more)
+            added = counts[group].sum(axis=0)
+            word = np.flatnonzero(added)
             before = total[np.ix_(candidates, word)] + pi[word]
-            log_weight += (gammaln(before + more[word]) - gammaln(before)).sum(axis=1)
+            log_weight += (gammaln(before + added[word]) - gammaln(before)).sum(axis=1)
             all_words = total[candidates].sum(axis=1) + phi
-            log_weight -= gammaln(all_words + more.sum()) - gammaln(all_words)
+            log_weight -= gammaln(all_words + added.sum()) - gammaln(all_words)
         return candidates, log_weight
 
-    def pull(self, group: Int64Array) -> Float64Array:
-        """(n,) the sum of beta (1 - delta) over the edges from a group to each cluster."""
+    def neighbour_weight(self, group: Int64Array) -> Float64Array:
+        """Return (n,) the sum of beta (1 - delta) over the edges from a group to each cluster."""
         graph = self.problem.adjacency
         rows = [slice(graph.start[i], graph.start[i + 1]) for i in group]
         neighbour = np.concatenate([graph.neighbour[row] for row in rows])

@@ -1,23 +1,31 @@
-"""What was measured: sections of rows, and the ratios among them that are held against recorded ones."""
+"""Results of the benchmark: tables, JSON, and the comparison of ratios with recorded ones."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
+
+from napari_gsw.core.errors import InputError
 
 Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A number that is about the same on every machine.
+    """A number > 0 that is about the same on every machine.
 
-    Attributes
+    Parameters
     ----------
-    value : the number, > 0.
-    better : ``low`` or ``high``, which way is better.
-    tolerance : how much worse it may become, as a share of what was recorded.
+    value : float
+        The number.
+    better : {"low", "high"}
+        Which way is better.
+    tolerance : float
+        How much worse it may become, as a fraction of the recorded value.
     """
 
     value: float
@@ -28,24 +36,10 @@ class Ratio:
         if self.better not in ("low", "high"):
             raise ValueError(f"better must be low or high, not {self.better!r}")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {"value": self.value, "better": self.better, "tolerance": self.tolerance}
-
 
 @dataclass(frozen=True)
 class BenchSection:
-    """One table.
-
-    Attributes
-    ----------
-    title : a sentence above it.
-    columns : their headings.
-    rows : a cell for each column; the first names the case.
-    ratios : by what they are and of which case, such as ``growth, 10,000 sites``.
-    notes : sentences below the table.
-    facts : numbers beside it by their names, of what is counted and not timed.
-    """
+    """A table: title, headings, rows whose first cell names the case, ratios by name, notes, and counts."""
 
     title: str
     columns: Sequence[str]
@@ -57,38 +51,35 @@ class BenchSection:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """All sections of a run by name, and the machine it ran on."""
+    """All sections of a run by name, and the machine."""
 
     machine: Mapping[str, str | int]
     sections: Mapping[str, BenchSection]
 
     @property
     def ratios(self) -> dict[str, Ratio]:
-        """Those of all sections, with the section's name in front."""
+        """Ratios of all sections, with the section's name in front."""
         return {f"{name}: {key}": r for name, s in self.sections.items() for key, r in s.ratios.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of ``bench.json``."""
-        sections = {
-            name: {"title": s.title, "columns": list(s.columns), "rows": [list(r) for r in s.rows],
-                   "notes": list(s.notes), "facts": dict(s.facts)}
-            for name, s in self.sections.items()
-        }  # fmt: skip
-        ratios = {name: ratio.to_dict() for name, ratio in self.ratios.items()}
+        """Return the content of ``bench.json``."""
+        sections = {name: asdict(section) for name, section in self.sections.items()}
+        for section in sections.values():
+            del section["ratios"]
+        ratios = {name: asdict(ratio) for name, ratio in self.ratios.items()}
         return {"machine": dict(self.machine), "sections": sections, "ratios": ratios}
 
     def table(self) -> str:
-        """All sections below each other, for a terminal; the numbers of each begin at the same column."""
-        first = max((len(cell_text(row[0])) for s in self.sections.values() for row in s.rows), default=0)
+        """Return all sections as text with aligned columns."""
+        width = max((len(cell_text(row[0])) for s in self.sections.values() for row in s.rows), default=0)
         lines = [", ".join(f"{key} {value}" for key, value in self.machine.items())]
         for name, section in self.sections.items():
             rows = [list(section.columns), *([cell_text(c) for c in row] for row in section.rows)]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines += ["", f"{name}: {section.title}"]
-            for head, *cells in rows:
-                lines.append(
-                    f"  {head:<{first}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
-                )
+            for first, *cells in rows:
+                numbers = "".join(f"  {c:>{w}}" for c, w in zip(cells, widths[1:], strict=True))
+                lines.append(f"  {first:<{width}}{numbers}")
             lines += [f"  {note}" for note in section.notes]
             if section.facts:
                 lines.append("  " + ", ".join(f"{value:,} {key}" for key, value in section.facts.items()))
@@ -96,7 +87,7 @@ class BenchReport:
 
 
 def cell_text(value: Cell) -> str:
-    """A cell with three digits that count.
+    """Format a cell with three significant digits.
 
     Examples
     --------
@@ -110,3 +101,43 @@ def cell_text(value: Cell) -> str:
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def find_regressions(measured: Mapping[str, Ratio], recorded: Mapping[str, Ratio]) -> list[str]:
+    """Describe each measured ratio that is worse than recorded by more than the recorded tolerance.
+
+    Examples
+    --------
+    >>> find_regressions({"cost": Ratio(1.4, "low", 0.3)}, {"cost": Ratio(1.0, "low", 0.3)})
+    ['cost is 1.40, recorded 1.00: worse by 40 %, 30 % allowed']
+    >>> find_regressions({"speed-up": Ratio(40.0, "high", 0.3)}, {"speed-up": Ratio(50.0, "high", 0.3)})
+    []
+    """
+    lines = []
+    for name, old in recorded.items():
+        if name in measured:
+            new = measured[name].value
+            worse = (new / old.value if old.better == "low" else old.value / new) - 1
+            if worse > old.tolerance:
+                change = f"{name} is {cell_text(new)}, recorded {cell_text(old.value)}"
+                lines.append(f"{change}: worse by {worse:.0%}, {old.tolerance:.0%} allowed".replace("%", " %"))
+    return lines
+
+
+def read_ratios(path: str | os.PathLike[str]) -> dict[str, Ratio]:
+    """Read the ratios of a recorded file, or of a ``bench.json``."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {name: Ratio(**entry) for name, entry in content["ratios"].items()}
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(
+            f"{str(path)!r} holds no ratios; make such a file with: napari-gsw bench --record FILE"
+        ) from None
+
+
+def format_record(report: BenchReport, earlier: Mapping[str, Ratio]) -> str:
+    """Return the content of a file of ratios: those of a report, and earlier ones that it did not measure."""
+    ratios = {name: asdict(ratio) for name, ratio in (dict(earlier) | report.ratios).items()}
+    return json.dumps({"machine": dict(report.machine), "ratios": ratios}, indent=2) + "\n"

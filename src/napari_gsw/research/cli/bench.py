@@ -61,7 +61,8 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """``napari-gsw bench``."""
     from napari_gsw.files.output_folder import check_overwrite, output_folder
-    from napari_gsw.research.benchmarks import guard, plan
+    from napari_gsw.research.benchmarks import sections
+    from napari_gsw.research.benchmarks.report import find_regressions, format_record, read_ratios
 
     for name in arguments.only:
         if name not in SECTION_NAMES:
@@ -69,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = arguments.only or [name for name in SECTION_NAMES if name not in ASKED_FOR]
     names = [name for name in SECTION_NAMES if name in wanted]
     # All that can be wrong with the arguments is found before minutes are spent.
-    recorded = None if arguments.compare is None else guard.read_ratios(arguments.compare)
-    earlier = guard.read_ratios(arguments.record) if arguments.record and os.path.exists(arguments.record) else {}
+    recorded = None if arguments.compare is None else read_ratios(arguments.compare)
+    earlier = read_ratios(arguments.record) if arguments.record and os.path.exists(arguments.record) else {}
     record_file = None if arguments.record is None else Path(arguments.record)
     if arguments.output is not None:
         check_overwrite(Path(arguments.output), (BENCH, "bench.txt"), BENCH, arguments.overwrite)
@@ -83,16 +84,18 @@ def run(arguments: argparse.Namespace) -> int:
         if record_file is None
         else output_folder(record_file.parent, None, [record_file.name]) as record_folder,
     ):
-        report = plan.measure(_with_bar(names, arguments.quiet), plan.QUICK if arguments.quick else plan.FULL)
+        report = sections.measure(
+            _with_bar(names, arguments.quiet), sections.QUICK if arguments.quick else sections.FULL
+        )
         if folder is not None:
             content = {"software": "napari-gsw", **report.to_dict()}
             folder.joinpath(BENCH).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
         if record_folder is not None and record_file is not None:
-            record_folder.joinpath(record_file.name).write_text(guard.format_record(report, earlier), encoding="utf-8")
+            record_folder.joinpath(record_file.name).write_text(format_record(report, earlier), encoding="utf-8")
     if not arguments.quiet:
         print(report.table())
-    worse = [] if recorded is None else guard.find_regressions(report.ratios, recorded)
+    worse = [] if recorded is None else find_regressions(report.ratios, recorded)
     for line in worse:
         print(f"napari-gsw: {line}", file=sys.stderr)
     if recorded is not None and not arguments.quiet:

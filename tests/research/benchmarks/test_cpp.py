@@ -11,7 +11,7 @@ from napari_gsw.core.likelihood import tables
 from napari_gsw.research.benchmarks import cpp
 from problems import planar
 
-needs_compiler = pytest.mark.skipif(cpp.compiler() is None, reason="no C++ compiler")
+needs_compiler = pytest.mark.skipif(cpp.find_compiler() is None, reason="no C++ compiler")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_what_the_reference_cannot_do_is_said(tmp_path, monkeypatch):
     limited = planar(n=30, prior=gsw.DirichletProcess(1.0).truncated(min_size=2))
     with pytest.raises(gsw.InputError, match="size limits"):
         cpp.write_problem(tmp_path / "a", limited, 1.0)
-    monkeypatch.setattr(cpp, "compiler", lambda: None)
+    monkeypatch.setattr(cpp, "find_compiler", lambda: None)
     with pytest.raises(gsw.InputError, match="no C\\+\\+ compiler"):
         cpp.build(tmp_path)
     with pytest.raises(gsw.InputError, match="no C\\+\\+ compiler"):

@@ -14,30 +14,29 @@ from exact_posterior import compared, posterior
 from napari_gsw.cli import main
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler.bonds import constant_bonds
-from napari_gsw.research.benchmarks import guard, machine, memory, plan, rivals, sampling, slide, stages, startup
-from napari_gsw.research.benchmarks.clock import time_fastest
+from napari_gsw.research.benchmarks import cpp, memory, sections, slide, startup, timing
+from napari_gsw.research.benchmarks.cases import label_blocks, make_photograph, make_planted, triangulate_grid
 from napari_gsw.research.benchmarks.numpy_sampler import NumpySampler
-from napari_gsw.research.benchmarks.pictures import make_photograph
-from napari_gsw.research.benchmarks.problems import label_blocks, make_planted, triangulate_grid
-from napari_gsw.research.benchmarks.report import BenchReport, BenchSection, Ratio
+from napari_gsw.research.benchmarks.report import BenchReport, BenchSection, Ratio, find_regressions, read_ratios
+from napari_gsw.research.benchmarks.timing import time_fastest
 from napari_gsw.research.cli.bench import ASKED_FOR, SECTION_NAMES
 
-TINY = plan.Scale(
-    sites=(40, 80), clusters=(3, 5), lambdas=(0.0, 10.0), rival_clusters=(3,), rival_lambdas=(10.0,), n=40,
-    thread_sites=40, memory=(60,), pictures=((24, 36), (30, 40)), sweeps=5, cold=False, starts=1, seconds=0.01,
+TINY = sections.Scale(
+    sites=(40, 80), clusters=(3, 5), lambdas=(0.0, 10.0), baseline_clusters=(3,), baseline_lambdas=(10.0,), n=40,
+    thread_sites=40, memory=(60,), images=((24, 36), (30, 40)), sweeps=5, cold=False, starts=1, seconds=0.01,
 )  # fmt: skip
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(plan, "FULL", TINY)
-    monkeypatch.setattr(plan, "QUICK", TINY)
+    monkeypatch.setattr(sections, "FULL", TINY)
+    monkeypatch.setattr(sections, "QUICK", TINY)
 
 
 @pytest.fixture(scope="module")
 def report():
     """All sections that need no process of their own."""
-    return plan.measure([n for n in SECTION_NAMES if n not in ("memory", "startup", *ASKED_FOR)], TINY)
+    return sections.measure([n for n in SECTION_NAMES if n not in ("memory", "startup", *ASKED_FOR)], TINY)
 
 
 def run(*arguments):
@@ -60,7 +59,7 @@ def test_the_least_of_interleaved_turns():
         return turn
 
     calls = {"slow": call("slow", [9, 5, 7]), "fast": call("fast", [2, 1, 3, 2, 2, 2, 2, 2])}
-    assert time_fastest(calls, 30.0, least=2, clock=lambda: now[0]) == {"slow": 5, "fast": 1}
+    assert time_fastest(calls, 30.0, min_repeats=2, clock=lambda: now[0]) == {"slow": 5, "fast": 1}
     # In turn until one has had its share of the time; then the other goes on alone.
     assert order == ["slow", "fast"] * 3 + ["fast"] * 5
 
@@ -90,7 +89,7 @@ def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
 
 def test_a_chain_from_the_truth_stays_with_as_many_clusters():
     data = make_planted(300, 6)
-    assert abs(gsw.run(data.problem, 30, init=data.truth).n_clusters - 6) <= 1
+    assert abs(gsw.run(data.make_problem(), 30, init=data.truth).n_clusters - 6) <= 1
 
 
 def test_the_picture_is_one_scene_at_every_size():
@@ -122,7 +121,7 @@ def test_the_plain_sweep_weighs_by_the_log_posterior():
     for site in range(4):
         group = np.array([site])
         oracle.move(group, oracle.labels[site], -1)
-        candidates, log_weight = oracle.conditional(group)
+        candidates, log_weight = oracle.score_candidates(group)
         oracle.move(group, oracle.labels[site], 1)
         exact = []
         for k in candidates:
@@ -139,7 +138,7 @@ def test_the_plain_sweep_pulls_along_the_edges_that_leave_a_group():
     for (i, j), beta in zip(problem.edges, problem.beta, strict=True):
         if (i in (0, 1)) != (j in (0, 1)):
             pull[oracle.labels[j if i in (0, 1) else i]] += beta * (1 - 2.0) if beta > 0 else beta
-    assert np.allclose(oracle.pull(np.array([0, 1])), pull)
+    assert np.allclose(oracle.neighbour_weight(np.array([0, 1])), pull)
     assert np.count_nonzero(pull) == 1
 
 
@@ -215,7 +214,7 @@ def test_a_ratio_is_that_of_the_numbers_beside_it(report):
     assert factor == pytest.approx(ours / plain)
     head, row = report.sections["stages"].columns, report.sections["stages"].rows[0]
     took = dict(zip(head, row, strict=True))
-    preparation = sum(took[s] for s in stages.STAGES if s != "sampling")
+    preparation = sum(took[s] for s in sections.STAGES if s != "sampling")
     assert took["prep./sampling"] == pytest.approx(preparation / took["sampling"])
 
 
@@ -223,10 +222,10 @@ def test_the_stages_make_what_prepare_makes():
     image = make_photograph(40, 50)
     settings = gsw.preset("general", sweeps=20)
     names, made = [], None
-    for stage, problem in stages.staged(image, settings):
+    for stage, problem in sections.iter_stages(image, settings):
         names.append(stage)
         made = problem
-    assert tuple(names) == stages.STAGES
+    assert tuple(names) == sections.STAGES
     prepared = gsw.prepare(image, settings)
     assert np.array_equal(made.sites, prepared.sites)
     assert np.array_equal(made.edges, prepared.edges)
@@ -240,10 +239,10 @@ def test_the_stages_make_what_prepare_makes():
 def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
     """A parent that has been large must not hide what its child takes; getrusage on Linux lets it."""
     large = np.ones(100_000_000)
-    section = memory.memory((20_000,))
+    section = memory.measure_memory((20_000,))
     ((name, traced, resident, whole),) = section.rows
     assert name == "20,000 sites"
-    assert traced > make_planted(20_000, 12).problem.evidence.table.nbytes / 20_000  # the tables must be in it
+    assert traced > make_planted(20_000, 12).make_problem().evidence.table.nbytes / 20_000  # the tables must be in it
     assert whole == pytest.approx(20_000 * traced / 1e6)
     assert whole * 1e6 < large.nbytes
     assert resident is None or resident > traced / 2
@@ -253,9 +252,9 @@ def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
 def test_a_slide_is_measured_stage_by_stage(monkeypatch):
     pytest.importorskip("zarr")
     painted = {}
-    paint = slide.paint_slide
-    monkeypatch.setattr(slide, "paint_slide", lambda image, *more: (paint(image, *more), painted.update(at=image)))
-    section = slide.slide(300)
+    paint = slide.write_slide
+    monkeypatch.setattr(slide, "write_slide", lambda image, *more: (paint(image, *more), painted.update(at=image)))
+    section = slide.measure_slide(300)
     assert not painted["at"].exists(), "what was painted stays on the disk"
     assert [row[0] for row in section.rows] == [slide.STAGES[name] for name in slide.STAGES if name != "assembly"]
     assert all(seconds > 0 for _, seconds, _, _ in section.rows)
@@ -268,12 +267,12 @@ def test_a_slide_is_measured_stage_by_stage(monkeypatch):
 
 def test_a_slide_that_cannot_be_segmented_says_why(tmp_path):
     with pytest.raises(RuntimeError, match=r"nothing\.zarr"):
-        slide.measure_slide([tmp_path / "nothing.zarr", tmp_path / "labels.zarr"])
+        slide.segment_in_process([tmp_path / "nothing.zarr", tmp_path / "labels.zarr"])
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_fresh_process_says_how_long_it_took_with_bytecode_or_without(keeps, tmp_path):
-    spent = startup.seconds_of(startup.SCRIPTS["napari-gsw --help"], tmp_path, keeps)
+    spent = startup.time_process(startup.SCRIPTS["napari-gsw --help"], tmp_path, keeps)
     assert spent.processor > 0
     assert spent.wall > 0
     assert any(tmp_path.rglob("cli/__init__*.pyc")) == keeps
@@ -290,12 +289,12 @@ def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
         asked.append((script, keeps_bytecode, kernels is None))
         if kernels is not None:
             folders.append(kernels)
-            return startup.Spent(17.0, [60.0, 50.0][len(folders) - 1])
+            return startup.ProcessTime(17.0, [60.0, 50.0][len(folders) - 1])
         processor = next(kept if keeps_bytecode else without)
-        return startup.Spent(processor, processor + 1)
+        return startup.ProcessTime(processor, processor + 1)
 
-    monkeypatch.setattr(startup, "seconds_of", seconds_of)
-    section = startup.startup(cold, turns=2)
+    monkeypatch.setattr(startup, "time_process", seconds_of)
+    section = startup.measure_startup(cold, repeats=2)
     assert [row[1:] for row in section.rows] == [
         [2.0, 1.0, 4.0, 1.0],
         [1.0, 0.5, 2.0, 0.5],
@@ -319,8 +318,8 @@ def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
 
 
 def test_cpp_says_when_there_is_no_compiler(monkeypatch):
-    monkeypatch.setattr(rivals.reference, "compiler", lambda: None)
-    section = rivals.compare_with_cpp((3,), (0.0,), 0.01, 40)
+    monkeypatch.setattr(cpp, "find_compiler", lambda: None)
+    section = sections.compare_with_cpp((3,), (0.0,), 0.01, 40)
     assert section.rows == [["no compiler", None, None, None]]
     assert section.ratios == {}
 
@@ -332,9 +331,9 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
         asked.append((problem.n, lam, len(init), program))
         return types.SimpleNamespace(sweeps_per_second=next(speeds))
 
-    fake = types.SimpleNamespace(compiler=lambda: "c++", build=lambda folder: "built", speed=speed)
-    monkeypatch.setattr(rivals, "reference", fake)
-    section = rivals.compare_with_cpp((3,), (10.0,), 0.01, 40)
+    fake = types.SimpleNamespace(find_compiler=lambda: "c++", build=lambda folder: "built", measure_speed=speed)
+    monkeypatch.setattr(sections, "cpp", fake)
+    section = sections.compare_with_cpp((3,), (10.0,), 0.01, 40)
     ((name, ours, theirs, ratio),) = section.rows
     assert asked == [(40, 10.0, 40, "built")] * 5
     assert (name, theirs) == ("3 clusters, lambda 10", 400.0)
@@ -342,19 +341,19 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
 
 
 def test_cpp_is_measured_where_there_is_a_compiler():
-    if rivals.reference.compiler() is None:
+    if cpp.find_compiler() is None:
         pytest.skip("no compiler")
-    ((name, ours, theirs, ratio),) = rivals.compare_with_cpp((3,), (10.0,), 0.01, 40).rows
+    ((name, ours, theirs, ratio),) = sections.compare_with_cpp((3,), (10.0,), 0.01, 40).rows
     assert name == "3 clusters, lambda 10"
     assert theirs > 0
     assert ratio == ours / theirs
 
 
 def test_the_runner_takes_the_bonds_of_its_case():
-    runner = sampling.Runner(sampling.Case(40, 3, 5.0))
+    runner = sections.Runner(sections.Case(40, 3, 5.0))
     assert np.array_equal(runner.chain.options.bonds.strength, constant_bonds(runner.chain.problem, 5.0).strength)
-    runner.turn()
-    assert runner.clusters >= 1
+    runner.run()
+    assert runner.n_clusters >= 1
     assert runner.cost(runner.sweeps * 40 * 1e-9) == pytest.approx(1.0)
 
 
@@ -363,7 +362,7 @@ def test_the_runner_takes_the_bonds_of_its_case():
 
 def test_the_table_is_aligned(report):
     lines = report.table().splitlines()
-    assert str(machine.count_cores()) in lines[0]
+    assert str(timing.count_cores()) in lines[0]
     for name, section in report.sections.items():
         head = next(i for i, line in enumerate(lines) if line.startswith(f"{name}: "))
         table = lines[head + 1 : head + 2 + len(section.rows)]
@@ -375,22 +374,19 @@ def test_the_table_is_aligned(report):
 
 
 def test_json_comes_back_as_it_went(report, tmp_path):
-    made = report.to_dict()
-    text = json.dumps(made)
-    assert json.loads(text) == made
-    (tmp_path / "bench.json").write_text(text)
-    assert guard.read_ratios(tmp_path / "bench.json") == report.ratios
+    (tmp_path / "bench.json").write_text(json.dumps(report.to_dict()))
+    assert read_ratios(tmp_path / "bench.json") == report.ratios
 
 
 def test_the_machine_is_told_without_names_or_paths():
     import getpass
     import platform
 
-    facts = machine.describe_machine()
+    facts = timing.describe_machine()
     assert {"cores", "cpu", "system", "python", "numba", "numpy", "napari-gsw"} <= set(facts)
     text = json.dumps(facts)
     assert platform.node() not in text
-    assert "/" not in text.replace(machine.cpu_name(), "")
+    assert "/" not in text.replace(timing.cpu_name(), "")
     assert getpass.getuser() not in text
 
 
@@ -401,13 +397,13 @@ def worsened(ratio, share):
 
 def test_the_guard_flags_what_is_worse_and_nothing_else(report):
     old = report.ratios
-    assert guard.find_regressions(old, old) == []
+    assert find_regressions(old, old) == []
     for name, ratio in old.items():
-        assert guard.find_regressions(old | {name: worsened(ratio, 0.9 * ratio.tolerance)}, old) == []
-        (line,) = guard.find_regressions(old | {name: worsened(ratio, 1.1 * ratio.tolerance)}, old)
+        assert find_regressions(old | {name: worsened(ratio, 0.9 * ratio.tolerance)}, old) == []
+        (line,) = find_regressions(old | {name: worsened(ratio, 1.1 * ratio.tolerance)}, old)
         assert line.startswith(f"{name} is ")
-        assert guard.find_regressions(old | {name: worsened(ratio, -0.5)}, old) == []  # better
-    assert guard.find_regressions({}, old) == []  # not measured, not judged
+        assert find_regressions(old | {name: worsened(ratio, -0.5)}, old) == []  # better
+    assert find_regressions({}, old) == []  # not measured, not judged
 
 
 def test_better_is_low_or_high():
@@ -427,18 +423,18 @@ def test_bench_prints_writes_and_records(tiny, tmp_path, capsys):
     assert printed.index("sites: ") < printed.index("lambda: ")  # in the order of the table, not of the request
     made = json.loads((out / "bench.json").read_text())
     assert list(made["sections"]) == ["sites", "lambda"]
-    ratios = guard.read_ratios(kept)
-    assert ratios == guard.read_ratios(out / "bench.json")
+    ratios = read_ratios(kept)
+    assert ratios == read_ratios(out / "bench.json")
     # What a later run does not measure stays recorded.
     assert run("--only", "clusters", "--record", kept, "-q") == 0
-    assert set(guard.read_ratios(kept)) == {*ratios, "clusters: cost, 5 clusters"}
+    assert set(read_ratios(kept)) == {*ratios, "clusters: cost, 5 clusters"}
     assert capsys.readouterr().out == ""
 
 
 def test_exit_code_4_names_what_has_become_worse(tiny, tmp_path, monkeypatch, capsys):
     file = tmp_path / "recorded.json"
     fixed_section = BenchSection("t", ["", "x"], [["a", 1.0]], {"growth": Ratio(2.0, "low", 0.3)})
-    monkeypatch.setattr(plan, "measure", lambda names, scale: BenchReport({}, dict.fromkeys(names, fixed_section)))
+    monkeypatch.setattr(sections, "measure", lambda names, scale: BenchReport({}, dict.fromkeys(names, fixed_section)))
     assert run("--only", "sites", "--record", file) == 0
     assert run("--only", "sites", "--compare", file) == 0
     assert "1 of 1 recorded ratios compared, 0 worse" in capsys.readouterr().out
@@ -452,7 +448,7 @@ def test_exit_code_4_names_what_has_become_worse(tiny, tmp_path, monkeypatch, ca
 
 
 def test_wrong_input_is_one_line_and_exit_code_2_before_anything_is_measured(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(plan, "measure", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(sections, "measure", lambda *_: pytest.fail("measured"))
     (tmp_path / "text.json").write_text("no JSON")
     (tmp_path / "other.json").write_text("[]")
     cases = [
@@ -474,11 +470,11 @@ def test_wrong_input_is_one_line_and_exit_code_2_before_anything_is_measured(tmp
 
 
 def test_the_names_on_the_command_line_are_the_sections():
-    assert tuple(plan.SECTIONS) == SECTION_NAMES
+    assert tuple(sections.SECTIONS) == SECTION_NAMES
 
 
 def test_a_slide_is_measured_by_who_names_it(monkeypatch):
     asked = []
-    monkeypatch.setattr(plan, "measure", lambda names, scale: asked.append(list(names)) or BenchReport({}, {}))
+    monkeypatch.setattr(sections, "measure", lambda names, scale: asked.append(list(names)) or BenchReport({}, {}))
     assert run("-q") == run("-q", "--only", "slide") == 0
     assert asked == [[name for name in SECTION_NAMES if name != "slide"], ["slide"]]

@@ -1,0 +1,118 @@
+"""Data to measure on: problems of any size with a known truth, and images as complex as a photograph."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage, sparse
+
+from napari_gsw.core.array_types import Int32Array
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial
+from napari_gsw.core.model.priors import DirichletProcess
+from napari_gsw.core.model.problem import Problem
+
+WORDS, PIXELS_PER_SITE = 120, 60
+# Concentration of the clusters' word frequencies: a site then has about 12 different words.
+CONCENTRATION = 0.1
+BETA, ALPHA, PHI = 0.02, 3.0, 50.0
+# Histograms that are drawn for a cluster; the sites of a larger one repeat them, since a million would take minutes.
+MAX_DRAWN = 2000
+# Of an image: regions, the side of the coarse grid of the regions, and that of the repeated tile of texture.
+REGIONS, COARSE, TILE = 12, 64, 256
+
+
+class Planted(NamedTuple):
+    """Data with a planted partition."""
+
+    counts: sparse.csr_array  # (n, words)
+    edges: Int32Array  # (m, 2)
+    truth: Int32Array  # (n,)
+
+    def make_problem(self) -> Problem:
+        """Make the problem of these data."""
+        blocks = (DirichletMultinomial(self.counts, PHI),)
+        return Problem(len(self.truth), blocks, self.edges, np.full(len(self.edges), BETA), DirichletProcess(ALPHA))
+
+
+def make_planted(n: int, n_clusters: int, seed: int = 1) -> Planted:
+    """Make a triangulated grid of `n` sites, numbered in scan order and divided into about square clusters."""
+    rng = np.random.default_rng(seed)
+    truth = label_blocks(n, n_clusters)
+    frequencies = rng.dirichlet(np.full(WORDS, CONCENTRATION), n_clusters)
+    histograms, histogram_index = [], np.empty(n, np.int64)
+    n_drawn = 0
+    for k, size in enumerate(np.bincount(truth, minlength=n_clusters).tolist()):
+        count = min(size, MAX_DRAWN)
+        histograms.append(sparse.csr_array(rng.multinomial(PIXELS_PER_SITE, frequencies[k], count)))
+        histogram_index[truth == k] = n_drawn + np.arange(size) % max(count, 1)
+        n_drawn += count
+    counts = sparse.vstack(histograms, format="csr")[histogram_index]
+    return Planted(counts, triangulate_grid(*grid_shape(n)), truth)
+
+
+def grid_shape(n: int) -> tuple[int, int]:
+    """Return rows and columns of a grid of n sites, as square as its divisors allow.
+
+    Examples
+    --------
+    >>> grid_shape(1000), grid_shape(1_000_000)
+    ((25, 40), (1000, 1000))
+    """
+    rows = next(r for r in range(math.isqrt(n), 0, -1) if n % r == 0)
+    return rows, n // rows
+
+
+def triangulate_grid(rows: int, columns: int) -> Int32Array:
+    """Return the (m, 2) edges to the right, down and to the lower right, sorted like those of a region graph."""
+    site = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    pairs = [(site[:, :-1], site[:, 1:]), (site[:-1], site[1:]), (site[:-1, :-1], site[1:, 1:])]
+    left, right = (np.concatenate([pair[end].ravel() for pair in pairs]) for end in (0, 1))
+    order = np.lexsort((right, left))
+    return np.stack((left[order], right[order]), axis=1)
+
+
+def label_blocks(n: int, n_clusters: int) -> Int32Array:
+    """Label the sites of the grid by bands of rows, each divided into blocks of equal width."""
+    rows, columns = grid_shape(n)
+    n_bands = max(1, min(rows, round(math.sqrt(n_clusters * rows / columns))))
+    row, column = np.divmod(np.arange(n), columns)
+    band = row * n_bands // rows
+    first = np.arange(n_bands + 1) * n_clusters // n_bands
+    n_blocks = first[band + 1] - first[band]
+    return np.asarray(first[band] + column * n_blocks // columns, dtype=np.int32)
+
+
+def make_photograph(rows: int, columns: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Make an RGB image (rows, columns, 3) with smooth regions, shading, texture and noise.
+
+    The scene does not depend on the size; the grain has a fixed width in pixels.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.linspace(0, COARSE - 1, rows, dtype=np.float32)[:, np.newaxis]
+    x = np.linspace(0, COARSE - 1, columns, dtype=np.float32)[np.newaxis]
+
+    def draw_field(width: float) -> NDArray[np.float32]:
+        field = ndimage.gaussian_filter(rng.normal(size=(COARSE, COARSE)), width)
+        coarse = np.asarray(field / field.std()).astype(np.float32)
+        return ndimage.map_coordinates(coarse, np.broadcast_arrays(y, x), order=1, output=np.float32)
+
+    region = np.zeros((rows, columns), np.int8)
+    highest = draw_field(8.0)
+    for k in range(1, REGIONS):  # one field at a time, since a large image has no room for all
+        field = draw_field(8.0)
+        higher = field > highest
+        region[higher] = k
+        highest[higher] = field[higher]
+    tile = ndimage.gaussian_filter(rng.normal(size=(TILE, TILE)), 1.5, mode="wrap")
+    repeats = (-(-rows // TILE), -(-columns // TILE))
+    grain = np.tile((tile / tile.std()).astype(np.float32), repeats)[:rows, :columns]
+    shading = 14 * draw_field(12.0) + rng.uniform(0, 22, REGIONS).astype(np.float32)[region] * grain
+    colours = rng.uniform(40, 215, (REGIONS, 3)).astype(np.float32)
+    image = np.empty((rows, columns, 3), np.uint8)
+    for c in range(3):
+        noisy = colours[region, c] + shading + 5 * rng.standard_normal(region.shape, np.float32)
+        image[..., c] = np.clip(noisy, 0, 255)
+    return image
