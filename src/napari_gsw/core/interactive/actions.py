@@ -115,6 +115,7 @@ class ActionLog:
     site_parents: dict[str, Int64Array] = field(default_factory=dict)
 
     def copy(self) -> ActionLog:
+        """Copy the lists, but not their entries."""
         return ActionLog(
             list(self.actions), list(self.steps), list(self.done), list(self.undone), dict(self.site_parents)
         )
@@ -138,7 +139,7 @@ class ActionLog:
         self.site_parents = {n: line[parents] for n, line in kept} | {str(n_before): parents}
 
     def forget_rest(self) -> None:
-        """The chains go on: undoing a correction no longer reverts what followed from it."""
+        """Let an undo revert the corrections so far only, without what followed from them."""
         self.done = [replace(correction, at_rest=None) for correction in self.done]
 
 

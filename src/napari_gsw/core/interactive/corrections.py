@@ -33,13 +33,14 @@ class LabelChange(NamedTuple):
 
     @property
     def reverse(self) -> LabelChange:
+        """The change that takes this one back."""
         return LabelChange(
             self.pixels, self.after, self.before, self.names, self.unfinished_after, self.unfinished_before
         )
 
 
 def change_of_paint(paint: LabelImage, scribble: Scribble) -> LabelChange:
-    """Return what a scribble changes in the paint (\\*shape,). A site that is erased loses all its paint."""
+    r"""Return what a scribble changes in the paint (\*shape,). A site that is erased loses all its paint."""
     pixels, after = scribble.pixels, scribble.labels
     erased = scribble.sites[scribble.numbers == 0]
     if erased.size:
@@ -54,11 +55,11 @@ def change_of_paint(paint: LabelImage, scribble: Scribble) -> LabelChange:
 def find_conflicting_scribbles(
     scribble: Scribble, paint: LabelImage, locks: BoolArray, labels: Int64Array
 ) -> LabelImage | None:
-    """Return (\\*shape,) the paint in sites where a scribble meets another locked label, or None if it meets none.
+    r"""Return (\*shape,) the paint in sites where a scribble meets another locked label, or None if it meets none.
 
     Parameters
     ----------
-    paint : (\\*shape,) what was painted before, 0 for none. Paint of another label than its site's is obsolete.
+    paint : (\*shape,) what was painted before, 0 for none. Paint of another label than its site's is obsolete.
     locks, labels : (n,) which sites are locked, and the label of each.
     """
     flat = scribble.site_image.reshape(-1)
@@ -108,7 +109,7 @@ def change_of_release(fixed: FixedPixels, site_image: Sites, sites: NDArray[np.i
 
 
 def apply_change(fixed: FixedPixels | None, change: LabelChange, shown: LabelImage, problem: Problem) -> FixedPixels:
-    """Return the fixed pixels after a change; `shown` (\\*shape,) is what was on the screen."""
+    r"""Return the fixed pixels after a change; `shown` (\*shape,) is what was on the screen."""
     site_image = problem.site_image
     labels = np.zeros(site_image.shape, np.int32) if fixed is None else fixed.fixed.copy()
     labels.reshape(-1)[change.pixels] = change.after

@@ -57,6 +57,7 @@ class History:
             self._states = [state[parents] for state in self._states]
 
     def copy(self) -> History:
+        """Copy what is kept now."""
         with self._guard:
             return History(self.max_bytes, list(self.sweeps), list(self._states), self._stride, self._n_offered)
 

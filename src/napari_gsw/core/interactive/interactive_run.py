@@ -88,7 +88,7 @@ NO_SITES: Int64Array = np.zeros(0, np.int64)
 
 
 class InteractiveRun(SamplingRun):
-    """A sampling run with labels on the screen, locks, scribbles, edits and a log.
+    r"""A sampling run with labels on the screen, locks, scribbles, edits and a log.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class InteractiveRun(SamplingRun):
     anchor : (n,) reference labels: those at the last sweep that no advance passes over, or at the last correction.
     locks : (n,) sites that keep their label.
     painted : (n,) sites that the user has given a label.
-    strokes : (\\*shape,) int32 scribbles pixel by pixel, 0 for none; None if there are none.
-    names : (\\*shape,) labels on the screen before the last edit of objects, or None.
+    strokes : (\*shape,) int32 scribbles pixel by pixel, 0 for none; None if there are none.
+    names : (\*shape,) labels on the screen before the last edit of objects, or None.
     steering : what scribbles say about other sites.
     closed_at_start : whether the painted labels are the only ones, where the settings leave it open, or None.
     since, length : sweep at which the present posterior began, and sweeps that its burn-in is a fraction of.
@@ -203,6 +203,7 @@ class InteractiveRun(SamplingRun):
         self.pixels = count_site_pixels(self.problem)
 
     def state(self) -> InteractiveState:
+        """Return everything but the chains, as it is now."""
         return InteractiveState(
             numbers=self.numbers,
             locks=self.locks,
@@ -293,6 +294,7 @@ class InteractiveRun(SamplingRun):
     # ---- sampling
 
     def advance(self, max_sweeps: int | None = None) -> None:
+        """Sweep for a moment: at most `max_sweeps`, or to the target."""
         n_sweeps = max(self.target - self.sweep, 1) if max_sweeps is None else max_sweeps
         n_to_match = sweeps_to_match(self.sweep, self.problem.n)
         renewed_at = self.sweep + n_to_match
@@ -351,7 +353,7 @@ class InteractiveRun(SamplingRun):
         return [] if steps in ([], [{"sweep": 0, "what": "run", "sweeps": self.settings.sweeps}]) else steps
 
     def _stopped(self) -> list[dict[str, Any]]:
-        """The step of a run that has not reached its target."""
+        """Return the step of a run that has not reached its target."""
         is_stopped = self.sweep < max(self.target, self.paused_target)
         return [{"sweep": self.sweep, "what": "stopped"}] if is_stopped else []
 
@@ -558,13 +560,13 @@ class InteractiveRun(SamplingRun):
         self.log.add_correction(correction)
 
     def paint_image(self) -> LabelImage:
-        """Return (\\*shape,) int32 scribbles, 0 for none; changed in place."""
+        r"""Return (\*shape,) int32 scribbles, 0 for none; changed in place."""
         if self.strokes is None:
             self.strokes = np.zeros(self.problem.site_image.shape, np.int32)
         return self.strokes
 
     def locked_scribbles(self) -> LabelImage | None:
-        """Return (\\*shape,) scribbles in locked sites, 0 elsewhere; None if there are no scribbles."""
+        r"""Return (\*shape,) scribbles in locked sites, 0 elsewhere; None if there are no scribbles."""
         if self.strokes is None:
             return None
         locked = np.concatenate(([0], np.where(self.locks, self.numbers, 0)))

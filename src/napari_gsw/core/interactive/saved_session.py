@@ -22,8 +22,10 @@ from napari_gsw.core.sites.scribbles import Scribble
 
 @dataclass(frozen=True, eq=False)
 class InteractiveState:
-    """What an interactive run has beside its chains; the attributes of
-    :class:`~napari_gsw.core.interactive.interactive_run.InteractiveRun` have the same names."""
+    """Everything of an interactive run but its chains.
+
+    The names are those of :class:`~napari_gsw.core.interactive.interactive_run.InteractiveRun`.
+    """
 
     numbers: Int64Array
     locks: BoolArray

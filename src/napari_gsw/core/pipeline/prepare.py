@@ -1,9 +1,10 @@
-"""Image and settings -> a problem: superpixels, graph, features, couplings."""
+"""Prepare a problem from an image: superpixels, graph, features, couplings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from napari_gsw.core.array_types import BoolArray, Sites
 from napari_gsw.core.blocks.assembly import assemble
 from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.features.codebook import Codebook
-from napari_gsw.core.features.input_maps import make_sites, open_input_maps, select_site_image
+from napari_gsw.core.features.input_maps import MAP_NAMES, make_sites, open_input_maps, select_site_image
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import compute_couplings, compute_joint_couplings, compute_link_couplings
 from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
@@ -25,7 +26,6 @@ from napari_gsw.core.graph.region_graph import (
     concatenate_graphs,
     find_links,
 )
-from napari_gsw.core.image.denoise import Progress
 from napari_gsw.core.image.foreground_signal import make_signal_image, normalize_images
 from napari_gsw.core.image.lazy import LazyImage, is_image_list, is_lazy, open_lazy_image
 from napari_gsw.core.image.normalized_image import (
@@ -57,20 +57,20 @@ from napari_gsw.core.sites.superpixels import check_mask, make_superpixels, vali
 
 
 def resolve_settings(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
-    """One Settings object from an object or a preset's name, and changes by keyword."""
-    if settings is not None:
-        if preset_name is not None:
-            raise InputError("give a preset or a Settings object, not both")
-        if not isinstance(settings, Settings):
-            raise TypeError(f"settings must be a Settings object, not {type(settings).__name__}; preset= takes a name")
-        return settings.replace(**changes)
-    return preset(preset_name or DEFAULT_PRESET, **changes)
+    """Return the Settings object or the preset, with changes by keyword."""
+    if settings is None:
+        return preset(preset_name or DEFAULT_PRESET, **changes)
+    if preset_name is not None:
+        raise InputError("give a preset or a Settings object, not both")
+    if not isinstance(settings, Settings):
+        raise TypeError(f"settings must be a Settings object, not {type(settings).__name__}; preset= takes a name")
+    return settings.replace(**changes)
 
 
 def split_arguments(
     beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
 ) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
-    """Two arguments that are settings when they are a number or a word, and data otherwise."""
+    """Move `beta` and `codebook` to the settings if they are a number or text; otherwise they are data."""
     if beta is not None:
         values = to_array("beta", beta)
         if values.ndim == 0:
@@ -80,6 +80,11 @@ def split_arguments(
     if "spacing" in changes:
         changes = changes | {"spacing": format_spacing(changes["spacing"])}
     return beta, codebook, changes
+
+
+def load_codebook(settings: Settings) -> Codebook | None:
+    """Load the codebook of the file that the settings name, if they name one."""
+    return None if settings.codebook in ("auto", "shipped", "image") else Codebook.load(settings.codebook)
 
 
 def prepare(
@@ -99,114 +104,121 @@ def prepare(
     report: Report | None = None,
     **changes: Any,
 ) -> Problem:
-    """Image -> superpixels, features, graph, couplings: everything the chain needs.
+    r"""Prepare a segmentation problem from an image: superpixels, features, graph and couplings.
 
     Parameters
     ----------
-    image : 2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see ``axes``. A dask or zarr
-        array, a list of them from fine to coarse or an OME-Zarr group is read in blocks, of which only a few are in
-        memory at a time; what is painted from its sites is lazy. A list or tuple of arrays in memory are several images
-        that share their clusters, in one :class:`~napari_gsw.core.model.problem.SharedProblem`; `sites` and
-        `mask` are then lists too, with None where an image has none.
-    settings, preset, \\*\\*changes : a Settings object or the name of a preset, and single settings by name.
-    sites : superpixels of the user's own, a label image of the image's shape with 0 for background.
-    mask : non-zero where the image is to be segmented.
-    seeds : label image of the image's shape; a site in which seeds of several labels meet is cut between them, if seeds
-        steer at all (``steering``) and the image is not read in blocks.
-    beta : instead of the setting, one number or an array with a coupling for each edge of ``problem.edges``.
-    codebook : colour words, as the setting names them or as a :class:`Codebook`.
-    features, boundaries, foreground : maps of the image's space beside it, in memory or lazy; features with any number
-        of channels on the first or the last axis. See ``docs/evidence.md``.
-    linked : of several images of one shape, such as slices or frames: couple sites of consecutive images that overlap.
-    report : called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
+    image : array-like or list of array-like
+        2D or 3D, grey, RGB, RGBA or with any number of channels, of any numeric type; see the setting ``axes``. A dask
+        or zarr array, a list of them from fine to coarse or an OME-Zarr group is read in blocks, of which only a few
+        are in memory at a time, and what is painted from its sites is lazy. A list or tuple of arrays in memory is a
+        joint segmentation (:class:`~napari_gsw.core.model.problem.SharedProblem`); `sites`, `mask` and `seeds` are
+        then lists with None where an image has none.
+    settings, preset, \*\*changes
+        A Settings object or the name of a preset, and single settings by name.
+    sites : array-like, optional
+        Superpixels: a label image of the image's shape, 0 for background.
+    mask : array-like, optional
+        Non-zero where the image is to be segmented.
+    seeds : array-like, optional
+        Label image of the image's shape. A site with seeds of several labels is split between them, if ``steering``
+        is above 0 and the image is not read in blocks.
+    beta : float or array-like, optional
+        A number replaces the setting; an array has a coupling for each edge of ``problem.edges``.
+    codebook : str or Codebook, optional
+        Colour words: a value of the setting, or a codebook.
+    features, boundaries, foreground : array-like, optional
+        Input maps of the image's shape, in memory or lazy; features have channels on the first or last axis. See
+        ``docs/evidence.md``.
+    linked : bool
+        Couple overlapping sites of consecutive images, such as slices or frames, of a joint segmentation.
+    report : callable, optional
+        Called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
     """
     beta, codebook, changes = split_arguments(beta, codebook, changes)
     chosen = resolve_settings(settings, preset, changes)
     report = report or (lambda stage, snapshot: None)
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
     if is_image_list(image):
-        _refuse_maps(maps)
-        chosen = chosen.replace(objects="classical")
-        count = len(image)  # type: ignore[arg-type]
-        each = tuple(per_image(v, count, name) for name, v in (("sites", sites), ("mask", mask), ("seeds", seeds)))
-        return _prepare_several(image, chosen, each, beta, codebook, linked, report)  # type: ignore[arg-type]
+        for name, value in maps.items():
+            if value is not None:
+                raise InputError(f"{name} is for one image, not for a joint segmentation of several")
+        images: Sequence[NDArray[Any]] = image  # type: ignore[assignment]
+        inputs = {
+            name: per_image(value, len(images), name)
+            for name, value in (("sites", sites), ("mask", mask), ("seeds", seeds))
+        }
+        return _prepare_several(images, chosen.replace(objects="classical"), inputs, beta, codebook, linked, report)
     if linked:
         raise InputError("linked is for a list of several images of one shape")
     if is_lazy(image):
-        given = {"sites": sites, "mask": mask, "codebook": codebook}
-        return _prepare_lazy(open_lazy_image(image, chosen.axes), chosen, given, maps, beta, report)
-    image = _finite(image, chosen.axes, sites, mask)
-    seen, axes = image, chosen.axes
+        lazy_inputs = {"sites": sites, "mask": mask, "codebook": codebook, **maps}
+        return _prepare_lazy(open_lazy_image(image, chosen.axes), chosen, lazy_inputs, beta, report)
+    image = _fill_nonfinite(image, chosen.axes, sites, mask)
+    source, axes = image, chosen.axes
     if uses_object_network(chosen) and all(value is None for value in maps.values()):
-        problem = prepare_with_network(
-            image, chosen, sites, mask, beta, lambda own, pixels: _divided(own, pixels, chosen, seeds), report
-        )
+        problem = prepare_with_network(image, chosen, sites, mask, beta, partial(_split, chosen, seeds), report)
         if problem is not None:
             return problem
-        inside = predict_object_signal(image, chosen, report)
-        if inside is not None:
-            seen, axes = inside, "ZYX"
-    chosen = chosen.replace(objects="classical")  # what is done, for who reads the settings of the problem
-    objects = chosen.signal == "objects"
-
-    def calming(done: int, total: int) -> None:
-        report(Stage("noise", done, total), None)
-
-    pixels = _picture(seen, chosen.replace(axes=axes), objects, calming)
-    beside = open_input_maps(maps, pixels.shape, chosen)
+        predicted = predict_object_signal(image, chosen, report)
+        if predicted is not None:
+            source, axes = predicted, "ZYX"
+    chosen = chosen.replace(objects="classical")  # the method used, for readers of the problem's settings
+    spacing = get_spacing(chosen, sum(axis in "ZYX" for axis in parse_axes(source, axes)))
+    has_objects = chosen.signal == "objects"
+    if has_objects:
+        pixels = make_signal_image(source, axes, chosen.calm, spacing)
+    else:
+        pixels = normalize_image(
+            source, axes, calm=chosen.calm, progress=lambda done, total: report(Stage("noise", done, total), None)
+        )
+        pixels = replace(pixels, spacing=spacing)
+    input_maps = open_input_maps(maps, pixels.shape, chosen)
     report(Stage("superpixels"), None)
-    finer = _finer(chosen, [seeds], [pixels.shape])
-    own_sites = make_sites(pixels, beside, finer, mask) if sites is None else validate_sites(sites, pixels.shape, mask)
-    own_sites = _divided(own_sites, pixels, chosen, seeds)
+    finer = _refine_settings(chosen, [seeds], [pixels.shape])
+    site_image = (
+        make_sites(pixels, input_maps, finer, mask) if sites is None else validate_sites(sites, pixels.shape, mask)
+    )
+    site_image = _split(chosen, seeds, site_image, pixels)
     report(Stage("graph"), None)
-    graph = build_region_graph(select_site_image(pixels, beside, chosen), own_sites, chosen.neighbourhood)
+    graph = build_region_graph(select_site_image(pixels, input_maps, chosen), site_image, chosen.neighbourhood)
     report(Stage("features"), None)
-    looks = ImageFeatures([pixels], [own_sites], chosen, codebook)
-    light = pixels.channels[..., 0] if objects else None
-    said = summarize_maps(beside, own_sites, graph, chosen, pixels.spacing)
-    problem = _problem(looks, graph, chosen, beta, said, sites=own_sites, signal=light)
-    return problem if seen is image else replace(problem, maps={**problem.maps, **NETWORK_SIGNAL})
+    problem = _make_problem(
+        ImageFeatures([pixels], [site_image], chosen, codebook),
+        graph,
+        chosen,
+        beta,
+        summarize_maps(input_maps, site_image, graph, chosen, pixels.spacing),
+        sites=site_image,
+        signal=pixels.channels[..., 0] if has_objects else None,
+    )
+    return problem if source is image else replace(problem, maps={**problem.maps, **NETWORK_SIGNAL})
 
 
-def _picture(image: NDArray[Any], settings: Settings, objects: bool, progress: Progress) -> NormalizedImage:
-    """The image as the model sees it, with the spacing of its pixels."""
-    spacing = get_spacing(settings, sum(letter in "ZYX" for letter in parse_axes(image, settings.axes)))
-    if objects:
-        return make_signal_image(image, settings.axes, settings.calm, spacing)
-    return replace(normalize_image(image, settings.axes, calm=settings.calm, progress=progress), spacing=spacing)
+def _fill_nonfinite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLike | None) -> NDArray[Any]:
+    """Replace NaN and infinite pixels outside the mask and the given sites."""
+
+    def used_pixels(shape: tuple[int, ...]) -> BoolArray | None:
+        return check_mask(mask, shape) if sites is None else validate_sites(sites, shape, mask) > 0
+
+    return fill_outside_mask(image, axes, used_pixels)
 
 
-def _refuse_maps(maps: Mapping[str, Any]) -> None:
-    """Say that several images take no maps, if there are any."""
-    for name, value in maps.items():
-        if value is not None:
-            raise InputError(f"{name} is for one image at a time, not for several that share their clusters")
-
-
-def _finite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLike | None) -> NDArray[Any]:
-    """The image, of which pixels outside the mask or the given sites may have been NaN or infinite."""
-
-    def seen(shape: tuple[int, ...]) -> BoolArray | None:
-        inside = check_mask(mask, shape)
-        own = None if sites is None else validate_sites(sites, shape, mask) > 0
-        return inside if own is None else own
-
-    return fill_outside_mask(image, axes, seen)
-
-
-def _finer(settings: Settings, seeds: Sequence[ArrayLike | None], shapes: Sequence[tuple[int, ...]]) -> Settings:
-    """The settings that superpixels are made by: finer ones where every label is painted and outlines are all."""
+def _refine_settings(
+    settings: Settings, seeds: Sequence[ArrayLike | None], shapes: Sequence[tuple[int, ...]]
+) -> Settings:
+    """Return settings with finer superpixels where every label is painted, so that only outlines matter."""
     painted = [check_label_image(s, shape, "seeds") for s, shape in zip(seeds, shapes, strict=True) if s is not None]
-    numbers = set().union(*(np.unique(np.asarray(image)).tolist() for image in painted)) - {0}
+    labels = set().union(*(np.unique(np.asarray(image)).tolist() for image in painted)) - {0}
     detail = settings.painted_detail
-    if detail == 1 or settings.steering == 0 or not closes_labels(settings, len(numbers)):
+    if detail == 1 or settings.steering == 0 or not closes_labels(settings, len(labels)):
         return settings
     count = None if settings.site_count is None else round(settings.site_count * detail)
     return settings.replace(site_size=max(1, round(settings.site_size / detail)), site_count=count)
 
 
-def _divided(sites: Sites, pixels: NormalizedImage, settings: Settings, seeds: ArrayLike | None) -> Sites:
-    """The sites, cut where seeds of several labels meet in one, if seeds steer."""
+def _split(settings: Settings, seeds: ArrayLike | None, sites: Sites, pixels: NormalizedImage) -> Sites:
+    """Split sites with seeds of several labels, if seeds influence other sites."""
     if seeds is None or settings.steering == 0:
         return sites
     return split_sites(sites, np.asarray(check_label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
@@ -215,97 +227,93 @@ def _divided(sites: Sites, pixels: NormalizedImage, settings: Settings, seeds: A
 def _prepare_several(
     images: Sequence[NDArray[Any]],
     settings: Settings,
-    each: tuple[Sequence[Any], ...],
+    inputs: Mapping[str, Sequence[Any]],
     beta: ArrayLike | None,
     codebook: Codebook | None,
     linked: bool,
     report: Report,
 ) -> SharedProblem:
-    """As :func:`prepare`, of several images that share their clusters; `each` has their sites, masks and seeds."""
-    sites, masks, seeds = each
-    images = [_finite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
-    objects = settings.signal == "objects"
-    pictures = normalize_images(images, settings.axes, objects, settings.calm)
-    pictures = [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pictures]
+    """Prepare a joint segmentation; `inputs` has sites, mask and seeds of each image."""
+    sites, masks, seeds = inputs["sites"], inputs["mask"], inputs["seeds"]
+    images = [_fill_nonfinite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
+    has_objects = settings.signal == "objects"
+    pixels = normalize_images(images, settings.axes, has_objects, settings.calm)
+    pixels = [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pixels]
     report(Stage("superpixels"), None)
-    uncut = _sites_of_all(pictures, _finer(settings, seeds, [p.shape for p in pictures]), sites, masks)
-    own_sites = [_divided(s, p, settings, one) for s, p, one in zip(uncut, pictures, seeds, strict=True)]
+    finer = _refine_settings(settings, seeds, [p.shape for p in pixels])
+    site_images = [
+        _split(settings, s, site_image, p)
+        for site_image, p, s in zip(_make_joint_sites(pixels, finer, sites, masks), pixels, seeds, strict=True)
+    ]
     report(Stage("graph"), None)
-    graphs = [build_region_graph(p, s, settings.neighbourhood) for p, s in zip(pictures, own_sites, strict=True)]
+    graphs = [build_region_graph(p, s, settings.neighbourhood) for p, s in zip(pixels, site_images, strict=True)]
     graph = concatenate_graphs(graphs)
     report(Stage("features"), None)
-    features = ImageFeatures(pictures, own_sites, settings, codebook)
-    blocks = build_likelihoods(features, graph)
-    values = compute_joint_couplings(graphs, graph, settings, features) if beta is None else None
+    features = ImageFeatures(pixels, site_images, settings, codebook)
+    likelihoods = build_likelihoods(features, graph)
+    couplings = compute_joint_couplings(graphs, graph, settings, features) if beta is None else None
     if linked:
-        links = find_links(pictures, own_sites, graphs)
-        more = compute_link_couplings(links, graph, settings, features)
-        inside = np.zeros(len(graph.edges)) if values is None else values
-        graph, inside = add_links(graph, inside, links, more)
-        values = None if values is None else inside
+        links = find_links(pixels, site_images, graphs)
+        link_couplings = compute_link_couplings(links, graph, settings, features)
+        within = np.zeros(len(graph.edges)) if couplings is None else couplings
+        graph, within = add_links(graph, within, links, link_couplings)
+        couplings = None if couplings is None else within
     return SharedProblem(
         n=graph.n,
-        likelihoods=blocks,
+        likelihoods=likelihoods,
         edges=graph.edges,
-        beta=to_float_array("beta", beta) if values is None else values,
+        beta=to_float_array("beta", beta) if couplings is None else couplings,
         prior=priors.make_prior(settings),
         graph=graph,
         settings=settings,
-        site_images=number_consecutively(own_sites),
-        signals=tuple(p.channels[..., 0] for p in pictures) if objects else None,
+        site_images=number_consecutively(site_images),
+        signals=tuple(p.channels[..., 0] for p in pixels) if has_objects else None,
     )
 
 
-def _sites_of_all(
-    pictures: Sequence[NormalizedImage], settings: Settings, sites: Sequence[Any], masks: Sequence[Any]
+def _make_joint_sites(
+    pixels: Sequence[NormalizedImage], settings: Settings, sites: Sequence[Any], masks: Sequence[Any]
 ) -> list[Sites]:
-    """The sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
-    inside = [check_mask(mask, p.shape) for p, mask in zip(pictures, masks, strict=True)]
-    pixels = [int(np.prod(p.shape)) if i is None else int(i.sum()) for p, i in zip(pictures, inside, strict=True)]
-    wanted = settings.site_count_for(sum(pixels), pixel_volume(pictures[0].spacing))
-    own_sites = []
-    for p, given, where, count in zip(pictures, sites, inside, pixels, strict=True):
-        share = settings.replace(site_count=max(1, round(wanted * count / sum(pixels))))
-        own_sites.append(make_superpixels(p, share, where) if given is None else validate_sites(given, p.shape, where))
-    return own_sites
+    """Return the sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
+    checked = [check_mask(mask, p.shape) for p, mask in zip(pixels, masks, strict=True)]
+    counts = [int(np.prod(p.shape)) if m is None else int(m.sum()) for p, m in zip(pixels, checked, strict=True)]
+    n_sites = settings.site_count_for(sum(counts), pixel_volume(pixels[0].spacing))
+    site_images = []
+    for p, given, mask, count in zip(pixels, sites, checked, counts, strict=True):
+        share = settings.replace(site_count=max(1, round(n_sites * count / sum(counts))))
+        site_images.append(make_superpixels(p, share, mask) if given is None else validate_sites(given, p.shape, mask))
+    return site_images
 
 
 def _prepare_lazy(
-    image: LazyImage,
-    settings: Settings,
-    given: Mapping[str, Any],
-    maps: Mapping[str, Any],
-    beta: ArrayLike | None,
-    report: Report,
+    image: LazyImage, settings: Settings, inputs: Mapping[str, Any], beta: ArrayLike | None, report: Report
 ) -> Problem:
-    """As :func:`prepare`, of a lazy image: in blocks, unless it is small enough to be taken at once.
-
-    `given` has its sites, its mask and its codebook, `maps` what else is beside it.
-    """
-    sites, mask, codebook = given["sites"], given["mask"], given["codebook"]
+    """Prepare a lazy image in blocks, or at once if it is one block."""
     grid = image.grid(settings.block_pixels)
     if len(grid) == 1:
-        sites, mask = (None if a is None else to_array("sites and mask", a) for a in (sites, mask))
-        at_once = settings.replace(axes=image.axes)
-        beside = {"sites": sites, "mask": mask, "codebook": codebook, **maps}
-        problem = prepare(image.read_all(), at_once, beta=beta, report=report, **beside)
+        in_memory = {name: inputs[name] for name in ("sites", "mask") if inputs[name] is not None}
+        in_memory = {name: to_array("sites and mask", array) for name, array in in_memory.items()}
+        settings_of_block = settings.replace(axes=image.axes)
+        problem = prepare(image.read_all(), settings_of_block, beta=beta, report=report, **{**inputs, **in_memory})
         assert problem.settings is not None
-        done = settings.replace(objects=problem.settings.objects)
-        return replace(problem, sites=BlockedLabels.of(problem.site_image), settings=done)
+        settings = settings.replace(objects=problem.settings.objects)
+        return replace(problem, sites=BlockedLabels.of(problem.site_image), settings=settings)
 
-    settings = settings.replace(objects="classical")
-
-    def blocks_done(count: int) -> None:
+    def report_blocks(count: int) -> None:
         report(Stage("blocks", count, len(grid)), None)
         if count == len(grid):
             report(Stage("assembly"), None)
 
-    assembled = assemble(image, grid, settings, sites, mask, codebook, blocks_done, maps)
+    settings = settings.replace(objects="classical")
+    maps = {name: inputs[name] for name in MAP_NAMES}
+    assembled = assemble(
+        image, grid, settings, inputs["sites"], inputs["mask"], inputs["codebook"], report_blocks, maps
+    )
     origin = {"sites": assembled.sites, "block_context": assembled.context}
-    return _problem(assembled.features, assembled.graph, settings, beta, assembled.maps, **origin)
+    return _make_problem(assembled.features, assembled.graph, settings, beta, assembled.maps, **origin)
 
 
-def _problem(
+def _make_problem(
     features: SiteFeatures,
     graph: RegionGraph,
     settings: Settings,
@@ -313,18 +321,18 @@ def _problem(
     maps: SiteMaps,
     **origin: Any,
 ) -> Problem:
-    """What is sampled, from the features and the graph of the sites; `origin` says where they came from."""
+    """Make the problem of one image; `origin` says where the sites came from."""
     if beta is None:
-        values = compute_couplings(graph, settings, features)
+        couplings = compute_couplings(graph, settings, features)
         if maps.edge_sums is not None:
-            values = values + compute_map_couplings(maps.edge_sums, graph, settings)
+            couplings = couplings + compute_map_couplings(maps.edge_sums, graph, settings)
     else:
-        values = to_float_array("beta", beta)
+        couplings = to_float_array("beta", beta)
     return Problem(
         n=graph.n,
-        likelihoods=add_feature_channels(build_likelihoods(features, graph), maps.features),
+        likelihoods=_add_feature_channels(build_likelihoods(features, graph), maps.features),
         edges=graph.edges,
-        beta=values,
+        beta=couplings,
         prior=priors.make_prior(settings),
         graph=graph,
         settings=settings,
@@ -334,47 +342,36 @@ def _problem(
     )
 
 
-def add_feature_channels(blocks: tuple[Likelihood, ...], more: Gaussian | None) -> tuple[Likelihood, ...]:
-    """The blocks with one of channels that a user gives; channels of the same weight are one block."""
-    if more is None:
-        return blocks
-    for b, block in enumerate(blocks):
-        if isinstance(block, Gaussian) and block.evidence == more.evidence:
-            return (*blocks[:b], _joined(block, more), *blocks[b + 1 :])
-    return (*blocks, more)
+def _add_feature_channels(likelihoods: tuple[Likelihood, ...], added: Gaussian | None) -> tuple[Likelihood, ...]:
+    """Add the likelihood of a feature map; channels of the same data weight become one likelihood."""
+    if added is None:
+        return likelihoods
+    for k, block in enumerate(likelihoods):
+        if isinstance(block, Gaussian) and block.evidence == added.evidence:
+            joined = replace(
+                block,
+                sums=np.concatenate((block.sums, added.sums), axis=1),
+                squares=np.concatenate((block.squares, added.squares), axis=1),
+                variance=np.concatenate((block.variance, added.variance)),
+            )
+            return (*likelihoods[:k], joined, *likelihoods[k + 1 :])
+    return (*likelihoods, added)
 
 
-def _joined(one: Gaussian, other: Gaussian) -> Gaussian:
-    """Two blocks of the same weight and prior as one with the channels of both."""
-    return replace(
-        one,
-        sums=np.concatenate((one.sums, other.sums), axis=1),
-        squares=np.concatenate((one.squares, other.squares), axis=1),
-        variance=np.concatenate((one.variance, other.variance)),
-    )
-
-
-def load_codebook(settings: Settings) -> Codebook | None:
-    """The codebook of the file that the settings name, if they name one."""
-    return None if settings.codebook in ("auto", "shipped", "image") else Codebook.load(settings.codebook)
-
-
-def build_likelihoods(words: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ...]:
-    """The blocks of the likelihood that the settings ask for, with one row for each site."""
-    settings = words.settings
-    histograms, blocks = [], []
+def build_likelihoods(features: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ...]:
+    """Make the likelihoods that the settings ask for, with one row for each site."""
+    settings = features.settings
+    histograms, gaussians = [], []
     if settings.likelihood == "gaussian":
-        blocks.append(words.channels)
-    elif settings.likelihood == "none":
-        if settings.position > 0:
-            blocks.append(words.position)
+        gaussians.append(features.channels)
     else:
-        histograms.append((words.colour, settings.phi, settings.evidence))
+        if settings.likelihood != "none":
+            histograms.append((features.colour, settings.phi, settings.evidence))
         if settings.position > 0:
-            blocks.append(words.position)
+            gaussians.append(features.position)
     if settings.texture_words > 0:
-        histograms.append((words.texture, settings.texture_phi, settings.texture_evidence))
+        histograms.append((features.texture, settings.texture_phi, settings.texture_evidence))
     if settings.graph_passes > 0:
         steps = make_transition_matrix(graph, settings.graph_scale)
         histograms = [(smooth_counts(h, steps, settings.graph_passes), phi, s) for h, phi, s in histograms]
-    return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *blocks)
+    return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *gaussians)

@@ -1,7 +1,7 @@
-"""Image -> a problem whose sites and couplings come from a network that knows objects.
+"""Prepare a problem whose sites and couplings come from a network that segments objects.
 
-Sites are fragments of objects and blocks of background; the state of a chain colours them, and touching sites of one
-colour are one object. There is no likelihood beside the couplings: the network has seen the pixels.
+Sites are fragments of objects and blocks of background. A chain colours them, and touching sites of one colour are one
+object. Apart from the couplings there is no likelihood, since the network has used the pixels.
 """
 
 from __future__ import annotations
@@ -30,39 +30,38 @@ from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.core.sites.superpixels import check_mask, validate_sites
 
-# Where a network sees the objects, sites, evidence and couplings are its own, and so is where an object ends. Of the
-# settings of these sections it asks a few alone.
+# With an object network, superpixels, features, prior and couplings are its own, and so is where objects end. Settings
+# of these sections have no effect, except NETWORK_SETTINGS.
 NETWORK_SECTIONS = ("superpixels", "features", "prior", "coupling")
 NETWORK_SETTINGS = ("signal", "objects", "boundary_model", "network")
 NETWORK_CUTS = ("neck", "distinction")
-# Of a larger volume the network does not look at every plane: it would take minutes.
+# Voxels of a volume up to which the network predicts every slice; more would take minutes.
 MAX_VOXELS = 1 << 21
-# What a problem notes beside the maps that were given, where its light is what a network sees plane by plane.
+# Note among the maps of a problem whose signal is predicted by the network slice by slice.
 NETWORK_SIGNAL: Mapping[str, Any] = {"inside": {"made_by": "network of objects, plane by plane"}}
 
 
 def uses_object_network(settings: Settings) -> bool:
-    """Whether the settings ask for objects that a network sees."""
+    """Return whether the settings ask for an object network."""
     return settings.objects == "network" and settings.signal == "objects" and settings.view == "objects"
 
 
 def can_use_object_network(settings: Settings) -> bool:
-    """Whether a network is asked for and can be computed; the image has to be flat and in memory beside that."""
+    """Return whether an object network can run; the image must also be 2D and in memory."""
     return uses_object_network(settings) and settings.network != "none" and has_onnxruntime()
 
 
 def is_replaced_by_network(name: str) -> bool:
-    """Whether a setting has no effect where a network sees the objects.
+    """Return whether a setting has no effect with an object network.
 
-    >>> network_settles("site_size"), network_settles("network"), network_settles("min_region")
+    >>> is_replaced_by_network("site_size"), is_replaced_by_network("network"), is_replaced_by_network("min_region")
     (True, False, False)
     """
-    in_its_place = setting_fields()[name].section in NETWORK_SECTIONS and name not in NETWORK_SETTINGS
-    return in_its_place or name in NETWORK_CUTS
+    return name in NETWORK_CUTS or (setting_fields()[name].section in NETWORK_SECTIONS and name not in NETWORK_SETTINGS)
 
 
 def describe_object_network(settings: Settings, problem: Problem) -> dict[str, str] | None:
-    """Which network has seen the objects, and its hash, for the provenance; None where none is asked for."""
+    """Return name and hash of the object network for the provenance; None if none is asked for."""
     if not uses_object_network(settings) or settings.network == "none":
         return None
     network = load_network(settings.network, "objects")
@@ -77,10 +76,10 @@ def describe_object_network(settings: Settings, problem: Problem) -> dict[str, s
 
 
 def predict_object_signal(image: NDArray[Any], settings: Settings, report: Report) -> NDArray[np.float32] | None:
-    """(z, y, x) what the network sees inside of objects, in a volume in place of the light that they shine with.
+    """Return (z, y, x) the network's probability of objects, to be used as signal of a volume; or None.
 
-    That is for crowded objects which shine into each other's planes, so that they hardly stand out. None for all other
-    images, or if the network cannot look or sees no object.
+    It is for crowded objects that blur into each other's slices and hardly stand out. In other volumes their own signal
+    says more, and in blurred noise the network sees blobs.
     """
     values, _ = select_channels(image, check_image(image, settings.axes))
     if values.ndim != 4 or values[..., 0].size > MAX_VOXELS:
@@ -89,18 +88,17 @@ def predict_object_signal(image: NDArray[Any], settings: Settings, report: Repor
     if network is None:
         return None
     spacing = get_spacing(settings, 3)
-    depth = 1.0 if spacing is None else spacing[0] / min(spacing[1:])
-
-    def looked_at(done: int, planes: int) -> None:
-        report(Stage("planes", done, planes), None)
-
-    # Where objects stand out well, their own light says more; and in blurred noise a network sees blobs.
-    light = make_signal_image(image, settings.axes, settings.calm, spacing).channels[..., 0]
-    bright = measure.label(light > OBJECT_SIGNAL / 2, connectivity=1).astype(np.int32)
-    measured = measure_contrast(bright, np.ones(bright.shape, bool), light)
-    if has_contrast(measured, settings.distinction, 2) or not has_contrast(measured, settings.distinction, 3):
+    signal = make_signal_image(image, settings.axes, settings.calm, spacing).channels[..., 0]
+    bright = measure.label(signal > OBJECT_SIGNAL / 2, connectivity=1).astype(np.int32)
+    contrast = measure_contrast(bright, np.ones(bright.shape, bool), signal)
+    if has_contrast(contrast, settings.distinction, 2) or not has_contrast(contrast, settings.distinction, 3):
         return None
-    inside = predict_slices(values, network, depth, looked_at)
+    anisotropy = 1.0 if spacing is None else spacing[0] / min(spacing[1:])
+
+    def report_slices(done: int, total: int) -> None:
+        report(Stage("planes", done, total), None)
+
+    inside = predict_slices(values, network, anisotropy, report_slices)
     return inside if (inside > 0.5).any() else None
 
 
@@ -110,16 +108,16 @@ def prepare_with_network(
     sites: ArrayLike | None,
     mask: ArrayLike | None,
     beta: ArrayLike | None,
-    divided: Callable[[Sites, NormalizedImage], Sites],
+    split: Callable[[Sites, NormalizedImage], Sites],
     report: Report,
 ) -> Problem | None:
-    """The problem of a flat image in which the network sees an object; None if it sees none or cannot look.
+    """Prepare a 2D image in which the network finds an object; None if it finds none or cannot run.
 
     Parameters
     ----------
     image : in memory, finite.
     sites, mask, beta : as for :func:`napari_gsw.core.pipeline.prepare.prepare`.
-    divided : cuts sites where strokes of several labels meet in one.
+    split : splits sites with scribbles of several labels.
     """
     values, _ = select_channels(image, check_image(image, settings.axes))
     network = load_network(settings.network, "objects") if values.ndim == 3 else None
@@ -129,20 +127,20 @@ def prepare_with_network(
     maps = predict_objects(values, network)
     if are_too_large(values, maps, network):
         return None
-    pieces = find_fragments(maps[..., INSIDE], maps[..., CENTRE])
-    light = np.float32(OBJECT_SIGNAL) * maps[..., INSIDE]
-    pixels = NormalizedImage(light[..., np.newaxis], False)
+    fragments = find_fragments(maps[..., INSIDE], maps[..., CENTRE])
+    signal = np.float32(OBJECT_SIGNAL) * maps[..., INSIDE]
+    pixels = NormalizedImage(signal[..., np.newaxis], False)
     inside = check_mask(mask, pixels.shape)
-    if not (pieces > 0 if inside is None else (pieces > 0) & inside).any():
+    if not (fragments > 0 if inside is None else (fragments > 0) & inside).any():
         return None
-    own_sites = make_object_sites(pieces, inside) if sites is None else validate_sites(sites, pixels.shape, mask)
-    own_sites = divided(own_sites, pixels)
+    site_image = make_object_sites(fragments, inside) if sites is None else validate_sites(sites, pixels.shape, mask)
+    site_image = split(site_image, pixels)
     report(Stage("graph"), None)
-    graph = build_region_graph(pixels, own_sites)
+    graph = build_region_graph(pixels, site_image)
     report(Stage("features"), None)
     if beta is None:
         model = load_object_model(settings.boundary_model)
-        couplings = model.couplings(own_sites, maps, graph, mark_fragments(own_sites, pieces))
+        couplings = model.couplings(site_image, maps, graph, mark_fragments(site_image, fragments))
     else:
         couplings = to_float_array("beta", beta)
     return Problem(
@@ -151,8 +149,8 @@ def prepare_with_network(
         edges=graph.edges,
         beta=couplings,
         prior=Potts(COLOURS),
-        sites=own_sites,
+        sites=site_image,
         graph=graph,
         settings=settings,
-        signal=light,
+        signal=signal,
     )

@@ -1,4 +1,4 @@
-"""A segmentation of a coarse copy of a large image: something to look at while the image itself is prepared."""
+"""Preview of a large image: a segmentation of a coarse copy, shown while the image itself is prepared."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
 
-# Pixels above which an image is prepared for longer than one likes to wait.
+# An image with more pixels takes long to prepare.
 LARGE = 6_000_000
-# Pixels of its copy at most, their superpixels, and sweeps of the chain.
+# Pixels of the copy at most, its superpixels, and sweeps of the chain.
 COPY, SITES, SWEEPS = 200_000, 800, 40
 # A pixel of the copy is the mean of so many along each axis.
 SAMPLES = 4
@@ -28,21 +28,16 @@ PREVIEW = Stage("preview")
 
 
 class Preview(NamedTuple):
-    """Labels of a coarse copy.
-
-    Attributes
-    ----------
-    labels : (\\*coarse shape,) uint16. step : pixels of the image along each axis of one of these.
-    """
+    """Labels of a coarse copy, and how many pixels of the image along each axis one of its pixels stands for."""
 
     labels: NDArray[np.uint16]
     step: int
 
 
 def choose_step(shape: tuple[int, ...]) -> int:
-    """How many pixels of an array (\\*shape,) go into one of its copy along each axis; 1 for one that is not large.
+    """Return how many pixels of an image along each axis become one of its copy; 1 for an image that is not large.
 
-    >>> preview_step((2000, 2000)), preview_step((8000, 8000)), preview_step((400, 400, 400))
+    >>> choose_step((2000, 2000)), choose_step((8000, 8000)), choose_step((400, 400, 400))
     (1, 20, 8)
     """
     pixels = int(np.prod(shape))
@@ -60,55 +55,49 @@ def make_preview(
     seeds: LabelImage | None,
     report: Callable[[Stage], None],
 ) -> Preview | None:
-    """What a large image will look like, roughly; None if it is not large, or if nothing can be said.
+    r"""Segment a coarse copy of a large image; None if the image is not large, or the copy cannot be segmented.
 
     Parameters
     ----------
-    image : of any axes that the settings name. mask, seeds : (\\*shape,) as of :func:`napari_gsw.segment`, or None.
+    image : of any axes that the settings name.
+    mask, seeds : (\*shape,) as of :func:`napari_gsw.segment`, or None.
     report : called between the steps; what it raises ends the preview.
     """
-    letters = parse_axes(image, settings.axes)
-    spatial = [axis for axis, letter in enumerate(letters) if letter in "ZYX"]
-    step = choose_step(tuple(image.shape[axis] for axis in spatial))
+    axes = parse_axes(image, settings.axes)
+    spatial = [index for index, axis in enumerate(axes) if axis in "ZYX"]
+    step = choose_step(tuple(image.shape[index] for index in spatial))
     if step == 1:
         return None
     report(PREVIEW)
-    inside = None if mask is None else _pooled(mask, [step] * mask.ndim, np.min)
-    strokes = None if seeds is None else _pooled(seeds, [step] * seeds.ndim, np.max)
-    quick = _quick(settings, step ** len(spatial)).replace(axes=letters)
+    if settings.view == "objects":  # which are too small to be seen
+        settings = preset(DEFAULT_PRESET, spacing=settings.spacing)
+    min_region = (MIN_REGION_PIXELS if settings.min_region is None else settings.min_region) // step ** len(spatial)
     try:
         result = segment(
             downsample(image, spatial, step),
-            quick,
+            settings.replace(sweeps=SWEEPS, chains=1, site_count=SITES, min_region=max(1, min_region), axes=axes),
             seed=seed,
-            mask=inside,
-            seeds=strokes,
-            report=lambda stage, snapshot: report(PREVIEW),  # what goes on is not that of the image itself
+            mask=None if mask is None else _pool(mask, [step] * mask.ndim, np.min),
+            seeds=None if seeds is None else _pool(seeds, [step] * seeds.ndim, np.max),
+            report=lambda stage, snapshot: report(PREVIEW),  # its stages are not those of the image
         )
-    except InputError:  # the image itself will raise it again, if it is more than the coarseness
+    except InputError:  # raised again by the image itself, unless the copy is too coarse
         return None
     return Preview(np.asarray(result.labels).astype(np.uint16), step)
 
 
 def downsample(array: NDArray[Any], axes: list[int], step: int) -> NDArray[Any]:
-    """Means of an array, of its own type, over blocks of `step` elements along some axes, from a few of each block."""
-    few = step if step % SAMPLES else SAMPLES  # of a thin stack the blocks are as thin
-    stride = step // few
-    sampled = {axis: slice(stride // 2, array.shape[axis] // step * step, stride) for axis in axes}
-    sizes = [few if axis in axes else 1 for axis in range(array.ndim)]
-    means = _pooled(array[tuple(sampled.get(axis, slice(None)) for axis in range(array.ndim))], sizes, np.mean)
+    """Return means over blocks of `step` elements along some axes, of a few samples each, in the array's dtype."""
+    n_samples = step if step % SAMPLES else SAMPLES  # the step of a thin stack may be small
+    stride = step // n_samples
+    slices = [slice(None)] * array.ndim
+    for axis in axes:
+        slices[axis] = slice(stride // 2, array.shape[axis] // step * step, stride)
+    means = _pool(array[tuple(slices)], [n_samples if axis in axes else 1 for axis in range(array.ndim)], np.mean)
     return (means if array.dtype.kind == "f" else np.rint(means)).astype(array.dtype)
 
 
-def _pooled(array: NDArray[Any], sizes: list[int], pool: Callable[..., Any]) -> NDArray[Any]:
-    """One value for each block of an array; what is left over at its ends counts for nothing."""
-    kept = tuple(slice(0, n // size * size) for n, size in zip(array.shape, sizes, strict=True))
-    return np.asarray(measure.block_reduce(array[kept], tuple(sizes), pool))
-
-
-def _quick(settings: Settings, pixels: int) -> Settings:
-    """Settings of a coarse copy, of which one pixel stands for so many; objects are too small to be seen in it."""
-    if settings.view == "objects":
-        settings = preset(DEFAULT_PRESET, spacing=settings.spacing)
-    smallest = max(1, (MIN_REGION_PIXELS if settings.min_region is None else settings.min_region) // pixels)
-    return settings.replace(sweeps=SWEEPS, chains=1, site_count=SITES, min_region=smallest)
+def _pool(array: NDArray[Any], sizes: list[int], pool: Callable[..., Any]) -> NDArray[Any]:
+    """Reduce each block of an array to one value; the rest at its ends is left out."""
+    whole = tuple(slice(0, n // size * size) for n, size in zip(array.shape, sizes, strict=True))
+    return np.asarray(measure.block_reduce(array[whole], tuple(sizes), pool))

@@ -83,6 +83,7 @@ class SamplingRun:
 
     @property
     def sweep(self) -> int:
+        """Number of sweeps done."""
         return self.ensemble.snapshots[0].sweep
 
     @property

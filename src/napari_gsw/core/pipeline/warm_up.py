@@ -114,15 +114,10 @@ def _small_image() -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
 
 
 class BackgroundWarmUp:
-    """The warming up of a process with windows: compiles in another process, since compiling holds the GIL.
-
-    Attributes
-    ----------
-    is_warm : everything is loaded into this process.
-    """
+    """Warm-up of a process with windows: compiles in another process, since compiling holds the GIL."""
 
     def __init__(self) -> None:
-        self.is_warm = False
+        self.is_warm = False  # everything is loaded into this process
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._n_windows = 0
