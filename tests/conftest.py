@@ -58,12 +58,12 @@ def own_autosaves(request, tmp_path_factory, monkeypatch):
     """No test of the window writes into the user's folders, or finds what another one has left there."""
     if not needs_window(request):
         return None
-    from napari_gsw.widgets.panel import session_section
+    from napari_gsw.widgets.panel import sessions
     from napari_gsw.widgets.session import autosave_files
 
     folder = tmp_path_factory.mktemp("autosaves")
     recent = []
     monkeypatch.setattr(autosave_files, "autosave_folder", lambda: folder)
-    monkeypatch.setattr(session_section, "recent", lambda: recent)
-    monkeypatch.setattr(session_section, "remember", recent.append)
+    monkeypatch.setattr(sessions, "recent", lambda: recent)
+    monkeypatch.setattr(sessions, "remember", recent.append)
     return folder

@@ -43,11 +43,11 @@ def test_another_image_or_preset_forgets_what_was_said(panel, qtbot):
     click(qtbot, panel.presets.button("membranes"))
     assert heads["superpixels"].summary.text().startswith("about ")
     panel.region.show_text("Region 1: 40 pixels")
-    panel._noticed("something went wrong")
+    panel._show_notice("something went wrong")
     assert "clusters" in panel.progress.status.text()
     click(qtbot, panel.presets.button("paper"))
     assert panel.reason.text() == ""
-    panel._noticed("something went wrong")
+    panel._show_notice("something went wrong")
     panel.choose_image(panel.viewer.add_image(small()[:40], name="other"))
     assert panel.reason.text() == ""
     assert panel.progress.status.text().startswith("About 1,000 sites; the prior expects")
@@ -73,11 +73,11 @@ def test_a_region_that_changes_under_a_mouse_at_rest_is_told_anew(panel, qtbot):
     table = dict(frame.table)
     table["pixels"] = np.where(np.asarray(table["index"]) == number, 12_345, table["pixels"])
     panel.session.canvas.frames[position] = replace(frame, table=table)
-    panel._framed()
+    panel._refresh()
     assert "12,345 pixels" in panel.region.text()
     panel.region.show_text("sweep 3")  # of the trace: it is not about a region
     panel.session.canvas.frames[position] = frame
-    panel._framed()
+    panel._refresh()
     assert panel.region.text() == "sweep 3"
 
 

@@ -667,7 +667,7 @@ def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
     assert "cannot be written" in panel.reason.text()
     (tmp_path / "mine.csv").write_text("mine")
     panel.export.save_trace(tmp_path / "mine")  # the dialog has asked about `mine`
-    assert "mine.csv is there already" in panel.reason.text()
+    assert "mine.csv exists already" in panel.reason.text()
     assert (tmp_path / "mine.csv").read_text() == "mine"
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "overlay.png").write_text("mine")

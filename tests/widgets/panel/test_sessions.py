@@ -366,7 +366,7 @@ def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatc
     for typed in ("work", "work.zarr.zip", "other"):
         monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, typed=typed: (str(tmp_path / typed), ""))
         panel.saving._ask_save()
-    assert asked == ["work.zarr.zip is there already. Replace it?"]
+    assert asked == ["work.zarr.zip exists already. Replace it?"]
     assert written == [there, tmp_path / "other.zarr.zip"]  # the first was not, and of the second the dialog asked
     answer = QMessageBox.StandardButton.Yes
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "work"), ""))

@@ -37,7 +37,7 @@ def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
     qtbot.wait(50)
     assert not panel.trace_section.body.isVisible()
     before = places(panel)
-    panel._noticed(LONG)
+    panel._show_notice(LONG)
     panel.region.show_text(LONG)
     qtbot.wait(20)
     assert places(panel) == before
@@ -52,7 +52,7 @@ def test_nothing_moves_whatever_is_said_and_whoever_runs(panel, qtbot):
     assert panel.trace.isVisible()
     height = panel.inner.sizeHint().height()
     panel.session.canvas.view_sweep(3)
-    panel._framed()
+    panel._refresh()
     assert panel.trace_section.viewing.isVisible()
     assert panel.inner.sizeHint().height() == height
     panel.trace_section.unfold(False)  # and what a person has folded away stays folded

@@ -90,7 +90,7 @@ def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatc
         "another name": lambda: setattr(layer, "name", "renamed"),
         "another theme": lambda: setattr(viewer, "theme", "light"),
         "save the trace": lambda: running.export.save_trace(tmp_path / "trace.csv"),
-        "refresh": running._framed,
+        "refresh": running._refresh,
         "stop": running.stop,
     }
     with monkeypatch.context() as patch:
@@ -122,7 +122,7 @@ def test_preparation_is_not_waited_for(panel, qtbot, monkeypatch):
     panel.run()
     assert not gone.is_set()
     wait_for(qtbot, inside.is_set)
-    for action in (panel.pause, panel.step, panel.pause, panel.session._tick, panel._framed, panel.stop):
+    for action in (panel.pause, panel.step, panel.pause, panel.session._tick, panel._refresh, panel.stop):
         action()
         assert not gone.is_set()
     go_on.set()

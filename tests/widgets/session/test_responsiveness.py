@@ -125,7 +125,7 @@ def test_a_large_image_live(viewer, qtbot, monkeypatch):
     spent = []
     watch(monkeypatch, Session, ["_tick", "_layer_removed"], spent)
     watch(monkeypatch, ResultLayers, ["show_labels"], spent)
-    watch(monkeypatch, SegmentationPanel, ["_framed", "_layers_changed"], spent)
+    watch(monkeypatch, SegmentationPanel, ["_refresh", "_layers_changed"], spent)
     watch(monkeypatch, RegionLabel, ["show_region"], spent)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     viewer.add_image(np.tile(astronaut(), (4, 4, 1)), name="large")

@@ -78,7 +78,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._question: AxisGuess | None = None
         self._answers: WeakKeyDictionary[Image, AxisGuess] = WeakKeyDictionary()
         # The source of the run on the screen, if there is one, and the one that the user has turned away from.
-        self.standing: Callable[[], ImageSource | None] = lambda: None
+        self.current_source: Callable[[], ImageSource | None] = lambda: None
         self._left: ImageSource | None = None
         self._again = QTimer(self)
         self._again.setSingleShot(True)
@@ -132,7 +132,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     def _keep_view(self, source: ImageSource) -> ImageSource:
         """Keep the part that was visible when the run began, though the user has zoomed in since."""
-        kept = self.standing()
+        kept = self.current_source()
         if kept is None or kept is self._left or not kept.where == source.where == "view":
             return source
         same = dataclasses.replace(source, corners=kept.corners)
@@ -140,7 +140,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     def _choose_view_again(self) -> None:
         """Take the part that is visible now, since the user has chosen where once more."""
-        self._left = self.standing()
+        self._left = self.current_source()
         self.changed.emit()
 
     def choose(self, source: ImageSource) -> None:

@@ -1,0 +1,298 @@
+"""Save, open and restore sessions: the section of the panel, the offer of an autosave, and how a file is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import napari
+from napari.utils.notifications import show_info
+from qtpy.QtCore import QObject, QSettings, Qt, QTimer, Signal
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QMessageBox, QPushButton, QWidget
+
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.features.input_maps import MAP_NAMES
+from napari_gsw.core.interactive.saved_session import SavedSession
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
+from napari_gsw.files.session_file import SUFFIX, open_session
+from napari_gsw.widgets.common.collapsible import Section
+from napari_gsw.widgets.common.labels import format_error, make_button, report_error
+from napari_gsw.widgets.common.layouts import make_row
+from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.layers.image_source import ImageSource
+from napari_gsw.widgets.layers.saved_layers import add_input_layer, add_map_layer, find_image_layers, restore_source
+from napari_gsw.widgets.panel.form import FormValues
+from napari_gsw.widgets.session.autosave import RUNNING
+from napari_gsw.widgets.session.autosave_files import all_written, autosave_folder, discard_autosave, list_restorable
+from napari_gsw.widgets.session.run_plan import RunPlan, check_same_pixels, check_same_shape, restore_runs, saved_inputs
+from napari_gsw.widgets.session.session import Session
+
+PATTERN = f"Session (*{SUFFIX})"
+MAX_RECENT = 8
+OPEN_TIP = "Continue a session exactly where it was; it can also be dropped onto the viewer"
+EMBED_TIP = (
+    "Otherwise the session refers to the image's file, and has to find it there. An image without a file is saved with "
+    "the session anyway, unless it is very large"
+)
+# Labels layers that may have been given beside the image; maps are image layers.
+LABEL_INPUTS = ("mask", "sites", "seeds")
+# Milliseconds after which to look again whether an autosave is on the disk.
+LOOK_AGAIN = 100
+
+
+class SessionSection(Section):
+    """Buttons to save and to open sessions; the signal `chosen` has the file that the user wants to open."""
+
+    chosen = Signal(str)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(
+            "Session", "Save all of the work in one file, to continue it later", "sessions.md#in-the-window"
+        )
+        self.session = session
+        save_tip = "Chains, scribbles, locks, accepted objects, settings and undo, in one file"
+        self.save_button = make_button("Save session ...", save_tip, self._ask_save)
+        self.open_button = make_button("Open session ...", OPEN_TIP, self._ask_open)
+        self.recent_button = QPushButton("Recent")
+        self.recent_button.setToolTip("Continue one of the sessions that were saved or opened last")
+        self.recent_button.setMenu(QMenu(self.recent_button))
+        self.recent_button.menu().aboutToShow.connect(self._fill_recent)
+        self.embed = QCheckBox("With the image in it")
+        self.embed.setToolTip(EMBED_TIP)
+        self.content.addLayout(make_row((self.save_button, 1), (self.open_button, 1), self.recent_button))
+        self.content.addWidget(self.embed)
+        session.autosaver.written.connect(self._announce)
+        self.refresh()
+
+    def refresh(self) -> None:
+        has_result = self.session.array_run is not None
+        self.save_button.setEnabled(has_result)
+        self.set_summary("saved by itself; save it to keep it" if has_result else "nothing yet")
+
+    def save(self, path: Path) -> None:
+        """Save to a file."""
+        try:
+            left_out = self.session.autosaver.save(path, self.embed.isChecked())
+        except InputError as reason:
+            self.session.show_message(str(reason))
+            return
+        for name in left_out:
+            self.session.show_message(
+                f"the image {name!r} is in no file, and too large to be put into the session by itself: tick "
+                f"{self.embed.text()!r}, or save the image, too, and open it before the session"
+            )
+
+    def _ask_save(self) -> None:
+        chosen, _ = QFileDialog.getSaveFileName(self, "Save the session", f"session{SUFFIX}", PATTERN)
+        if not chosen:
+            return
+        path = Path(chosen if chosen.endswith(".zip") else chosen + SUFFIX)
+        if str(path) == chosen or not path.exists() or self._may_replace(path):  # the dialog asked for what was typed
+            self.save(path)
+
+    def _may_replace(self, path: Path) -> bool:
+        buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
+        text = f"{path.name} exists already. Replace it?"
+        return bool(QMessageBox.question(self, "Save the session", text, buttons) == QMessageBox.StandardButton.Yes)
+
+    def _ask_open(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open a session", "", PATTERN)
+        if path:
+            self.chosen.emit(path)
+
+    def _announce(self, path: str) -> None:
+        remember(path)
+        show_info(f"GSW segmentation: the session is saved in {path}")
+
+    def _fill_recent(self) -> None:
+        menu = self.recent_button.menu()
+        menu.clear()
+        paths = recent()
+        for path in paths:
+            action = menu.addAction(Path(path).name)
+            action.setToolTip(path)
+            action.triggered.connect(lambda _, path=path: self.chosen.emit(path))
+        if not paths:
+            menu.addAction("No session was saved yet").setEnabled(False)
+
+
+def recent() -> list[str]:
+    """List the sessions that were saved or opened last and still exist, newest first."""
+    stored: Any = QSettings("napari-gsw", "sessions").value("recent", [])
+    paths = [stored] if isinstance(stored, str) else list(stored or [])
+    return [path for path in paths if Path(path).is_file()]
+
+
+def remember(path: str) -> None:
+    """Put a session first among the recent ones."""
+    newest = str(Path(path).resolve())
+    paths = [newest, *(other for other in recent() if other != newest)][:MAX_RECENT]
+    QSettings("napari-gsw", "sessions").setValue("recent", paths)
+
+
+class RestoreRow(QWidget):  # type: ignore[misc]
+    """Offers an autosave that its user never closed; the signals `wanted` and `unwanted` have its path."""
+
+    wanted = Signal(str)
+    unwanted = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._path = ""
+        self.restore_button = make_button("", "", lambda: self._answer(self.wanted))
+        self.no_button = make_button("Discard", "Delete the autosaved session", lambda: self._answer(self.unwanted))
+        make_row((self.restore_button, 1), self.no_button, parent=self)
+        self.setVisible(False)
+
+    def offer(self, path: str, title: str) -> None:
+        """Show what can be restored; nothing if the path is empty."""
+        self._path = path
+        self.restore_button.setText(f"Restore {title if len(title) <= 40 else f'{title[:38]}…'}")
+        self.restore_button.setToolTip(f"Continue the work that was not saved: {title}")
+        self.setVisible(bool(path))
+
+    def _answer(self, signal: Any) -> None:
+        path = self._path
+        self.offer("", "")
+        signal.emit(path)
+
+
+class SessionOpener(QObject):  # type: ignore[misc]
+    """Opens sessions, one at a time: files are read and chains made in a thread, layers and the form on the GUI thread.
+
+    Signals: `said` has a text for a line of the panel, which is empty at the end; `opened` has the file.
+
+    Parameters
+    ----------
+    fill : callable
+        Fills the panel from a source, values of the form, a random seed, whether scribbles are kept, and the layers
+        beside the image by name; returns the plan of a run.
+    """
+
+    said = Signal(str)
+    opened = Signal(str)
+
+    def __init__(
+        self, viewer: napari.Viewer, session: Session, fill: Callable[..., RunPlan], parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.viewer, self.session, self._fill = viewer, session, fill
+        self.is_busy = False
+        self._look_again = QTimer(self)
+        self._look_again.setSingleShot(True)
+        self._look_again.setInterval(LOOK_AGAIN)
+
+    def open(self, path: str) -> None:
+        """Open a session, or say why that is impossible."""
+        if self.is_busy:
+            return
+        self.is_busy = True
+        self.said.emit(f"Opening {Path(path).name} ...")
+        self._run_in_thread(lambda: open_session(path), lambda session: self._find_image(Path(path), session))
+
+    def offer(self, row: RestoreRow) -> None:
+        """Offer the newest autosave, if nobody works on it any more."""
+        row.wanted.connect(self.open)
+        row.unwanted.connect(lambda path: discard_autosave(Path(path)))
+        self._look_again.timeout.connect(lambda: self._offer_newest(row))
+        self._offer_newest(row)
+
+    def _offer_newest(self, row: RestoreRow) -> None:
+        """Wait for the newest to reach the disk, if a dock was closed a moment ago."""
+        if not all_written():
+            self._look_again.start()
+        elif self.session.segmentation is None:
+            for path, title in islice(list_restorable(), 1):
+                row.offer(str(path), title)
+
+    def _find_image(self, path: Path, session: SavedSession) -> None:
+        """Find the image, and restore the session if it is still the one that was segmented."""
+        images = session.images
+        if not images:
+            raise InputError("the session does not say which image it is of")
+        layers = find_image_layers(self.viewer, images, path, lambda image_path: self._may_open(image_path, path))
+        bare = restore_source(session.window.get("source") or describe_headless_source(session), layers, None)
+        check_same_shape(bare, session)
+        self._run_in_thread(lambda: check_same_pixels(bare, session), lambda _: self._restore(path, session, bare))
+
+    def _may_open(self, image_path: Path, path: Path) -> bool:
+        """Ask before an image outside the folder of a session is opened; autosaves are our own files."""
+        if path.resolve().parent == autosave_folder().resolve():
+            return True
+        text = f"The session {path.name!r} names an image in another folder:\n\n{image_path}\n\nOpen this image?"
+        buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
+        box = QMessageBox(QMessageBox.Icon.Question, "Open a session", text, buttons, self.viewer.window._qt_window)
+        box.setTextFormat(Qt.TextFormat.PlainText)  # the path comes from the file
+        return bool(box.exec() == QMessageBox.StandardButton.Yes)
+
+    def _restore(self, path: Path, session: SavedSession, bare: ImageSource) -> None:
+        """Make the layers beside the image, fill the panel, and show the runs."""
+        window = session.window
+        layers: dict[str, Any] = {}
+        for name in LABEL_INPUTS:
+            layers[name] = add_input_layer(self.viewer, bare, name, saved_inputs(session, name))
+        for name in MAP_NAMES:
+            layers[name] = add_map_layer(self.viewer, bare, name, saved_inputs(session, name))
+        source = dataclasses.replace(bare, mask=layers["mask"])
+        first = next(iter(session.runs.values()))
+        preset: Any = window.get("preset")
+        values = FormValues(preset if preset in PRESETS else DEFAULT_PRESET, first.settings.to_dict())
+        plan = self._fill(source, values, first.seed, bool(window.get("lock", True)), layers)
+
+        def show(runs: Any) -> None:
+            if window.get(RUNNING):
+                for run in runs.values():
+                    run.interactive.pause()
+            self.session.adopt(plan, runs)
+            self._finish("")
+            remember(str(path))
+            self.opened.emit(str(path))
+
+        self._run_in_thread(lambda: restore_runs(plan, session), show)
+
+    def _run_in_thread(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Do something off the GUI thread, and continue with its result on it."""
+        outcome: list[tuple[Any, Exception | None]] = []
+
+        def guarded() -> None:
+            try:
+                outcome.append((work(), None))
+            except Exception as reason:
+                outcome.append((None, reason))
+
+        def finished() -> None:
+            result, failure = outcome.pop()
+            try:
+                if failure is not None:
+                    raise failure
+                then(result)
+            except Exception as reason:
+                self._finish(format_error(reason))
+                if not isinstance(reason, InputError):
+                    report_error(reason, "GSW segmentation")
+
+        worker = make_worker(guarded)
+        worker.finished.connect(finished)
+        worker.start()
+
+    def _finish(self, text: str) -> None:
+        self.is_busy = False
+        self.said.emit(text)
+
+
+def describe_headless_source(session: SavedSession) -> dict[str, Any]:
+    """Describe the image of a session of the command line: all of it, with the axes of its settings."""
+    run = session.run
+    axes = run.settings.axes
+    return {
+        "channel_axis": axes.index("C") if "C" in axes else None,
+        "depth": 2 if run.problem.sites is None else len(run.problem.sites.shape),
+        "slices": "volume",
+        "where": "image",
+        "step": [],
+        "corners": [[], []],
+        "several": False,
+    }
