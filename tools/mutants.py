@@ -194,7 +194,7 @@ MUTANTS = (
         "core/sampler/moves/cluster_kernels.py",
         "        weight = gauss[c, PIXEL_WEIGHT] * pixels",
         "        weight = gauss[0, PIXEL_WEIGHT] * pixels",
-        ("tests/core/evidence/test_map_features.py", "-k", "two_blocks"),
+        ("tests/core/features/test_input_maps.py", "-k", "two_blocks"),
     ),
     Mutant(
         "a negative coupling makes a negative bond",
@@ -213,7 +213,7 @@ MUTANTS = (
     Mutant(
         "the finite Dirichlet without Gamma(alpha) to the power -k, as in the paper",
         "core/model/priors.py",
-        "log_rising(self.alpha, np.arange(n + 1))",
+        "log_rising_factorial(self.alpha, np.arange(n + 1))",
         "gammaln(self.alpha + np.arange(n + 1))",
         ("tests/core/model/test_priors.py", "-k", "finite-dirichlet or drops"),
     ),

@@ -1,1 +1,1 @@
-"""Conjugate likelihoods and their tables."""
+"""Marginal likelihoods of clusters, eq. (3), and the tables that the sampler reads."""

@@ -1,8 +1,8 @@
-"""Conjugate families whose marginal likelihood, eq. (3) of the paper, is known analytically.
+"""Conjugate families with an analytic marginal likelihood, eq. (3) of the paper.
 
-A problem has one or several blocks (colour words, texture words, channels), independent given the partition. A block
-says in plain numpy what it computes (`log_marginal`, the specification and the tests' oracle); :func:`pack_evidence`
-(:mod:`napari_gsw.core.likelihood.tables`) packs all blocks into the tables that the sampler reads.
+A problem has one or several blocks (colour words, texture words, channels), independent given the partition. Their
+`log_marginal` in plain numpy is the specification; :mod:`napari_gsw.core.likelihood.tables` packs all blocks into the
+tables that the sampler reads.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ from napari_gsw.core.settings import setting_fields
 from napari_gsw.core.settings.model import MAX_PARAMETER
 from napari_gsw.core.special import log_rising_factorial, sum_by_group, sum_sparse_by_group
 
-MOST_COUNTS = 2**31 - 1
+MAX_COUNTS = 2**31 - 1
 # The squares of larger values might not be finite.
-MOST_VALUE = 1e100
-# What varies by less than this is constant, as far as a square can tell.
-LEAST_VARIANCE = 1e-200
-# The sum of squares in units of the rate: beyond this the rounding of the sums is as large as the rate.
-MOST_RATIO = 1e13
-# A shape that stands for certainty of the variance: the marginal differs from its limit by less than 1e-6 of itself as
-# long as clusters are worth fewer draws than this by a factor of a million, and rounding stays below 1e-5. It is the
-# largest that is allowed, too: beyond it, rounding grows and nothing else.
-KNOWN = MAX_PARAMETER
+MAX_VALUE = 1e100
+# A smaller variance is a constant channel.
+MIN_VARIANCE = 1e-200
+# Sum of squares in units of the rate; beyond this the rounding of the sums is as large as the rate.
+MAX_RATIO = 1e13
+# A shape that stands for a known variance, the largest that is allowed. The marginal differs from its limit by less than
+# 1e-6 of itself if clusters are worth a million times fewer draws than this, and rounding stays below 1e-5.
+KNOWN_SHAPE = MAX_PARAMETER
 
 
 class Likelihood(ABC):
-    """What every block offers."""
+    """A block of the likelihood."""
 
     @property
     @abstractmethod
@@ -45,12 +44,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
-        """log p(y | partition) of this block, the logarithm of eq. (2), up to a constant of the data.
-
-        Parameters
-        ----------
-        labels : (n,) whole numbers; sites with equal numbers share a cluster.
-        """
+        """Compute log p(y | partition), eq. (2), up to a constant of the data, for labels (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +57,14 @@ class DirichletMultinomial(Likelihood):
 
     Parameters
     ----------
-    counts : (n, words) whole numbers, dense or sparse; kept as int64. Words that occur nowhere are dropped.
-    phi : the sum of pi.
-    evidence : independent draws that the average site is worth, or None for one a pixel. Counts are scaled by one
-        global weight s = evidence / (mean pixels of a site). Unless s = 1 that is a power likelihood with fractional
-        counts, not a generative model: its sum over all data depends on the partition.
+    counts : (n, words) array_like or sparse array of int
+        Words that occur nowhere are dropped.
+    phi : float
+        Sum of pi.
+    evidence : float, optional
+        Independent draws that the average site is worth (default: one per pixel). Counts are scaled by one global
+        weight s = evidence / (mean pixels of a site). Unless s = 1 that is a power likelihood with fractional counts,
+        not a generative model: its sum over all data depends on the partition.
     """
 
     counts: csr_array
@@ -77,7 +74,7 @@ class DirichletMultinomial(Likelihood):
     def __post_init__(self) -> None:
         for name in ("phi", "evidence"):
             setting_fields()[name].check(name, getattr(self, name))
-        object.__setattr__(self, "counts", _checked_counts(self.counts))
+        object.__setattr__(self, "counts", _check_counts(self.counts))
 
     @property
     def n(self) -> int:
@@ -85,13 +82,13 @@ class DirichletMultinomial(Likelihood):
 
     @cached_property
     def weight(self) -> float:
-        """s, the draws that one pixel is worth."""
+        """Draws s that one pixel is worth."""
         total = int(self.counts.sum())
         return 1.0 if self.evidence is None or total == 0 else self.evidence * self.n / total
 
     @cached_property
     def concentration(self) -> Float64Array:
-        """(words,) pi, one entry for each word that occurs; its sum is phi."""
+        """(words,) pi of each word that occurs."""
         totals = self.counts.sum(axis=0).astype(np.float64)
         return self.phi * totals / totals.sum() if totals.size else totals
 
@@ -99,8 +96,11 @@ class DirichletMultinomial(Likelihood):
         s, pi = self.weight, self.concentration
         k = np.unique(labels, return_inverse=True)[1]
         m = sum_sparse_by_group(self.counts, k, int(k.max()) + 1)  # a word that a cluster lacks adds nothing
-        word, total = log_rising_factorial(pi[m.indices], s * m.data), log_rising_factorial(self.phi, s * m.sum(axis=1))
-        return float(np.sum(word) - np.sum(total))
+        words, totals = (
+            log_rising_factorial(pi[m.indices], s * m.data),
+            log_rising_factorial(self.phi, s * m.sum(axis=1)),
+        )
+        return float(np.sum(words) - np.sum(totals))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Gaussian(Likelihood):
 
     Attributes
     ----------
-    mass : (n,) pixels of each site.
+    mass : (n,) int64, pixels of each site.
     sums, squares : (n, channels) sums over the pixels of x - mean and (x - mean)^2.
     variance : (channels,) variance of the image.
     """
@@ -133,23 +133,19 @@ class Gaussian(Likelihood):
     def __post_init__(self) -> None:
         for name in ("evidence", "gauss_kappa", "gauss_shape", "gauss_spread"):
             setting_fields()[name].check(name, getattr(self, name.removeprefix("gauss_")))
-        self._check_sums()
-
-    def _check_sums(self) -> None:
-        """Give the arrays their types, or say what is wrong with them."""
         mass = to_array("mass", self.mass)
         if mass.ndim != 1 or not mass.size or mass.dtype.kind not in "ui" or mass.min() < 0:
             raise InputError(f"mass must be whole numbers >= 0, one a site, not {mass.dtype} of shape {mass.shape}")
-        if not 0 < mass.sum(dtype=np.float64) <= MOST_COUNTS:
-            raise InputError(f"mass must add up to a number in [1, {MOST_COUNTS:,}], not {mass.sum()}")
+        if not 0 < mass.sum(dtype=np.float64) <= MAX_COUNTS:
+            raise InputError(f"mass must add up to a number in [1, {MAX_COUNTS:,}], not {mass.sum()}")
         sums = to_float_array("sums", self.sums)
         if sums.ndim != 2 or len(sums) != len(mass):
             raise InputError(f"sums must have a row for each of {len(mass)} sites, not shape {sums.shape}")
-        most = MOST_VALUE * MOST_COUNTS
+        max_sum = MAX_VALUE * MAX_COUNTS
         for name, shape, low, high in (
-            ("sums", sums.shape, -most, most),
-            ("squares", sums.shape, 0.0, MOST_VALUE * most),
-            ("variance", sums.shape[1:], 0.0, MOST_VALUE**2),
+            ("sums", sums.shape, -max_sum, max_sum),
+            ("squares", sums.shape, 0.0, MAX_VALUE * max_sum),
+            ("variance", sums.shape[1:], 0.0, MAX_VALUE**2),
         ):
             values = to_float_array(name, getattr(self, name))
             if values.shape != shape:
@@ -163,10 +159,10 @@ class Gaussian(Likelihood):
             raise InputError("sums and squares must be 0 for a site of mass 0")
         with np.errstate(over="ignore"):
             ratio = self.squares.sum(axis=0) / self.rate
-        if (ratio > MOST_RATIO).any():
+        if (ratio > MAX_RATIO).any():
             raise InputError(
-                "the expected variance within a cluster (spread times variance) is as good as nothing beside the "
-                "squares of the values: take a larger spread or shape, or the variance of the values"
+                "the expected variance within a cluster (spread times variance) is negligible beside the squares of "
+                "the values: choose a larger spread or shape, or give the variance of the values"
             )
 
     @classmethod
@@ -174,7 +170,7 @@ class Gaussian(Likelihood):
         cls, values: ArrayLike, site: NDArray[np.integer], n: int, evidence: float | None = None,
         kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
     ) -> Gaussian:  # fmt: skip
-        """From pixels: values (pixels, channels) and the site 0..n-1 of each."""
+        """Make a block from pixels: values (pixels, channels) and the site 0..n-1 of each."""
         x, site = to_float_array("values", values), to_array("site", site)
         n = check_integer("n", n, 1)
         if site.ndim != 1 or site.dtype.kind not in "ui" or (site.size and not 0 <= site.min() <= site.max() < n):
@@ -184,34 +180,34 @@ class Gaussian(Likelihood):
             raise InputError(f"values must have one row for each of {len(site)} pixels, not shape {x.shape}")
         if not np.isfinite(x).all():
             raise InputError("values must be finite, not NaN or infinite")
-        if np.abs(x).max(initial=0.0) > MOST_VALUE:
-            raise InputError(f"values must be numbers in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
+        if np.abs(x).max(initial=0.0) > MAX_VALUE:
+            raise InputError(f"values must be numbers in [{-MAX_VALUE:g}, {MAX_VALUE:g}]; scale them down")
         x = x - x.mean(axis=0)
         mass = np.bincount(site, minlength=n)
         sums, squares = sum_by_group(x, site, n), sum_by_group(x * x, site, n)
-        return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, KNOWN if shape is None else shape, spread)
+        shape = KNOWN_SHAPE if shape is None else shape
+        return cls(mass, sums, squares, x.var(axis=0), evidence, kappa, shape, spread)
 
     @classmethod
     def from_sums(
         cls, mass: NDArray[np.integer], sums: Float64Array, squares: Float64Array, evidence: float | None = None,
         kappa: float = 0.01, shape: float | None = 3.0, spread: float = 0.05,
     ) -> Gaussian:  # fmt: skip
-        """From sums over the pixels of each site: mass (n,), sums and squares (n, channels) of the plain values."""
+        """Make a block from sums over the pixels of each site: mass (n,), sums and squares (n, channels) of values."""
         mass = to_array("mass", mass)
         total = int(mass.sum()) if mass.dtype.kind in "ui" else 0
         if total <= 0:
             raise InputError("mass must be whole numbers, with a pixel at least")
         mean = sums.sum(axis=0) / total
         variance = np.maximum(squares.sum(axis=0) / total - mean**2, 0)
-        heavy = mass[:, np.newaxis]
-        squares = np.maximum(squares - 2 * mean * sums + mean**2 * heavy, 0)
-        sums = sums - mean * heavy
-        return cls(np.asarray(mass, np.int64), sums, squares, variance, evidence, kappa,
-                   KNOWN if shape is None else shape, spread)  # fmt: skip
+        column = mass[:, np.newaxis]
+        squares = np.maximum(squares - 2 * mean * sums + mean**2 * column, 0)
+        shape = KNOWN_SHAPE if shape is None else shape
+        return cls(mass.astype(np.int64), sums - mean * column, squares, variance, evidence, kappa, shape, spread)
 
     @classmethod
     def from_values(cls, values: ArrayLike, **more: float) -> Gaussian:
-        """From one observation for each site: values (n, channels)."""
+        """Make a block from one observation for each site: values (n, channels)."""
         x = to_float_array("values", values)
         if x.ndim != 2:
             raise InputError(f"values must have shape (sites, channels), not {x.shape}")
@@ -223,16 +219,16 @@ class Gaussian(Likelihood):
 
     @property
     def weight(self) -> float:
-        """s, the draws that one pixel is worth."""
+        """Draws s that one pixel is worth."""
         return 1.0 if self.evidence is None else self.evidence * self.n / float(self.mass.sum())
 
     @property
     def rate(self) -> Float64Array:
-        """(channels,) b_0; a constant channel tells nothing, so any rate does for it."""
-        return (self.shape - 1) * self.spread * np.where(self.variance > LEAST_VARIANCE, self.variance, 1.0)
+        """(channels,) b_0; any rate will do for a constant channel."""
+        return (self.shape - 1) * self.spread * np.where(self.variance > MIN_VARIANCE, self.variance, 1.0)
 
     def _posterior_rates(self, labels: NDArray[np.integer]) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Draws (k,), sums of squares (k, channels) and rates b (k, channels) of the clusters of a partition."""
+        """Compute draws (k,), sums of squares (k, channels) and rates b (k, channels) of the clusters."""
         k = np.unique(labels, return_inverse=True)[1]
         w, first, second = (
             sum_by_group(self.weight * values, k, int(k.max()) + 1) for values in (self.mass, self.sums, self.squares)
@@ -241,10 +237,10 @@ class Gaussian(Likelihood):
         return w, second, self.rate + spread / 2
 
     def rounding(self, labels: NDArray[np.integer]) -> float:
-        """By how much the rounding of sums may change :meth:`log_marginal`, at most.
+        """Bound the change of :meth:`log_marginal` by the rounding of sums.
 
-        Terms of the size of the shape cancel, and so do, in the rate b of a cluster, its squares and the square of its
-        sum, of which a logarithm is taken as often as there are draws.
+        Terms of the size of the shape cancel. So do, in the rate b of a cluster, its squares and the square of its sum,
+        and the logarithm of b counts as often as there are draws.
         """
         w, second, b = self._posterior_rates(labels)
         lost = np.finfo(float).eps * second.sum(axis=0) / b
@@ -253,13 +249,13 @@ class Gaussian(Likelihood):
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
         w, _, b = self._posterior_rates(labels)
         kappa, a, b0 = self.kappa + w, self.shape + w / 2, self.rate
-        one = log_rising_factorial(self.shape, w / 2) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
-        each = one[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
-        return float(np.sum(each))
+        common = log_rising_factorial(self.shape, w / 2) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
+        terms = common[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
+        return float(np.sum(terms))
 
 
-def _checked_counts(values: Any) -> csr_array:
-    """Whole numbers >= 0 (sites, words) int64 of the words that occur."""
+def _check_counts(values: Any) -> csr_array:
+    """Convert counts to int64 without the words that occur nowhere, or raise an InputError."""
     raw: Any = values if issparse(values) else to_array("counts", values)
     if raw.dtype.kind not in "buif" or len(raw.shape) != 2 or raw.shape[0] < 1:
         raise InputError(f"counts must be whole numbers of shape (sites, words), not {raw.dtype} of {raw.shape}")
@@ -269,7 +265,7 @@ def _checked_counts(values: Any) -> csr_array:
         raise InputError("counts must be whole numbers; scale their weight with evidence instead")
     if counts.nnz and counts.data.min() < 0:
         raise InputError(f"counts must be >= 0, not {counts.data.min():g}")
-    if counts.nnz and float(counts.data.astype(np.float64).sum()) > MOST_COUNTS:
-        raise InputError(f"counts must add up to at most {MOST_COUNTS:,}, not {counts.data.sum():g}")
+    if counts.nnz and float(counts.data.astype(np.float64).sum()) > MAX_COUNTS:
+        raise InputError(f"counts must add up to at most {MAX_COUNTS:,}, not {counts.data.sum():g}")
     counts.eliminate_zeros()
     return counts.astype(np.int64)[:, np.unique(counts.indices)]
