@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import fft, ndimage, special
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from napari_gsw.core.graph.region_graph import group_connected
 from napari_gsw.core.image.focus import cosine_transform, gaussian_blur
 from napari_gsw.core.special import FAR, expit, log_gamma, logit
 
@@ -52,12 +49,3 @@ def test_smoothed(width, shape):
 def test_cosines(shape):
     light = np.random.default_rng(4).normal(50, 20, shape)
     np.testing.assert_allclose(cosine_transform(cosine_transform(light).T).T, fft.dctn(light, norm="ortho"), atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_connected_pairs(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 60))
-    pairs = rng.integers(0, n, (int(rng.integers(0, n)), 2))
-    graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
-    assert group_connected(n, pairs).tolist() == connected_components(graph, directed=False)[1].tolist()

@@ -9,7 +9,7 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.sites.superpixels import make_superpixels, validate_sites
+from napari_gsw.core.sites.superpixels import cluster_by_slic, label_connected, make_superpixels, validate_sites
 
 METHODS = ("slic", "felzenszwalb", "watershed", "grid")
 RNG = np.random.default_rng(0)
@@ -95,6 +95,14 @@ def test_slic_follows_an_edge():
     assert not set(np.unique(sites[:, :25])) & set(np.unique(sites[:, 25:]))
 
 
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.uint64, np.float64])
+def test_connected_labels_of_any_type(dtype):
+    labels = RNG.integers(0, 2, (12, 13)).astype(dtype)
+    if np.dtype(dtype).itemsize == 8:
+        labels *= 2**40
+    assert np.array_equal(label_connected(labels, None), ndimage.label(labels > 0)[0])
+
+
 def test_own_labels_may_have_gaps_background_and_separate_parts():
     labels = np.array([[7, 7, 0, 900], [7, 0, 0, 900], [0, 7, 3, 3]])
     assert validate_sites(labels, (3, 4)).tolist() == [[1, 1, 0, 2], [1, 0, 0, 2], [0, 3, 4, 4]]
@@ -129,3 +137,52 @@ def test_masks_that_cannot_be_used():
 def test_an_image_without_a_valley_between_ridges_is_one_site(shape):
     problem = gsw.prepare(np.zeros(shape), preset="membranes")
     assert problem.n == 1
+
+
+def slow_slic(channels, grid, scale, rounds):
+    """Every pixel against every cluster, of which those that began too far away do not count."""
+    shape = channels.shape[:-1]
+    place = np.stack(np.indices(shape), axis=-1).reshape(-1, 3)
+    cell = place * grid // shape
+    values = np.concatenate((place * scale, channels.reshape(len(place), -1)), axis=1)
+    cells = np.stack(np.indices(grid), axis=-1).reshape(-1, 3)
+    far = (np.abs(cell[:, np.newaxis] - cells) > 1).any(axis=-1)
+    own = np.ravel_multi_index(cell.T, grid)
+    middle = tuple((2 * cells + 1).T * np.array(shape)[:, np.newaxis] // (2 * np.array(grid)[:, np.newaxis]))
+    for turn in range(rounds):
+        centres = np.array([values[own == k].mean(axis=0) for k in range(len(cells))])
+        if turn == 0:
+            centres[:, 3:] = channels[middle]
+        distance = np.square(values[:, np.newaxis] - centres).sum(axis=-1)
+        own = np.where(far, np.inf, distance).argmin(axis=1)
+    return own.reshape(shape) + 1
+
+
+@pytest.mark.parametrize(("shape", "grid"), [((1, 30, 150), (1, 3, 14)), ((8, 14, 15), (2, 3, 3))])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_slic_is_k_means_of_colour_and_place(shape, grid, channels):
+    smooth = [20 * ndimage.gaussian_filter(RNG.normal(size=shape), 1.5) for _ in range(channels)]
+    values = np.stack(smooth, axis=-1).astype(np.float32)
+    found = cluster_by_slic(values, None, grid, np.full(3, 0.8, np.float32), 3)
+    assert (found == slow_slic(values.astype(float), grid, 0.8, 3)).mean() > 0.998  # rounding decides between equals
+
+
+def test_slic_finds_human_boundaries_within_the_size_that_is_asked_for():
+    """Sites stay inside the two shapes of a noisy picture, and hardly any is smaller than half the size."""
+    truth = np.hypot(*(np.indices((120, 130)) - 60)) < 40
+    image = np.clip(RNG.normal(np.where(truth, 150, 90)[..., np.newaxis], 12, (120, 130, 3)), 0, 255).astype(np.uint8)
+    sites = make_superpixels(normalize_image(image), gsw.Settings(site_size=60))
+    inside = np.bincount(sites.ravel(), truth.ravel())[1:]
+    pixels = np.bincount(sites.ravel())[1:]
+    assert np.minimum(inside, pixels - inside).sum() < 0.01 * truth.size
+    assert (pixels >= 30).all()
+
+
+def test_slic_of_a_mask_is_that_of_the_image_without_what_is_outside():
+    seen = normalize_image(astronaut()[:80, :90])
+    mask = np.zeros((80, 90), bool)
+    mask[10:70, 20:80] = True
+    sites = make_superpixels(seen, gsw.Settings(site_size=60), mask)
+    changed = seen.channels.copy()
+    changed[~mask] = 0
+    assert np.array_equal(sites, make_superpixels(type(seen)(changed, True), gsw.Settings(site_size=60), mask))

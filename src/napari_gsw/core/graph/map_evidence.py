@@ -50,7 +50,7 @@ def sum_map_over_edges(
     log_odds: Float32Array, sites: Sites, graph: RegionGraph, spacing: Spacing = None
 ) -> Float64Array:
     """Sum log odds over the faces of each edge of touching sites, each face weighted by its area."""
-    return sum_over_faces(log_odds, sites, graph.edges[graph.order == 1], largest=True, spacing=spacing)
+    return sum_over_faces(log_odds, sites, graph.edges[graph.order == 1], use_maximum=True, spacing=spacing)
 
 
 def compute_map_couplings(sums: Float64Array, graph: RegionGraph, settings: Settings) -> Float64Array:

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array, Sites
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.image.spacing import face_areas
-from napari_gsw.core.sites.adjacency_kernels import group_pairs, touching_pairs
+from napari_gsw.core.sites.adjacency_kernels import touching_pairs
 from napari_gsw.core.sites.site_values import mean_and_count_per_site
 
 
@@ -173,8 +174,10 @@ def check_edges(edges: ArrayLike, n: int, loops: bool = False) -> NDArray[np.int
 
 def group_connected(n: int, pairs: NDArray[np.integer]) -> Int32Array:
     """(n,) int32 the group 0, 1, ... of each of n things, of those that hang together through pairs (m, 2)."""
-    first, second = np.array(pairs.T, np.int32, order="C")
-    return group_pairs(n, first, second)
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
+    return np.asarray(connected_components(graph, directed=False)[1], np.int32)
 
 
 class Links(NamedTuple):

@@ -428,7 +428,7 @@ class InteractiveRun(SamplingRun):
         means take its labels, as :meth:`paint` gives them.
         """
         if stroke.site_image is not self.problem.sites:  # they have been split since
-            stroke = stroke.on(self.problem.site_image)
+            stroke = stroke.transfer(self.problem.site_image)
         if not stroke.sites.size:
             return
         check_labels_fit(stroke.labels)
@@ -437,7 +437,7 @@ class InteractiveRun(SamplingRun):
             conflicts = find_conflicting_scribbles(stroke, paint, self.locks, self.numbers)
             if conflicts is not None:
                 self._split_sites(self.rebuild_problem(self.problem.site_image, conflicts))
-                stroke = stroke.on(self.problem.site_image)
+                stroke = stroke.transfer(self.problem.site_image)
         self._paint(stroke.sites, stroke.numbers, lock, change_of_paint(paint, stroke))
 
     def _paint(self, sites: Int64Array, after: Int64Array, lock: bool, paint: LabelChange | None = None) -> None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sites.adjacency_kernels import raise_face_values
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, map_blocks_with_border
 
 
@@ -85,7 +84,8 @@ def make_boundary_image(
     def paint(sites: NDArray[np.int32], faces: BoundaryFaces | None = None) -> NDArray[np.float32]:
         first, second, edge = _find_faces(problem, sites) if faces is None else faces
         image = np.zeros(sites.shape, np.float32)
-        raise_face_values(first, second, edge, probability, image.reshape(-1))
+        for pixels in (first, second):
+            np.maximum.at(image.reshape(-1), pixels, probability[edge])
         return image
 
     if isinstance(problem.sites, BlockedLabels):

@@ -1,7 +1,6 @@
-"""Sites of an image in which a network has seen objects: fragments of objects, and blocks of background.
+"""Sites of an image in which a network has found objects: fragments of objects, and blocks of background.
 
-A fragment is what flows to one peak of the middle of objects, so that it lies in one object, and an object is one
-fragment or a few.
+A fragment is the basin of one peak of the network's map of object centres. An object is one fragment or a few.
 """
 
 from __future__ import annotations
@@ -12,44 +11,48 @@ from skimage import measure, segmentation
 from napari_gsw.core.array_types import BoolArray, Float32Array, Int32Array, Sites
 from napari_gsw.core.sites.superpixels import label_connected
 
-# Pixels are of an object where that is more probable than this.
-LEAST_INSIDE = 0.5
-# Width in pixels of the Gaussian over the middles of objects, and how far a peak has to rise above the way to a higher
-# one.
-BLUR, RISE = 0.7, 0.03
-# Pixels of a block of background along each axis.
+# Pixels of higher probability belong to objects.
+MIN_PROBABILITY = 0.5
+# Width in pixels of the blur of the map of centres, and the height of a peak above the saddle to a higher one.
+BLUR, MIN_RISE = 0.7, 0.03
+# Side in pixels of a block of background.
 BLOCK = 16
 
 
-def find_fragments(inside: Float32Array, middle: Float32Array) -> Int32Array:
-    """(h, w) int32 fragments of objects 1, 2, ..., 0 for the background.
+def find_fragments(probability: Float32Array, centre: Float32Array) -> Int32Array:
+    """Find the fragments of objects.
 
     Parameters
     ----------
-    inside, middle : (h, w) probability of an object, and how near a pixel is to the middle of its own.
+    probability, centre : (h, w) float32
+        Probability of an object, and how near a pixel is to the centre of its object.
+
+    Returns
+    -------
+    (h, w) int32
+        Fragments 1, 2, ..., 0 for the background.
     """
     from scipy import ndimage
     from skimage.morphology import local_maxima, reconstruction
 
-    covered = inside > LEAST_INSIDE
+    covered = probability > MIN_PROBABILITY
     if not covered.any():
-        return np.zeros(inside.shape, np.int32)
-    land = np.where(covered, ndimage.gaussian_filter(middle, BLUR), -1).astype(np.float32)
-    lower = np.maximum(land - np.float32(RISE), np.float32(-1))
-    peaks = local_maxima(reconstruction(lower, land), connectivity=2) & covered
-    return np.asarray(segmentation.watershed(-land, measure.label(peaks, connectivity=2), mask=covered), dtype=np.int32)
+        return np.zeros(probability.shape, np.int32)
+    height = np.where(covered, ndimage.gaussian_filter(centre, BLUR), -1).astype(np.float32)
+    lowered = np.maximum(height - np.float32(MIN_RISE), np.float32(-1))
+    peaks = measure.label(local_maxima(reconstruction(lowered, height), connectivity=2) & covered, connectivity=2)
+    return np.asarray(segmentation.watershed(-height, peaks, mask=covered), dtype=np.int32)
 
 
-def make_object_sites(pieces: Int32Array, mask: BoolArray | None) -> Sites:
-    """(h, w) int32 sites 1..n: the fragments, and the background in blocks; 0 outside of the mask."""
-    rows, columns = np.indices(pieces.shape) // BLOCK
+def make_object_sites(fragments: Int32Array, mask: BoolArray | None) -> Sites:
+    """Number the fragments and the blocks of background (h, w) as sites 1..n; 0 outside the mask."""
+    rows, columns = np.indices(fragments.shape) // BLOCK
     blocks = rows * (columns.max() + 1) + columns + 1
-    return label_connected(np.where(pieces > 0, pieces, int(pieces.max()) + blocks), mask)
+    return label_connected(np.where(fragments > 0, fragments, int(fragments.max()) + blocks), mask)
 
 
-def mark_fragments(sites: Sites, pieces: Int32Array) -> BoolArray:
-    """(n,) which sites lie in objects, by most of their pixels."""
-    n = int(sites.max())
-    pixels = np.bincount(sites.ravel(), minlength=n + 1)[1:]
-    covered = np.bincount(sites.ravel(), (pieces > 0).ravel(), n + 1)[1:]
-    return np.asarray(2 * covered > pixels)
+def mark_fragments(sites: Sites, fragments: Int32Array) -> BoolArray:
+    """Mark the sites (n,) most of whose pixels lie in fragments."""
+    n_pixels = np.bincount(sites.ravel())[1:]
+    n_covered = np.bincount(sites.ravel(), (fragments > 0).ravel())[1:]
+    return np.asarray(2 * n_covered > n_pixels)

@@ -1,4 +1,4 @@
-"""Outlines of labels, compiled, for images that are too large for what napari draws them with."""
+"""Outlines of labels, compiled, for images that are too large for napari's own contours."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from napari_gsw.core.array_types import LabelImage
 from napari_gsw.core.jit import njit
 from napari_gsw.core.threads import count_cores
 
+# Rows that a thread draws at a time.
+ROWS = 512
+
 
 @njit
-def outline_rows(labels: LabelImage, thickness: int, first: int, last: int, out: LabelImage) -> None:
-    """Some rows of the outlines of a label image: as it is at its boundaries, 0 elsewhere.
+def draw_rows(labels: LabelImage, thickness: int, first: int, last: int, out: LabelImage) -> None:
+    """Draw the rows from `first` to `last` - 1 of the outlines.
 
-    A pixel is kept where the largest label of it and the four beside it is not the smallest of those that are at most
-    `thickness` steps along the axes away: the rule of napari, by which the smaller of two labels has the thin side.
-
-    Parameters
-    ----------
-    labels : (h, w) of any unsigned type.
-    first, last : the rows, from first to last - 1.
-    out : (h, w) of the same type; the rows are written.
+    A pixel is kept where the largest label among it and its four neighbours differs from the smallest label among the
+    pixels within `thickness` steps along the axes. This is the rule of napari: the smaller label has the thin side.
     """
     height, width = labels.shape
     high, low = np.empty(width, labels.dtype), np.empty(width, labels.dtype)
@@ -32,46 +29,31 @@ def outline_rows(labels: LabelImage, thickness: int, first: int, last: int, out:
             high[x] = row[x]
             low[x] = row[x]
         for dy in range(max(-thickness, -y), min(thickness, height - 1 - y) + 1):
-            other = labels[y + dy]
             reach = thickness - abs(dy)
             for dx in range(-min(reach, width - 1), min(reach, width - 1) + 1):
                 start, count = max(0, -dx), width - abs(dx)
-                there = other[start + dx : start + dx + count]
-                least = low[start : start + count]
+                neighbour = labels[y + dy, start + dx : start + dx + count]
+                lowest, highest = low[start : start + count], high[start : start + count]
                 for x in range(count):
-                    least[x] = min(least[x], there[x])
+                    lowest[x] = min(lowest[x], neighbour[x])
                 if abs(dy) + abs(dx) <= 1:
-                    most = high[start : start + count]
                     for x in range(count):
-                        most[x] = max(most[x], there[x])
-        drawn = out[y]
+                        highest[x] = max(highest[x], neighbour[x])
         for x in range(width):
-            drawn[x] = row[x] if high[x] != low[x] else row[x] - row[x]
-
-
-# Rows that a thread does at a time.
-ROWS = 512
+            out[y, x] = row[x] if high[x] != low[x] else row[x] - row[x]
 
 
 def draw_outlines(labels: LabelImage, thickness: int) -> LabelImage:
-    """(h, w) of the type of labels (h, w): each label at its boundaries with others, 0 elsewhere.
+    """Keep each label (h, w) at its boundaries with other labels, and set all other pixels to 0.
 
     Examples
     --------
-    >>> outlines(np.array([[5, 5, 5, 7, 7]], np.uint16), 1).tolist()
+    >>> draw_outlines(np.array([[5, 5, 5, 7, 7]], np.uint16), 1).tolist()
     [[0, 0, 5, 7, 0]]
     """
     labels = np.ascontiguousarray(labels)
     out = np.empty_like(labels)
-    height = labels.shape[0]
-    if height <= ROWS:
-        outline_rows(labels, thickness, 0, height, out)
-        return out
-    with ThreadPoolExecutor(count_cores()) as threads:
-        jobs = [
-            threads.submit(outline_rows, labels, thickness, y, min(y + ROWS, height), out)
-            for y in range(0, height, ROWS)
-        ]
-        for job in jobs:
-            job.result()
+    starts = range(0, len(labels), ROWS)
+    with ThreadPoolExecutor(max(1, min(count_cores(), len(starts)))) as threads:
+        list(threads.map(lambda y: draw_rows(labels, thickness, y, min(y + ROWS, len(labels)), out), starts))
     return out

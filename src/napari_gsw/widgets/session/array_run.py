@@ -21,7 +21,6 @@ from napari_gsw.core.posterior.uncertainty import (
     find_boundary_faces,
     make_boundary_image,
 )
-from napari_gsw.core.sites.adjacency_kernels import paint_into
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.site_values import mean_channels_per_site
 from napari_gsw.widgets.layers.image_source import ImageSource
@@ -157,9 +156,7 @@ class ArrayRun:
         )
         if isinstance(sites, BlockedLabels):
             return LazySiteImage(sites, values)
-        image = np.empty(sites.shape, row.dtype)
-        paint_into(np.ascontiguousarray(sites).reshape(-1), values, image.reshape(-1))
-        return image
+        return np.take(values, sites, mode="clip")
 
     def paint_locked(
         self, locks: NDArray[np.bool_], numbers: NDArray[np.integer], edits: FixedPixels | None = None

@@ -295,7 +295,7 @@ class Corrections(QObject):  # type: ignore[misc]
             as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
         values[stroke.sites[as_sites]] = stroke.numbers[as_sites]
         picture = np.array(written)
-        box = stroke.reach(interactive.pixels if len(interactive.pixels) == len(values) else None)
+        box = stroke.bounding_box(interactive.pixels if len(interactive.pixels) == len(values) else None)
         numbers = np.concatenate(([0], values))[stroke.site_image[box]]
         np.copyto(picture[box], wrap_to_uint16(numbers), where=numbers > 0)
         cut = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites]) & (stroke.labels > 0)

@@ -367,7 +367,7 @@ def _carry_over(interactive: InteractiveRun, paint: Any, lock: bool) -> None:
         sites = np.flatnonzero(most > 0)
         numbers = most[sites].astype(np.int64)
     else:
-        sites, numbers = find_scribbled_sites(interactive.problem.site_image, np.zeros_like(paint), paint)
+        sites, numbers = find_scribbled_sites(interactive.problem.site_image, np.flatnonzero(paint), paint)
     interactive.paint(sites, numbers, lock)
 
 
