@@ -372,7 +372,7 @@ def test_arrays_of_every_type_are_written_as_zarr_would_and_read_as_they_were(dt
         for name in arrays:
             assert len([member for member in archive.namelist() if member.startswith(f"{name}/c/")]) > 1
         for name, array in arrays.items():
-            stored = session_file.StoredArray.read_from(name, json.loads(archive.read(f"{name}/zarr.json")))
+            stored = session_file.StoredArray.parse(name, json.loads(archive.read(f"{name}/zarr.json")))
             back = stored.read(archive)
             assert back.dtype == np.dtype(dtype)
             assert back.dtype.isnative
@@ -391,7 +391,7 @@ def test_what_zarr_itself_has_written_is_read(tmp_path):
                 config={"write_empty_chunks": True},
             )[...] = numbers  # fmt: skip
         with zipfile.ZipFile(tmp_path / f"{dtype}.zip") as archive:
-            stored = session_file.StoredArray.read_from("x", json.loads(archive.read("x/zarr.json")))
+            stored = session_file.StoredArray.parse("x", json.loads(archive.read("x/zarr.json")))
             np.testing.assert_array_equal(stored.read(archive), numbers.astype(dtype))
 
 

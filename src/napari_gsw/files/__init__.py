@@ -1,4 +1,1 @@
-"""Files: images and label images in, labels, results, tables and pictures out, each written whole or not at all.
-
-What lives here imports the core and nothing else of the package.
-"""
+"""Read images, and write labels, results, tables and figures, each complete or not at all."""

@@ -1,4 +1,4 @@
-"""Saving while a run goes on: every now and then, in a thread of its own, so that the sampler does not wait."""
+"""Save a run repeatedly while it goes on, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.files.session_file import save_session
 
-# Seconds of work that may be lost.
-EVERY = 30.0
+INTERVAL = 30.0  # seconds
+
+Take = Callable[[], SavedRun | SavedSession]
 
 
 class Autosave:
-    """Saves a session again and again to one file; to be called between sweeps, as `keep` of :func:`segment`.
+    """Save a session repeatedly to one file; pass it as `keep` to :func:`napari_gsw.segment`.
 
-    What cannot be written (a full disk) is told to `tell`, once for each reason, and tried again: the run goes on.
+    Errors such as a full disk are passed to `tell` once for each reason, and saving is tried again.
 
     Parameters
     ----------
-    path : of the file, see :func:`napari_gsw.save_session`.
-    every : seconds from one save to the next.
-    tell : called with a sentence when a save has failed.
-    options : of :func:`napari_gsw.save_session`.
+    path : path-like
+        File, see :func:`napari_gsw.save_session`.
+    every : float
+        Seconds between two saves.
+    tell : callable
+        Called with a message when saving has failed.
+    **options
+        Of :func:`napari_gsw.save_session`.
 
     Examples
     --------
@@ -38,84 +43,78 @@ class Autosave:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], every: float = EVERY, tell: Callable[[str], object] = print, **options: Any
-    ) -> None:
+        self, path: str | os.PathLike[str], every: float = INTERVAL, tell: Callable[[str], object] = print,
+        **options: Any,
+    ) -> None:  # fmt: skip
         self.path, self.every, self.tell, self._options = path, every, tell, options
-        self._thread = ThreadPoolExecutor(1, "gsw-autosave")
+        self._executor = ThreadPoolExecutor(1, "gsw-autosave")
+        self._lock = threading.Lock()
         self._saving: Future[None] | None = None
-        self._guard = threading.Lock()
         self._waiting: SavedRun | SavedSession | None = None
-        self._newest: Callable[[], SavedRun | SavedSession] | None = None
+        self._newest: Take | None = None
         self._began = -float("inf")
-        self._complaint = ""
+        self._message = ""
         self._closed = False
 
-    def __call__(self, take: Callable[[], SavedRun | SavedSession]) -> None:
-        """Save what `take` gives, if it is time to."""
+    def __call__(self, take: Take) -> None:
+        """Save what `take` returns, if it is time."""
         self._newest = take
         if self.due:
             self.save(take)
 
     @property
     def due(self) -> bool:
-        """Whether the last save is long enough ago, and over."""
-        with self._guard:
-            idle = self._saving is None
-        return idle and time.monotonic() - self._began >= self.every
+        """Whether the last save is finished and long enough ago."""
+        with self._lock:
+            is_idle = self._saving is None
+        return is_idle and time.monotonic() - self._began >= self.every
 
-    def save(self, take: Callable[[], SavedRun | SavedSession]) -> None:
-        """Save what `take` gives now; does not wait for it. What waits for an earlier save gives way to it."""
+    def save(self, take: Take) -> None:
+        """Save what `take` returns now, without waiting; it replaces a session that still waits to be saved."""
         self._began = time.monotonic()
-        session = take()  # here and now: the chain goes on meanwhile
-        with self._guard:
-            if self._closed:  # a worker that has not heard of it yet
+        session = take()  # in this thread, since the chain goes on meanwhile
+        with self._lock:
+            if self._closed:  # a worker may call once more
                 return
             self._waiting = session
             if self._saving is None:
-                self._saving = self._thread.submit(self._work)
+                self._saving = self._executor.submit(self._save_waiting)
 
-    def _work(self) -> None:
-        """Save what waits, until nothing does."""
+    def _save_waiting(self) -> None:
         while True:
-            with self._guard:
+            with self._lock:
                 session, self._waiting = self._waiting, None
                 if session is None:
                     self._saving = None
                     return
-            self._save(session)
-
-    def _save(self, session: SavedRun | SavedSession) -> None:
-        try:
-            save_session(self.path, session, **self._options)
-            self._complaint = ""
-        except Exception as reason:  # whatever it is: the next one may succeed, and nobody else would say it
-            words = str(reason) if isinstance(reason, InputError) else f"the session could not be saved: {reason!r}"
-            if words != self._complaint:
-                self._complaint = words
-                self.tell(words)
+            try:
+                save_session(self.path, session, **self._options)
+                self._message = ""
+            except Exception as error:  # any: the next save may succeed, and nobody else would report it
+                text = str(error) if isinstance(error, InputError) else f"the session could not be saved: {error!r}"
+                if text != self._message:
+                    self._message = text
+                    self.tell(text)
 
     def wait(self) -> None:
-        """Until what is being saved is on the disk."""
-        with self._guard:
+        """Wait until the current save is finished."""
+        with self._lock:
             saving = self._saving
         if saving is not None:
             saving.result()
 
     def close(self) -> None:
-        """Save how far the run has come in the end, and wait for it."""
+        """Save the last state and wait for it."""
         if self._newest is not None:
             self.save(self._newest)
         self._newest = None
-        with self._guard:
+        with self._lock:
             self._closed = True
-        self._thread.shutdown()
+        self._executor.shutdown()
 
     def leave(self, then: Callable[[], object]) -> None:
-        """Take nothing more to save, and call `then` when what is being saved is on the disk; nobody waits for that.
-
-        Unlike :meth:`close` it does not save how far the run has come since.
-        """
-        with self._guard:
+        """Accept no further saves, do not save the last state, and call `then` when the current save is finished."""
+        with self._lock:
             self._closed = True
             saving = self._saving
         self._newest = None
@@ -123,7 +122,7 @@ class Autosave:
             then()
         else:
             saving.add_done_callback(lambda _: then())
-        self._thread.shutdown(wait=False)
+        self._executor.shutdown(wait=False)
 
     def __enter__(self) -> Self:
         return self

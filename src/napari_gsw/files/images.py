@@ -1,4 +1,4 @@
-"""Images and label images from files, read at once or, from a zarr folder, when their pixels are needed."""
+"""Images and label images from files: their pixels, axes and pixel size. Zarr folders can stay on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,50 +19,37 @@ from numpy.typing import NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import list_levels, read_group_axes, to_dask_pyramid
 from napari_gsw.core.image.spacing import format_spacing, normalize_spacing
-from napari_gsw.files.geometry import UNKNOWN, Geometry, _steps, normalize_unit
+from napari_gsw.files.geometry import UNKNOWN, Geometry, normalize_unit, pixel_sizes
 from napari_gsw.files.untrusted import check_promise, refuse_entities, stored_size
 from napari_gsw.files.zarr_io import is_zarr, open_zarr, read_zarr
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Formats that are read when a session names the file. Nothing in a file of these formats is executed.
 IMAGE_SUFFIXES = (
-    *TIFF_SUFFIXES,
-    ".npy",
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".jp2",
-    ".bmp",
-    ".gif",
-    ".webp",
-    ".pgm",
-    ".ppm",
-    ".pnm",
-)
+    *TIFF_SUFFIXES, ".npy", ".png", ".jpg", ".jpeg", ".jp2", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".pnm",
+)  # fmt: skip
 
 
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     """Read an image file.
 
-    TIFF (also OME and ImageJ, with their axes), NumPy's .npy, a zarr folder (of an OME-Zarr the finest level), and
-    whatever imageio reads: PNG, JPEG, BMP ...
+    Formats are TIFF (also OME and ImageJ, with their axes), NumPy's .npy, zarr folders (of an OME-Zarr the finest
+    level), and what imageio reads: PNG, JPEG, BMP ...
 
     Returns
     -------
-    The array as the file has it, without axes of length 1 where the file names its axes, and the order of its axes:
-    a letter of ZYXCS for each, or ``auto`` if the file does not tell.
+    array : ndarray
+        The pixels, without axes of length 1 where the file names its axes.
+    axes : str
+        A letter of ZYXCS for each axis, or ``auto`` if the file does not tell.
     """
     file = Path(path)
     array, axes = _read(file)
     if axes != "auto":
-        return _without_single_axes(array, axes, file)
-    if (
-        array.ndim == 3
-        and array.shape[-1] == 2
-        and file.suffix.lower() not in (*TIFF_SUFFIXES, ".npy")
-        and not is_zarr(file)
-    ):
-        array = array[..., 0]  # grey with alpha
+        return _drop_single_axes(array, axes, file)
+    has_alpha = file.suffix.lower() not in (*TIFF_SUFFIXES, ".npy") and not is_zarr(file)
+    if has_alpha and array.ndim == 3 and array.shape[-1] == 2:  # grey with alpha
+        array = array[..., 0]
     return array, axes
 
 
@@ -82,98 +69,101 @@ def read_layer_data(path: str | os.PathLike[str]) -> Any:
     return to_dask_pyramid(open_image(path)[0]) if is_zarr(path) else _read(Path(path))[0]
 
 
-def _read(file: Path) -> tuple[NDArray[Any], str]:
-    """Read an array as the file has it, and its axes where the file names them."""
-    folder = is_zarr(file)
-    if not folder and not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
-        raise InputError(f"{str(file)!r} is not a file")
-    try:
-        if folder:
-            return read_zarr(file)
-        if file.suffix.lower() in TIFF_SUFFIXES:
-            with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
-                if len(tiff.pages) == 0:
-                    raise ValueError("the TIFF has no page")
-                if tiff.is_ome:  # before tifffile reads it
-                    refuse_entities(str(tiff.pages.first.description))
-                series = tiff.series[0]
-                check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
-                return series.asarray(), series.axes
-        if file.suffix.lower() == ".npy":
-            _check_npy(file)
-            return np.load(file, allow_pickle=False), "auto"
-        with silence_logger("tifffile"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            array = _decoded(file.read_bytes(), file.suffix)
-        if array.size == 0:
-            raise ValueError("it holds no pixel")
-    except InputError:
-        raise
-    except Exception as reason:  # decoders raise whatever they like on a broken file
-        line = str(reason).strip().splitlines()[0] if str(reason).strip() else type(reason).__name__
-        raise InputError(f"{str(file)!r} cannot be read as an image: {line}") from None
-    return array, "auto"
-
-
 def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
-    """As :func:`read_image`, but a zarr folder is opened and not read: its chunks are, when they are needed."""
+    """Read an image file, but open a zarr folder without reading its pixels; see :func:`read_image`."""
     if not is_zarr(path):
         return read_image(path)
     try:
         node = open_zarr(path)
         list_levels(node)
-    except Exception as reason:
-        raise InputError(f"{str(path)!r} cannot be read as an image: {reason}") from None
+    except Exception as error:
+        raise InputError(f"{str(path)!r} cannot be read as an image: {error}") from None
     return node, "auto"
 
 
 def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """A label image: the array of a file of whole numbers, of a boolean or integer type."""
+    """Read a label image, of a boolean or integer type."""
     array, _ = read_image(path)
-    _must_be_whole_numbers(array, path)
+    _check_whole_numbers(array, path)
     return array
 
 
 def open_labels(path: str | os.PathLike[str]) -> Any:
-    """As :func:`read_labels`, but of a zarr folder the finest level, of which nothing has been read yet."""
+    """Read a label image, but open the finest level of a zarr folder without reading its pixels."""
     if not is_zarr(path):
         return read_labels(path)
     array = list_levels(open_image(path)[0])[0]
-    _must_be_whole_numbers(array, path)
+    _check_whole_numbers(array, path)
     return array
 
 
-def _must_be_whole_numbers(array: Any, path: str | os.PathLike[str]) -> None:
+def _check_whole_numbers(array: Any, path: str | os.PathLike[str]) -> None:
     if array.dtype.kind not in "bui":
         raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
 
 
-def _decoded(content: bytes, suffix: str) -> NDArray[Any]:
-    """A picture from the content of its file; given a name, decoders that fail leave the file open."""
+def _read(file: Path) -> tuple[NDArray[Any], str]:
+    """Read an array as the file has it, and its axes where the file names them."""
+    is_folder = is_zarr(file)
+    if not is_folder and not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
+        raise InputError(f"{str(file)!r} is not a file")
+    try:
+        if is_folder:
+            return read_zarr(file)
+        if file.suffix.lower() in TIFF_SUFFIXES:
+            return _read_tiff(file)
+        if file.suffix.lower() == ".npy":
+            _check_npy(file)
+            return np.load(file, allow_pickle=False), "auto"
+        with silence_logger("tifffile"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = _decode(file.read_bytes(), file.suffix)
+        if array.size == 0:
+            raise ValueError("it holds no pixel")
+    except InputError:
+        raise
+    except Exception as error:  # decoders raise whatever they like on a broken file
+        line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{str(file)!r} cannot be read as an image: {line}") from None
+    return array, "auto"
+
+
+def _read_tiff(file: Path) -> tuple[NDArray[Any], str]:
+    with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
+        if len(tiff.pages) == 0:
+            raise ValueError("the TIFF has no page")
+        if tiff.is_ome:  # before tifffile parses it
+            refuse_entities(str(tiff.pages.first.description))
+        series = tiff.series[0]
+        check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
+        return series.asarray(), series.axes
+
+
+def _decode(content: bytes, suffix: str) -> NDArray[Any]:
+    """Decode an image in memory: given a name, decoders that fail leave the file open."""
     hint: dict[str, Any] = {"extension": suffix} if suffix else {}
     try:
         return np.asarray(iio.imread(content, **hint))
-    except OSError as reason:
-        if "backend" in str(reason):  # says nothing to who has not read imageio's manual
+    except OSError as error:
+        if "backend" in str(error):  # a message for readers of imageio's manual
             raise ValueError("it is damaged, or in a format that no reader here knows") from None
         raise
 
 
 def _check_npy(file: Path) -> None:
-    """A header of NumPy's that promises more than follows it; NumPy would ask for the memory first."""
+    """Refuse a header that promises more than follows; NumPy would ask for the memory first."""
     with file.open("rb") as content:
         version = np.lib.format.read_magic(content)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read_header(content)
-    if dtype.hasobject:
-        return  # refused by NumPy itself
-    if math.prod(shape) * dtype.itemsize > file.stat().st_size:
+    # NumPy itself refuses objects.
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > file.stat().st_size:
         raise ValueError("it promises more numbers than it holds")
 
 
 @contextmanager
 def silence_logger(name: str) -> Iterator[None]:
-    """A library's remarks on a file are for its developers; what a user can do about it is in our one line."""
+    """Silence a library's remarks on a file, which are for its developers."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -183,14 +173,13 @@ def silence_logger(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[NDArray[Any], str]:
-    """Drop axes of length 1; what is left must be space, channels or samples."""
+def _drop_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[NDArray[Any], str]:
+    """Drop axes of length 1; the others must be space, channels or samples."""
     keep = [i for i, (a, length) in enumerate(zip(axes, array.shape, strict=True)) if length > 1 or a in "YX"]
     array, axes = array.reshape([array.shape[i] for i in keep]), "".join(axes[i] for i in keep)
     if "T" in axes:
-        raise InputError(
-            f"{str(file)!r} has a time axis of {array.shape[axes.index('T')]}; give one time point at a time"
-        )
+        n_times = array.shape[axes.index("T")]
+        raise InputError(f"{str(file)!r} has a time axis of {n_times}; give one time point at a time")
     if "Z" not in axes:  # a plain stack of pages says nothing about its third axis
         for unknown in "IQ":
             axes = axes.replace(unknown, "Z", 1)
@@ -198,7 +187,7 @@ def _without_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[ND
 
 
 def read_geometry(path: str | os.PathLike[str]) -> Geometry:
-    """What a file tells of the distance between its pixels, by the letter of an axis; of no order of axes."""
+    """Read the pixel size and its unit from a file, by axis; the axes of the geometry stay empty."""
     file = Path(path)
     try:
         if is_zarr(file):
@@ -207,65 +196,50 @@ def read_geometry(path: str | os.PathLike[str]) -> Geometry:
             return _tiff_geometry(file)
     except InputError:
         raise
-    except Exception:  # metadata of any kind of brokenness; the image itself is read, or refused, elsewhere
+    except Exception:  # broken metadata; the image itself is read, or refused, elsewhere
         return UNKNOWN
     return UNKNOWN
 
 
-def read_spacing(path: str | os.PathLike[str], axes: str) -> str:
-    """The setting ``spacing`` of a file's image whose axes are known; ``auto`` where it tells none, or an equal one.
-
-    Parameters
-    ----------
-    axes : a letter of ZYXCS for each axis of the image, or ``auto``, for an image whose file says nothing.
-    """
-    known = read_geometry(path)
-    letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in known.size else "YX"
-    space = [letter for letter in letters if letter in "ZYX"]
-    if not all(letter in known.size for letter in space):
-        return "auto"
-    steps = _steps(known, space)
-    if not all(math.isfinite(step) and step > 0 for step in steps):
-        text = ", ".join(f"{step:g}" for step in steps)
-        raise InputError(f"{str(path)!r} says that pixels are {text} apart; say better (spacing, such as 5,1,1)")
-    return "auto" if normalize_spacing(steps) is None else format_spacing(steps)
-
-
 def read_geometry_or_unknown(path: str | os.PathLike[str]) -> Geometry:
-    """The same, and nothing where it is refused: whoever knows better has said so."""
+    """Read the pixel size from a file; it is unknown where :func:`read_geometry` refuses the file."""
     try:
         return read_geometry(path)
     except InputError:
         return UNKNOWN
 
 
+def read_spacing(path: str | os.PathLike[str], axes: str) -> str:
+    """Read the setting ``spacing`` from a file with these axes; ``auto`` if there is none, or if pixels are square."""
+    known = read_geometry(path)
+    letters = axes.upper() if axes != "auto" else "ZYX" if "Z" in known.size else "YX"
+    space = [letter for letter in letters if letter in "ZYX"]
+    if not all(letter in known.size for letter in space):
+        return "auto"
+    sizes = pixel_sizes(known, space)
+    if not all(math.isfinite(size) and size > 0 for size in sizes):
+        text = ", ".join(f"{size:g}" for size in sizes)
+        raise InputError(f"{str(path)!r} says that pixels are {text} apart; set the spacing, such as 5,1,1")
+    return "auto" if normalize_spacing(sizes) is None else format_spacing(sizes)
+
+
 def _tiff_geometry(file: Path) -> Geometry:
-    """Distance between pixels and its unit."""
     with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
         if tiff.is_ome:
             refuse_entities(str(tiff.pages.first.description))
-            pixels = _first_pixels(tifffile.xml2dict(tiff.ome_metadata))
+            image = tifffile.xml2dict(tiff.ome_metadata)["OME"]["Image"]
+            pixels = (image[0] if isinstance(image, list) else image)["Pixels"]
             known = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
             return Geometry(
                 "",
                 {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in known},
                 {axis: normalize_unit(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in known},
             )
-        if tiff.is_imagej:
-            return _imagej_geometry(tiff)
-    return UNKNOWN
-
-
-def _first_pixels(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What OME metadata say of the pixels of the first image."""
-    image = metadata["OME"]["Image"]
-    first = image[0] if isinstance(image, list) else image
-    pixels: Mapping[str, Any] = first["Pixels"]
-    return pixels
+        return _imagej_geometry(tiff) if tiff.is_imagej else UNKNOWN
 
 
 def _imagej_geometry(tiff: Any) -> Geometry:
-    """ImageJ writes pixels a unit as the resolution, and the distance of planes beside it."""
+    """Read ImageJ's resolution in pixels per unit, and the distance of z-slices in its description."""
     metadata, tags = tiff.imagej_metadata or {}, tiff.pages.first.tags
     size = {}
     for axis, name in (("X", "XResolution"), ("Y", "YResolution")):
@@ -275,32 +249,28 @@ def _imagej_geometry(tiff: Any) -> Geometry:
         size["Z"] = float(metadata["spacing"])
     if len(size) != (3 if "spacing" in metadata else 2):
         return UNKNOWN
-    if "unit" not in metadata:  # a resolution for printers, unless it tells of pixels that are no squares
+    if "unit" not in metadata:  # a resolution for printers, unless pixels are not square
         return UNKNOWN if len(set(size.values())) == 1 and len(size) == 2 else Geometry("", size)
-    names = {"X": metadata["unit"], "Y": metadata.get("yunit", metadata["unit"])}
-    names["Z"] = metadata.get("zunit", metadata["unit"])
-    return Geometry("", size, {axis: normalize_unit(_unescaped(names[axis])) for axis in size})
-
-
-def _unescaped(unit: object) -> str:
-    """A unit as ImageJ writes it, whose description is ASCII."""
-    return str(unit).replace("\\u00B5", "µ").replace("\\u00b5", "µ")
+    names = {axis: metadata.get(key, metadata["unit"]) for axis, key in (("X", "unit"), ("Y", "yunit"), ("Z", "zunit"))}
+    # The description is ASCII: a Greek letter is escaped.
+    units = {axis: str(names[axis]).replace("\\u00B5", "µ").replace("\\u00b5", "µ") for axis in size}
+    return Geometry("", size, {axis: normalize_unit(unit) for axis, unit in units.items()})
 
 
 def _zarr_geometry(node: Any) -> Geometry:
-    """The scale of the finest level of an OME-Zarr image, and its units."""
+    """Read scale and units of the finest level of an OME-Zarr image."""
     letters = read_group_axes(node)
     if letters is None:
         return UNKNOWN
     attributes = dict(node.attrs)
     image = attributes.get("ome", attributes)["multiscales"][0]
     scale = [1.0] * len(letters)
-    for moves in (image["datasets"][0].get("coordinateTransformations"), image.get("coordinateTransformations")):
-        for move in moves or ():
-            if move.get("type") == "scale":
-                scale = [a * float(b) for a, b in zip(scale, move["scale"], strict=True)]
-    lengths = list_levels(node)[0].shape  # a plane that is stored as a volume has no distance of planes
-    size = {a: step for a, step, n in zip(letters, scale, lengths, strict=True) if a in "YX" or (a == "Z" and n > 1)}
+    for transforms in (image["datasets"][0].get("coordinateTransformations"), image.get("coordinateTransformations")):
+        for transform in transforms or ():
+            if transform.get("type") == "scale":
+                scale = [a * float(b) for a, b in zip(scale, transform["scale"], strict=True)]
+    shape = list_levels(node)[0].shape  # a 2D image that is stored as a volume has no distance of z-slices
+    size = {a: step for a, step, n in zip(letters, scale, shape, strict=True) if a in "YX" or (a == "Z" and n > 1)}
     named = [axis.get("unit") if isinstance(axis, dict) else None for axis in image["axes"]]
     units = {letter: normalize_unit(unit) for letter, unit in zip(letters, named, strict=True) if unit}
     return Geometry("", size, {axis: units[axis] for axis in size if axis in units})

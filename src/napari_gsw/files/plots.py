@@ -1,4 +1,4 @@
-"""Pictures of a result: the overlay, the trace and the uncertainty, drawn without a screen."""
+"""Figures of a result: the overlay, the trace and the uncertainty, drawn without a screen."""
 
 from __future__ import annotations
 
@@ -17,42 +17,32 @@ from napari_gsw.core.image.normalized_image import fill_outside_mask, find_nonfi
 from napari_gsw.core.posterior.result import Result, Trace
 
 DPI = 150
-# Of a lazy image no more pixels than this are drawn along an axis.
-MAX_DRAWN = 2000
+MAX_DRAWN = 2000  # pixels of a lazy image along an axis
 INK = "#1f77b4"
 MARK = "#d62728"
 GREY = "#666666"
 
 
 def middle_slice(volume: NDArray[Any]) -> NDArray[Any]:
-    """A 2D image as it is, of a volume the middle slice."""
+    """Return a 2D image as it is, and the middle slice of a volume."""
     return volume if volume.ndim == 2 else volume[len(volume) // 2]
 
 
 def to_rgb(image: NDArray[Any], axes: str = "auto") -> Float64Array:
-    """An image as a person would look at it: RGB as it is, anything else as grey, of a volume the middle slice.
-
-    Parameters
-    ----------
-    image, axes : as for :func:`napari_gsw.core.image.normalized_image.normalize_image`.
-
-    Returns
-    -------
-    (y, x, 3) float64 from 0 to 1.
-    """
-    bad = find_nonfinite_pixels(image, axes)
-    if bad is not None:  # pixels outside the image, which a picture needs nevertheless
-        image = fill_outside_mask(image, axes, lambda _: ~bad)
-    checked_picture = normalize_image(image, axes)
-    if checked_picture.rgb:
-        rgb: Float64Array = np.asarray(color.lab2rgb(checked_picture.channels), dtype=np.float64)
+    """Convert an image, or the middle slice of a volume, to RGB in 0..1, (y, x, 3); other channels become grey."""
+    nonfinite = find_nonfinite_pixels(image, axes)
+    if nonfinite is not None:  # pixels outside a mask, which a figure shows nevertheless
+        image = fill_outside_mask(image, axes, lambda _: ~nonfinite)
+    normalized = normalize_image(image, axes)
+    if normalized.rgb:
+        rgb: Float64Array = np.asarray(color.lab2rgb(normalized.channels), dtype=np.float64)
     else:
-        rgb = np.repeat(checked_picture.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
+        rgb = np.repeat(normalized.luminance[..., np.newaxis] / 100.0, 3, axis=-1).astype(np.float64)
     return rgb if rgb.ndim == 3 else rgb[len(rgb) // 2]
 
 
 def make_palette(count: int) -> Float64Array:
-    """Colours of equal lightness whose hues are as far apart as the golden angle keeps them, (count, 3) in 0..1."""
+    """Make RGB colours of similar lightness, (count, 3), whose hues differ by the golden angle."""
     angle = 2.399963 * np.arange(count) + 0.6
     lightness = 62 + 14 * (np.arange(count) % 3 - 1)
     lab = np.stack((lightness, 55 * np.cos(angle), 55 * np.sin(angle)), axis=-1)
@@ -60,56 +50,50 @@ def make_palette(count: int) -> Float64Array:
 
 
 def draw_overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") -> NDArray[np.uint8]:
-    """The image tinted by label, with fine white boundaries.
+    """Tint an image, or the middle slice of a volume, by label, with white boundaries; (y, x, 3).
 
-    Parameters
-    ----------
-    image, axes : as for :func:`napari_gsw.core.image.normalized_image.normalize_image`; of a lazy image every so many pixels are drawn.
-    labels : label image of the image's spatial shape; 0 is not tinted.
-
-    Returns
-    -------
-    (y, x, 3) uint8, of a volume the middle slice.
+    Label 0 is not tinted. Lazy images are subsampled.
     """
     if is_lazy(image):
         lazy_image = open_lazy_image(image, axes)
         step = -(-max(lazy_image.shape) // MAX_DRAWN)
         image, axes, labels = lazy_image.every(step), lazy_image.axes, subsample(labels, step)
-    numbers, flat = np.unique(middle_slice(labels), return_inverse=True)
+    labels = middle_slice(labels)
+    numbers, flat = np.unique(labels, return_inverse=True)
     base = to_rgb(image, axes)
     colours = make_palette(len(numbers))[flat.reshape(base.shape[:2])]
-    tinted = np.where(middle_slice(labels)[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
+    tinted = np.where(labels[..., np.newaxis] > 0, 0.6 * base + 0.4 * colours, base)
     edge = np.zeros(base.shape[:2], bool)
-    edge[:-1] |= middle_slice(labels)[:-1] != middle_slice(labels)[1:]
-    edge[:, :-1] |= middle_slice(labels)[:, :-1] != middle_slice(labels)[:, 1:]
+    edge[:-1] |= labels[:-1] != labels[1:]
+    edge[:, :-1] |= labels[:, :-1] != labels[:, 1:]
     tinted[edge] = 0.25 * tinted[edge] + 0.75
     return (np.clip(tinted, 0, 1) * 255).round().astype(np.uint8)
 
 
 def subsample(values: NDArray[Any], step: int | None = None) -> NDArray[Any]:
-    """Every so many pixels of an image, in memory; of one that is in memory, all of them."""
+    """Read every `step`-th pixel of a lazy image; return an image in memory unchanged."""
     if not is_lazy(values):
         return values
-    jump = step or -(-max(values.shape) // MAX_DRAWN)
-    return read(values, (slice(None, None, jump),) * values.ndim)
+    step = step or -(-max(values.shape) // MAX_DRAWN)
+    return read(values, (slice(None, None, step),) * values.ndim)
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure of matplotlib as PNG. By way of memory: a picture library does not know a full disk as such."""
+    """Write a figure of matplotlib as PNG, by way of memory: image libraries do not report a full disk as such."""
     content = io.BytesIO()
     figure.savefig(content, dpi=DPI, format="png")
     path.write_bytes(content.getvalue())
 
 
 def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
-    """The :func:`overlay` as a file."""
+    """Write the overlay as PNG."""
     import imageio.v3 as iio
 
     path.write_bytes(iio.imwrite("<bytes>", draw_overlay(image, labels, axes), extension=".png"))
 
 
 def save_trace(traces: Sequence[Trace], path: Path) -> None:
-    """Log posterior and number of clusters against sweeps, one line a chain, with the best state marked."""
+    """Plot log posterior and number of clusters by sweep, a line for each chain, with the best sample marked."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
@@ -124,10 +108,10 @@ def save_trace(traces: Sequence[Trace], path: Path) -> None:
         upper.plot(highest.sweep[best], highest.log_posterior[best], "o", color=MARK, markersize=5)
         text = f"best {highest.log_posterior[best]:,.1f} at sweep {highest.sweep[best]:,}"
         upper.text(0.98, 0.06, text, color=MARK, ha="right", va="bottom", transform=upper.transAxes)
-        # The climb of the first sweeps would flatten everything after it.
+        # The increase of the first sweeps would flatten everything after it.
         late = np.concatenate([t.log_posterior[len(t.sweep) // 20 :] for t in traces])
-        room = 0.1 * (np.ptp(late) or 1.0)
-        upper.set_ylim(late.min() - room, late.max() + room)
+        margin = 0.1 * (np.ptp(late) or 1.0)
+        upper.set_ylim(late.min() - margin, late.max() + margin)
     upper.set_ylabel("log posterior")
     lower.set_ylabel("clusters")
     lower.set_xlabel("sweep")
@@ -140,21 +124,19 @@ def save_trace(traces: Sequence[Trace], path: Path) -> None:
 
 
 def save_uncertainty(result: Result, path: Path) -> None:
-    """Boundary probability beside the uncertainty of the sites."""
+    """Plot the boundary probability beside the uncertainty of the superpixels."""
     from matplotlib.figure import Figure
 
-    boundary, unsure = middle_slice(subsample(result.boundary)), middle_slice(subsample(result.uncertainty))
-    known = not np.isnan(result.snapshot.together).any()
-    height, width = boundary.shape
+    images = {
+        "probability of a boundary": middle_slice(subsample(result.boundary)),
+        "uncertainty of a site (bits)": middle_slice(subsample(result.uncertainty)),
+    }
+    is_known = not np.isnan(result.snapshot.together).any()
+    height, width = next(iter(images.values())).shape
     figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")
-    for axes, values, title in zip(
-        figure.subplots(1, 2),
-        (boundary, unsure),
-        ("probability of a boundary", "uncertainty of a site (bits)"),
-        strict=True,
-    ):
+    for axes, (title, values) in zip(figure.subplots(1, 2), images.items(), strict=True):
         heat_map = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
-        axes.set_title(title if known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
+        axes.set_title(title if is_known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
         axes.set_axis_off()
         figure.colorbar(heat_map, ax=axes, shrink=0.8)
     save_figure(figure, path)

@@ -1,4 +1,4 @@
-"""What made a result, read back from any file that carries it."""
+"""Read the provenance of a result from any file that holds it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ MAX_BYTES = 2**26  # of a JSON file; a provenance with thousands of steps has a 
 
 
 def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The provenance in a file: a JSON file, labels of ours as TIFF, OME-TIFF or OME-Zarr, or a session.
+    """Read the provenance in a JSON file, in our labels as TIFF, OME-TIFF or OME-Zarr, or in a session.
 
     Returns
     -------
-    The entries of a JSON object; what they mean is for the caller to check.
+    dict
+        The entries of a JSON object, which the caller has to check.
     """
     file = Path(path)
     try:
         if is_session(file):
-            content = _session_record(file)
+            content = _read_session_settings(file)
         elif is_zarr(file):
-            content = _json(file / "zarr.json")["attributes"]["napari-gsw"]
+            content = _read_json(file / "zarr.json")["attributes"]["napari-gsw"]
         elif not os.path.isfile(file):
             raise InputError(f"{str(path)!r} is not a file")
         elif file.suffix.lower() in TIFF_SUFFIXES:
-            content = json.loads(_tiff_text(file))
-            content = content.get("provenance", content)  # as a plain TIFF has it, beside its shape
+            content = json.loads(_read_tiff_text(file))
+            content = content.get("provenance", content)  # in a plain TIFF it stands beside the shape
         else:
-            content = _json(file)
+            content = _read_json(file)
     except InputError:
         raise
     except Exception:  # decoders raise whatever they like, and JSON may be nested without end
@@ -49,8 +50,8 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def _session_record(file: Path) -> dict[str, Any]:
-    """The settings and the seed of a session whose runs all have the same; axes and spacing are each image's own."""
+def _read_session_settings(file: Path) -> dict[str, Any]:
+    """Read settings and seed of a session, which all of its runs must share; axes and spacing belong to an image."""
     first, *others = open_session(file).runs.values()
     if any(run.settings != first.settings or run.seed != first.seed for run in others):
         raise InputError(f"{str(file)!r} has runs with different settings; none of them is that of all")
@@ -58,22 +59,19 @@ def _session_record(file: Path) -> dict[str, Any]:
     return {"software": "napari-gsw", "settings": settings, "seed": first.seed}
 
 
-def _json(file: Path) -> Any:
+def _read_json(file: Path) -> Any:
     if file.stat().st_size > MAX_BYTES:
         raise InputError(f"{str(file)!r} is too large for a file of settings")
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def _tiff_text(file: Path) -> str:
-    """What a TIFF says of its making, as JSON: ImageJ's info, the description of OME, or that of a plain one."""
+def _read_tiff_text(file: Path) -> str:
+    """Read ImageJ's info, the description of the first OME image, or that of a plain TIFF."""
     with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
         if tiff.imagej_metadata is not None:
             return str(tiff.imagej_metadata["Info"])
         description = str(tiff.pages.first.description)
-        return _ome_description(description) if tiff.is_ome else description
-
-
-def _ome_description(xml: str) -> str:
-    """The description of the first image of OME metadata."""
-    description = parse_xml(xml).find("{*}Image/{*}Description")
-    return "" if description is None else str(description.text)
+        if not tiff.is_ome:
+            return description
+        element = parse_xml(description).find("{*}Image/{*}Description")
+        return "" if element is None else str(element.text)

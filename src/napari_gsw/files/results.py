@@ -1,4 +1,4 @@
-"""Tables and summaries as files: CSV and JSON, whole or not at all, in folders that are there."""
+"""All files of a segmentation, and tables and reports as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import Float32Array, LabelImage
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.calibrated_boundary import make_calibrated_boundary
 from napari_gsw.core.posterior.label_table import Columns, measure_labels
@@ -30,167 +29,36 @@ from napari_gsw.files.output_folder import (
 )
 from napari_gsw.files.zarr_io import write_values, write_zarr, zarr_package
 
-
-def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; what was there before is replaced only when the new one is complete, and only if it was ours."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text)
-    table.writerow(head)
-    table.writerows(rows)
-    write_text(path, make_printable(text.getvalue()))
-
-
-def write_columns(columns: Columns, path: Path) -> None:
-    """A table of columns (k,) by name as CSV, straight into a folder that is scratch; what is not known is empty."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.write(columns_to_csv(columns, ","))
-
-
-def columns_to_csv(columns: Columns, delimiter: str) -> str:
-    """A table of columns (k,) by name as text, with every digit; what is not known is empty.
-
-    >>> import numpy as np
-    >>> print(columns_to_csv({"index": np.array([1, 2]), "sd": np.array([0.5, np.nan])}, ","))
-    index,sd
-    1,0.5
-    2,
-    <BLANKLINE>
-    """
-    text = io.StringIO(newline="")
-    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    table.writerow(columns)
-    cells = (["" if cell != cell else cell for cell in column.tolist()] for column in columns.values())
-    table.writerows(zip(*cells, strict=True))
-    return text.getvalue()
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """As :func:`write_csv`, for JSON."""
-    write_text(path, json.dumps(content, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """As :func:`write_csv`, for any text."""
-    with replace_atomically(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
-        file.write(text)
-
-
-def make_printable(text: str) -> str:
-    r"""Text that can be written and printed: of a file's name that is not UTF-8, the strange bytes as ``\xe9``.
-
-    Examples
-    --------
-    >>> print(make_printable("caf\udce9.png"))
-    caf\xe9.png
-    """
-    try:
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half a character, as names on Windows may have
-        return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-RANGE = ("coarsest", "finest", "farthest")
-# All that `write_posterior` may write: of an image in memory, and of a lazy one.
+# Segmentations at the border of the credible ball.
+BOUNDS = ("coarsest", "finest", "farthest")
+# Everything that `_write_posterior` may write, for an image in memory and for a lazy one.
 POSTERIOR_FILES = (
-    *(f"{name}.tif" for name in ("entropy", "boundary", "contour", "people", *RANGE)),
+    *(f"{name}.tif" for name in ("entropy", "boundary", "contour", "people", *BOUNDS)),
     "posterior.json",
 )
-LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *RANGE)), "posterior.json")
-
-
-def write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str, where: Geometry) -> None:
-    """Write what is known beside the labels; before the burn-in is over that is the verdict alone.
-
-    entropy.tif : how unsure the model is of each site, in bits. boundary.tif : its probability of a boundary through
-    each pixel. contour.tif : the same as a hierarchy; what is above a threshold are closed boundaries. people.tif : the
-    probability that a person draws a boundary there (colour or grey images of two dimensions). coarsest.tif,
-    finest.tif, farthest.tif : clusters of the segmentations at the edge of the 95 % ball. posterior.json : R-hat,
-    effective samples, the ball's radius, in figures and in a sentence; `known` in it is false if so few sweeps were
-    counted that the images mean little. Beside lazy labels the images are .zarr instead of .tif.
-
-    Parameters
-    ----------
-    image : that was segmented.
-    result : what was found of it.
-    folder : where the files go; it is there already.
-    labels_name : of the file of the labels, which all other names follow (:func:`~napari_gsw.files.output_folder.sibling_name`).
-    where : the labels lie.
-    """
-    lazily = is_lazy(result.labels)
-
-    def image_file(name: str) -> Path:
-        return folder / sibling_name(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
-
-    def put(name: str, values: Float32Array) -> None:
-        if lazily:
-            write_values(values, image_file(name), where, name)
-        else:
-            write_tiff(values, image_file(name), where, name, None)
-
-    if result.summary.counted:
-        put("entropy", result.uncertainty)
-        put("boundary", result.boundary)
-        put("contour", result.contour)
-        touching = result.problem.graph is not None and (result.problem.graph.order == 1).all()
-        alone = result.summary.image_sites is None
-        if result.labels.ndim == 2 and touching and alone and not lazily:
-            put("people", make_calibrated_boundary(image, result))
-        for name in RANGE:
-            clusters = result.problem.paint((result.summary.credible_bounds[name] + 1).astype(np.uint32))
-            write_label_file(clusters, image_file(name), where, name)
-    content = json.dumps(posterior_summary(result), indent=2)
-    (folder / sibling_name(labels_name, "posterior.json")).write_text(content + "\n", encoding="utf-8")
-
-
-def posterior_summary(result: Result) -> dict[str, Any]:
-    """The posterior in figures, ready for JSON; what is infinite or not known is null."""
-    diagnosis = result.diagnosis
-    content: dict[str, Any] = {
-        "verdict": diagnosis.summary,
-        "agree": diagnosis.agree,
-        "known": result.summary.is_estimated,
-        "chains": diagnosis.chains,
-        "sweeps": diagnosis.sweeps,
-        "mixing": {name: {"r_hat": _number(m.r_hat), "ess": _number(m.ess)} for name, m in diagnosis.mixing.items()},
-        "edge_deviation": _number(diagnosis.edge_deviation),
-        "clusters": result.n_clusters,
-        "regions": result.n_regions,
-    }
-    if result.summary.counted:
-        ball = result.credible_ball()
-        content["credible_ball"] = {
-            "level": ball.level,
-            "radius_bits": ball.radius,
-            **{name: int(result.draws[getattr(ball, name)].max()) + 1 for name in RANGE},
-        }
-        content["mean_uncertainty_bits"] = float(result.uncertainty.mean())
-    return content
-
-
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-# Everything that may stand beside the labels, some of it on demand.
+LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *BOUNDS)), "posterior.json")
+REGION_TABLE = "regions.csv"
+# Everything that may stand beside the labels.
 SIBLING_FILES = (
-    "sites.tif", "sites.zarr", "provenance.json", "trace.csv", "regions.csv",
-    "overlay.png", "trace.png", "uncertainty.png",
+    "sites.tif", "sites.zarr", PROVENANCE, "trace.csv", REGION_TABLE, "overlay.png", "trace.png", "uncertainty.png",
     *dict.fromkeys((*POSTERIOR_FILES, *LAZY_POSTERIOR_FILES)),
 )  # fmt: skip
-REGION_TABLE = "regions.csv"
-MAX_UINT16 = np.iinfo(np.uint16).max
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is written beside labels, provenance and trace.
+    """What is written besides labels, provenance and trace.
 
-    Attributes
+    Parameters
     ----------
-    sites : the superpixels.
-    plot : pictures: an overlay, the trace, the uncertainty.
-    uncertainty : images of uncertainty, the range of plausible segmentations, the agreement of the chains.
-    table : the table of labels, a row each.
+    sites : bool
+        The superpixels.
+    plot : bool
+        Figures: an overlay, the trace, the uncertainty.
+    uncertainty : bool
+        Images of the uncertainty, bounds of the credible ball, and convergence diagnostics.
+    table : bool
+        A table with a row for each label.
     """
 
     sites: bool = False
@@ -200,13 +68,9 @@ class OutputOptions:
 
 
 def list_output_files(labels_name: str, extras: OutputOptions, samples: bool, lazily: bool = False) -> list[str]:
-    """Names of all that :func:`write_outcome` may write.
+    """List all files that :func:`write_results` may write, the labels first.
 
-    Parameters
-    ----------
-    labels_name, extras : as for it.
-    samples : whether the method is a chain, with a trace.
-    lazily : whether the image is read in blocks.
+    `samples` tells whether the method samples and so has a trace, `lazily` whether the image is read in blocks.
     """
     names = [PROVENANCE]
     if samples:
@@ -223,23 +87,19 @@ def list_output_files(labels_name: str, extras: OutputOptions, samples: bool, la
 
 
 def check_outputs(folder: Path, names: Sequence[str], overwrite: bool) -> None:
-    """Refuse, before any work is done, what :func:`write_outcome` could not put in its place.
+    """Refuse, before the work begins, what :func:`write_results` could not put in its place.
 
-    Parameters
-    ----------
-    folder : where the results are to go.
-    names : as :func:`planned_files` gives them, the labels first.
-    overwrite : whether what is not ours may be written over.
+    `names` are those of :func:`list_output_files`.
     """
     labels_name = names[0]
-    mark = sibling_name(labels_name, PROVENANCE)
+    manifest = sibling_name(labels_name, PROVENANCE)
     if find_writer(Path(labels_name)) is write_zarr:
         zarr_package()
-    standing = check_overwrite(folder, names, mark, overwrite)
-    if not standing.get(labels_name, False):
+    existing = check_overwrite(folder, names, manifest, overwrite)
+    if not existing.get(labels_name, False):
         check_target(folder / labels_name)
     if not overwrite:
-        check_sole_result(folder, names, mark)
+        check_sole_result(folder, names, manifest)
 
 
 def write_results(
@@ -249,94 +109,199 @@ def write_results(
     folder: Path,
     labels_name: str,
     extras: OutputOptions,
-    place: Geometry = UNKNOWN,
+    image_geometry: Geometry = UNKNOWN,
 ) -> list[str]:
-    """Write what a method has made of an image.
+    """Write the result of a method into a scratch folder.
 
     Parameters
     ----------
-    image, axes : what was segmented.
-    outcome : labels, provenance and, of a method that samples, the result.
-    folder : scratch, to write into.
-    labels_name : as for :func:`write_labels_and_provenance`.
-    extras : what is written beside labels, provenance and trace.
-    place : what is known of where the pixels of the image lie.
+    image, axes : ndarray, str
+        What was segmented.
+    outcome : MethodResult
+        Labels, provenance and, for a method that samples, the result.
+    folder : Path
+        Scratch folder.
+    labels_name : str
+        File of the labels. Unless its stem is ``labels``, the names of the other files begin with the stem, so that
+        results can share a folder.
+    extras : OutputOptions
+        What else is written.
+    image_geometry : Geometry
+        Pixel size and position of the image.
 
     Returns
     -------
-    Remarks for the user, a sentence each.
+    list of str
+        Remarks for the user.
     """
-    where = label_geometry(place, axes, outcome.labels.ndim)
-    remarks = write_labels_and_provenance(outcome.labels, outcome.provenance, folder, labels_name, where)
-    if outcome.result is not None:
-        remarks += write_chain(outcome.result, folder, labels_name, extras.sites, where)
-        if extras.uncertainty:
-            write_posterior(image, outcome.result, folder, labels_name, where)
-    if extras.table:
-        remarks += write_table(image, axes, outcome, folder / sibling_name(labels_name, REGION_TABLE), where)
-    if extras.plot:
-        plots.save_overlay(image, outcome.labels, folder / sibling_name(labels_name, "overlay.png"), axes)
-        if outcome.result is not None:
-            plots.save_trace(outcome.result.traces, folder / sibling_name(labels_name, "trace.png"))
-            plots.save_uncertainty(outcome.result, folder / sibling_name(labels_name, "uncertainty.png"))
-    return remarks
+    labels, result = outcome.labels, outcome.result
+    geometry = label_geometry(image_geometry, axes, labels.ndim)
 
+    def sibling(name: str) -> Path:
+        return folder / sibling_name(labels_name, name)
 
-def write_table(image: Any, axes: str, outcome: MethodResult, path: Path, where: Geometry) -> list[str]:
-    """The table of an outcome's labels, in the units of where they lie; returns remarks."""
-    summary = None if outcome.result is None else outcome.result.summary
-    write_columns(measure_labels(outcome.labels, image, axes, summary, **scale_and_unit(where)), path)
-    lazily = "the image is read in blocks: medians, perimeter and solidity are left out of the table"
-    return [lazily] if is_lazy(outcome.labels) else []
-
-
-def write_labels_and_provenance(
-    labels: LabelImage, provenance: Mapping[str, Any], folder: Path, labels_name: str, where: Geometry
-) -> list[str]:
-    """Write labels and what made them into a folder; returns remarks for the user.
-
-    Parameters
-    ----------
-    labels : label image, as :func:`napari_gsw.files.labels.write_labels` takes it; may be lazy.
-    provenance : what made the labels, ready for JSON.
-    folder : scratch, to write into.
-    labels_name : ends in .tif or .png; PNG holds two dimensions of at most 16 bits. Unless its stem is ``labels``, the
-        other files' names begin with it, so that several results can share a folder.
-    where : the labels lie.
-    """
     remarks = []
     if labels.dtype == np.uint32 and not is_lazy(labels):
         remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
-    file = write_label_file(labels, folder / labels_name, where, provenance=provenance)
+    file = write_label_file(labels, folder / labels_name, geometry, provenance=outcome.provenance)
     if file.name != labels_name:
         content = "a volume" if labels.ndim > 2 else "32-bit labels"
         remarks.append(f"PNG cannot hold {content}: written as {file.name}")
+    if result is not None:
+        remarks += _write_chain(result, folder, labels_name, extras.sites, geometry)
+        if extras.uncertainty:
+            _write_posterior(image, result, folder, labels_name, geometry)
+    if extras.table:
+        summary = None if result is None else result.summary
+        write_columns(measure_labels(labels, image, axes, summary, **scale_and_unit(geometry)), sibling(REGION_TABLE))
+        if is_lazy(labels):
+            remarks.append("the image is read in blocks: medians, perimeter and solidity are left out of the table")
+    if extras.plot:
+        plots.save_overlay(image, labels, sibling("overlay.png"), axes)
+        if result is not None:
+            plots.save_trace(result.traces, sibling("trace.png"))
+            plots.save_uncertainty(result, sibling("uncertainty.png"))
     return remarks
 
 
-def write_chain(result: Result, folder: Path, labels_name: str, sites: bool, where: Geometry) -> list[str]:
-    """Write what stands beside the labels of a chain: its trace and, if asked for, its superpixels; returns remarks."""
+def _write_chain(result: Result, folder: Path, labels_name: str, sites: bool, geometry: Geometry) -> list[str]:
+    """Write the trace and, if asked for, the superpixels; returns remarks."""
     remarks = []
+    n_sites = result.problem.n
     if sites and result.problem.sites is not None:
-        wide = result.problem.n > MAX_UINT16
-        if wide:
-            remarks.append(f"{result.problem.n} sites are more than uint16 holds: the sites are written as uint32")
-        numbers = np.arange(1, result.problem.n + 1, dtype=np.uint32 if wide else np.uint16)
-        site_image = result.problem.paint(numbers)
+        dtype = np.uint32 if n_sites > np.iinfo(np.uint16).max else np.uint16
+        if dtype == np.uint32:
+            remarks.append(f"{n_sites} sites are more than uint16 holds: the sites are written as uint32")
+        site_image = result.problem.paint(np.arange(1, n_sites + 1, dtype=dtype))
         file = folder / sibling_name(labels_name, "sites.zarr" if is_lazy(site_image) else "sites.tif")
-        write_label_file(site_image, file, where, name="sites")
+        write_label_file(site_image, file, geometry, name="sites")
     write_trace(result.traces, folder / sibling_name(labels_name, "trace.csv"))
     if np.isnan(result.snapshot.together).any():
         remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
 
 
+def _write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str, geometry: Geometry) -> None:
+    """Write images of the uncertainty and ``posterior.json``; before the end of the burn-in the latter alone.
+
+    entropy: uncertainty of each superpixel, in bits. boundary: probability of a boundary through each pixel. contour:
+    the same as a hierarchy, of which each threshold gives closed boundaries. people: probability that an annotator
+    draws a boundary (2D images in memory). coarsest, finest, farthest: clusters at the border of the 95 % ball.
+    """
+    lazily = is_lazy(result.labels)
+
+    def image_file(name: str) -> Path:
+        return folder / sibling_name(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
+
+    if result.summary.counted:
+        images = {"entropy": result.uncertainty, "boundary": result.boundary, "contour": result.contour}
+        has_faces_only = result.problem.graph is not None and (result.problem.graph.order == 1).all()
+        if result.labels.ndim == 2 and has_faces_only and result.summary.image_sites is None and not lazily:
+            images["people"] = make_calibrated_boundary(image, result)
+        for name, values in images.items():
+            if lazily:
+                write_values(values, image_file(name), geometry, name)
+            else:
+                write_tiff(values, image_file(name), geometry, name, None)
+        for name in BOUNDS:
+            clusters = result.problem.paint((result.summary.credible_bounds[name] + 1).astype(np.uint32))
+            write_label_file(clusters, image_file(name), geometry, name)
+    text = json.dumps(_posterior_summary(result), indent=2)
+    (folder / sibling_name(labels_name, "posterior.json")).write_text(text + "\n", encoding="utf-8")
+
+
+def _posterior_summary(result: Result) -> dict[str, Any]:
+    """Summarize the posterior for JSON; infinite and unknown numbers are None."""
+
+    def finite(value: float) -> float | None:
+        return value if np.isfinite(value) else None
+
+    diagnosis = result.diagnosis
+    content: dict[str, Any] = {
+        "verdict": diagnosis.summary,
+        "agree": diagnosis.agree,
+        "known": result.summary.is_estimated,
+        "chains": diagnosis.chains,
+        "sweeps": diagnosis.sweeps,
+        "mixing": {name: {"r_hat": finite(m.r_hat), "ess": finite(m.ess)} for name, m in diagnosis.mixing.items()},
+        "edge_deviation": finite(diagnosis.edge_deviation),
+        "clusters": result.n_clusters,
+        "regions": result.n_regions,
+    }
+    if result.summary.counted:
+        ball = result.credible_ball()
+        content["credible_ball"] = {
+            "level": ball.level,
+            "radius_bits": ball.radius,
+            **{name: int(result.draws[getattr(ball, name)].max()) + 1 for name in BOUNDS},
+        }
+        content["mean_uncertainty_bits"] = float(result.uncertainty.mean())
+    return content
+
+
 def write_trace(traces: Sequence[Trace], path: Path) -> None:
-    """Write traces as CSV, one row a sweep, with every digit; of several chains with the chain's number first."""
-    several = len(traces) > 1
+    """Write traces as CSV, a row for each sweep; for several chains the number of the chain is the first column."""
+    numbered = len(traces) > 1
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow((*(["chain"] if several else []), *Trace._fields))
+        table.writerow((*(["chain"] if numbered else []), *Trace._fields))
         for chain, trace in enumerate(traces):
             rows = zip(*(column.tolist() for column in trace), strict=True)
-            table.writerows(([chain, *row] if several else row) for row in rows)
+            table.writerows(([chain, *row] if numbered else row) for row in rows)
+
+
+def write_columns(columns: Columns, path: Path) -> None:
+    """Write a table of columns into a scratch folder as CSV."""
+    path.write_text(columns_to_csv(columns, ","), encoding="utf-8", newline="")
+
+
+def columns_to_csv(columns: Columns, delimiter: str) -> str:
+    """Format a table of columns with every digit; cells of unknown values are empty.
+
+    >>> import numpy as np
+    >>> print(columns_to_csv({"index": np.array([1, 2]), "sd": np.array([0.5, np.nan])}, ","))
+    index,sd
+    1,0.5
+    2,
+    <BLANKLINE>
+    """
+    text = io.StringIO(newline="")
+    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    table.writerow(columns)
+    cells = (["" if cell != cell else cell for cell in column.tolist()] for column in columns.values())
+    table.writerows(zip(*cells, strict=True))
+    return text.getvalue()
+
+
+def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a report as CSV; see :func:`write_text`."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(head)
+    table.writerows(rows)
+    write_text(path, make_printable(text.getvalue()))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a report as JSON; see :func:`write_text`."""
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a report; an earlier one of ours is replaced when the new one is complete."""
+    with replace_atomically(path) as scratch:
+        scratch.write_text(text, encoding="utf-8", newline="")
+
+
+def make_printable(text: str) -> str:
+    r"""Escape bytes that are not UTF-8, as names of files may have, as ``\xe9``.
+
+    Examples
+    --------
+    >>> print(make_printable("caf\udce9.png"))
+    caf\xe9.png
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a character, as names on Windows may have
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")

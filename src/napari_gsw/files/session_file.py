@@ -1,8 +1,8 @@
-"""A zarr group in a zip, member by member.
+"""Session files: a zarr group in a zip, whose attributes hold the records and whose arrays hold the numbers.
 
-zarr itself takes 2 ms of Python for every array, and a session has hundreds of them if there are many time points: so
-often a window waits for Python's lock while its session is saved. What is written here takes an eighth of that, and
-zarr reads it. What is read need not be trusted.
+The zip is written and read member by member, not by zarr. zarr takes 2 ms of Python for each of the hundreds of arrays
+of a session, during which the window waits for Python's lock; this takes an eighth. And a file need not be trusted:
+names, sizes and types are checked before anything is allocated. zarr reads the files, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,167 +31,21 @@ from napari_gsw.files.images import is_image_file
 from napari_gsw.files.output_folder import report_write_errors, scratch_folder
 from napari_gsw.files.untrusted import check_promise
 
-# Bytes of one chunk, about.
-CHUNK = 2**24
-MAX_AXES = 16
-# Of zstd: the quickest.
-LEVEL = 1
-# What zstd packs into one byte at best: 128 KB of one and the same byte into four.
-MAX_ZSTD_COMPRESSION = 2**15
-
-
-class StoredArray(NamedTuple):
-    """An array as a zip holds it: cut along its first axis alone, each chunk packed by zstd.
-
-    Attributes
-    ----------
-    name : of the array; its members begin with it.
-    rows : of a chunk; of the last one, those that are too many hold nothing.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    rows: int
-
-    @classmethod
-    def of(cls, name: str, array: NDArray[Any]) -> Self:
-        """How we write one; it has a number at least."""
-        rows = max(1, CHUNK // (array.nbytes // len(array)))
-        return cls(name, array.dtype.newbyteorder("<"), array.shape, min(rows, len(array)))
-
-    @classmethod
-    def read_from(cls, name: str, description: Any) -> Self:
-        """What `zarr.json` says of one; InputError if it is none that we would have written."""
-        match description:
-            case {
-                "zarr_format": 3,
-                "node_type": "array",
-                "data_type": str(dtype),
-                "shape": list(shape),
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
-                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-                "codecs": [{"name": "bytes", **order}, {"name": "zstd"}],
-            } if dtype in DTYPES and not description.get("storage_transformers"):
-                lengths = [*shape, *chunk]
-                numbers = all(isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**40 for x in lengths)
-                fits = MAX_AXES >= len(shape) == len(chunk) > 0 and shape[1:] == chunk[1:] and numbers
-                little = np.dtype(dtype).itemsize == 1 or order == {"configuration": {"endian": "little"}}
-                if fits and chunk[0] <= shape[0] and little:
-                    return cls(name, np.dtype(dtype).newbyteorder("<"), tuple(shape), chunk[0])
-        raise InputError(f"its array {name[:80]!r} is of a kind that no session has")
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def n_chunks(self) -> int:
-        return -(-self.shape[0] // self.rows)
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """What zarr wants to know of it."""
-        return {
-            "zarr_format": 3,
-            "node_type": "array",
-            "data_type": self.dtype.name,
-            "shape": self.shape,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": (self.rows, *self.shape[1:])}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": np.zeros((), self.dtype).item(),
-            "codecs": [
-                {"name": "bytes", "configuration": {"endian": "little"}},
-                {"name": "zstd", "configuration": {"level": LEVEL, "checksum": False}},
-            ],
-            "attributes": {},
-        }
-
-    @property
-    def chunks(self) -> Iterator[tuple[str, slice]]:
-        """The member that each chunk is, and its rows of the array."""
-        rest = "/0" * (len(self.shape) - 1)
-        for k, start in enumerate(range(0, self.shape[0], self.rows)):
-            yield f"{self.name}/c/{k}{rest}", slice(start, min(start + self.rows, self.shape[0]))
-
-    def write(self, archive: zipfile.ZipFile, array: NDArray[Any]) -> None:
-        from numcodecs.zstd import compress
-
-        archive.writestr(f"{self.name}/zarr.json", json.dumps(self.metadata))
-        for member, rows in self.chunks:
-            chunk = np.ascontiguousarray(array[rows], self.dtype)
-            if len(chunk) < self.rows:  # zarr wants the last one to be as large as the others
-                chunk = np.concatenate([chunk, np.zeros((self.rows - len(chunk), *chunk.shape[1:]), self.dtype)])
-            archive.writestr(member, compress(_bytes(chunk), LEVEL))
-
-    def read(self, archive: zipfile.ZipFile) -> NDArray[Any]:
-        """The array, writable and in the machine's own order, or kernels would be compiled again for it."""
-        from numcodecs.zstd import decompress
-
-        # Into what is there: a chunk that holds more than it should is refused before anything is made for it.
-        array = np.zeros((self.n_chunks * self.rows, *self.shape[1:]), self.dtype)
-        for k, (member, _) in enumerate(self.chunks):
-            decompress(archive.read(member), _bytes(array[k * self.rows : (k + 1) * self.rows]))
-        array = array[: self.shape[0]].astype(self.dtype.newbyteorder("="), copy=False)
-        if array.dtype == bool:
-            np.not_equal(array.view(np.uint8), 0, out=array)  # a byte may be anything
-        return array
-
-
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The bytes of an array as they lie in memory, not copied."""
-    return array.reshape(-1).view(np.uint8)
-
-
-def write_group(
-    path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> Sequence[zipfile.ZipInfo]:
-    """Write a group.
-
-    Parameters
-    ----------
-    path : of the zip.
-    attributes : of the group.
-    arrays : of plain numbers, none of them empty, by name; a name with a slash is that of an array in an inner group.
-
-    Returns
-    -------
-    What was written; the first is what the group says of itself.
-    """
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("zarr.json", _group(attributes))
-        for inner in _groups(arrays):
-            archive.writestr(f"{inner}/zarr.json", _group({}))
-        for name, array in arrays.items():
-            StoredArray.of(name, array).write(archive, array)
-        return archive.infolist()
-
-
-def _group(attributes: Mapping[str, Any]) -> str:
-    return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
-
-
-def _groups(names: Iterable[str]) -> Iterator[str]:
-    """The inner groups of arrays of such names, each once.
-
-    >>> list(_groups(["a/b/x", "a/y", "z"]))
-    ['a', 'a/b']
-    """
-    parts = (name.split("/") for name in names)
-    return iter(dict.fromkeys("/".join(one[:depth]) for one in parts for depth in range(1, len(one))))
-
-
-# Of the format. A newer file is refused; one of an older version is brought up to date when it is read.
+# Version of the format. A newer file is refused; an older one is upgraded when it is read.
 VERSION = 2
-# The key of the group's attributes that says whose file it is.
+# Key of the group's attributes.
 SESSION_KEY = "napari-gsw session"
 SUFFIX = ".zarr.zip"
-# More is neither written nor read: thousands of time points.
+CHUNK = 2**24  # bytes of a chunk, about
+LEVEL = 1  # of zstd, the fastest
+# Limits of what is written and read: members (thousands of time points), and bytes of JSON in one member.
 MAX_MEMBERS = 1_000_000
-# Bytes of the tree of words and numbers, or of what is said of an array; likewise.
 MAX_JSON = 2**28
+MAX_AXES = 16
+# zstd packs at most 128 KB of one repeated byte into four bytes.
+MAX_ZSTD_COMPRESSION = 2**15
 MEMBER = re.compile(f"[{NAME_LETTERS}]+(/[{NAME_LETTERS}]+)*")
-# What a decoder may do with a file that anybody may have written.
+# What decoders may raise for a damaged file.
 DAMAGED = (
     OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, RuntimeError, ValueError, TypeError, LookupError,
     AttributeError, ArithmeticError,
@@ -206,71 +60,89 @@ def save_session(
     image_path: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Save a session, so that it can be opened again and go on bit for bit as if it had never stopped.
+    """Save a session to a file.
+
+    A run that is resumed from the file is bitwise identical to one that was never stopped.
 
     Parameters
     ----------
-    path : of the file, ``.zarr.zip`` by custom. A session that is there is written over.
-    session : a result of :func:`napari_gsw.segment`, or what :func:`open_session` has read.
-    image : the image itself, to have it in the file too; it is not needed to go on.
-    image_path : where the image is, to be found again.
-    overwrite : whether a file that is no session may be written over, too.
+    path : path-like
+        File, ``.zarr.zip`` by convention. An existing session is replaced.
+    session : Result, SavedRun or SavedSession
+        Result of :func:`napari_gsw.segment`, or what :func:`open_session` has read.
+    image : ndarray, optional
+        The image, to store it, too. It is not needed to resume.
+    image_path : path-like, optional
+        File of the image, by which it is found again.
+    overwrite : bool
+        Replace the file even if it is not a session.
 
     Returns
     -------
-    Where it went.
+    Path
+        The file.
     """
     target = Path(path)
     if not os.fspath(path) or target.is_dir():
         raise InputError(f"{os.fspath(path)!r} is no name of a file for a session")
     if os.path.lexists(target) and not overwrite and not is_session(target):
         raise InputError(f"{str(target)!r} is there already and is no session; choose another name")
-    content = _session_of(session, image, image_path, target)
+    content = _as_session(session, image, image_path, target)
     arrays: dict[str, NDArray[Any]] = {}
-    tree = encode_record(content, KINDS, arrays)
+    head = {
+        "version": VERSION,
+        "title": _make_title(content),
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": collect_versions(),
+        "content": encode_record(content, KINDS, arrays),
+    }
     with report_write_errors(f"the session {str(target)!r}"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_folder(target.parent) as scratch:
             file = scratch / target.name
-            members = write_group(file, {SESSION_KEY: _head(content, tree)}, arrays)
+            members = write_group(file, {SESSION_KEY: head}, arrays)
             if len(members) > MAX_MEMBERS or members[0].file_size > MAX_JSON:
                 raise InputError("it has too many time points or slices for one file: segment fewer at a time")
-            with file.open("rb+") as written:  # on the disk before it takes the place of the old one
+            with file.open("rb+") as written:  # on the disk before it replaces the old one
                 os.fsync(written.fileno())
             os.replace(file, target)
     return target
 
 
-def _session_of(session: Any, image: Any, image_path: Any, target: Path) -> SavedSession:
-    """What is to be saved, as a session with the places where its image is."""
+def _as_session(session: Any, image: Any, image_path: Any, target: Path) -> SavedSession:
     if isinstance(session, ResultBase):
         if session.run is None:
-            raise InputError("this result cannot be saved as a session: only what gsw.segment or the window made can")
+            raise InputError("this result cannot be saved as a session: only those of gsw.segment or the window can")
         session = session.run
     if isinstance(session, SavedRun):
         session = SavedSession({"run": session})
     if not isinstance(session, SavedSession):
         raise InputError(f"a session to save is a result of gsw.segment, not a {type(session).__name__}")
-    images = session.images or (SavedImage(),)
+    first, *others = session.images or (SavedImage(),)
     if image_path is not None:
         place = Path(image_path).resolve()
-        images = (replace(images[0], name=images[0].name or place.name, paths=(str(place),)), *images[1:])
+        first = replace(first, name=first.name or place.name, paths=(str(place),))
     if image is not None:
-        images = (replace(images[0], pixels=np.asarray(image)), *images[1:])
-    near = tuple(replace(one, paths=_places(one.paths, target)) for one in images)
-    return SavedSession(session.runs, near, session.window)
+        first = replace(first, pixels=np.asarray(image))
+    images = tuple(replace(saved, paths=_with_relative_paths(saved.paths, target)) for saved in (first, *others))
+    return SavedSession(session.runs, images, session.window)
 
 
-def _places(paths: tuple[str, ...], target: Path) -> tuple[str, ...]:
-    """Where an image is, and the way there from the session: a folder that is moved is moved as a whole."""
+def _with_relative_paths(paths: tuple[str, ...], target: Path) -> tuple[str, ...]:
+    """Add paths relative to the session, which hold if both are moved together."""
     places: list[str] = []
-    for path in paths:
-        if os.path.isabs(path):
-            try:
-                places += [path, os.path.relpath(path, target.resolve().parent)]
-            except ValueError:  # on another drive
-                places.append(path)
+    for path in filter(os.path.isabs, paths):
+        places.append(path)
+        try:
+            places.append(os.path.relpath(path, target.resolve().parent))
+        except ValueError:  # on another drive
+            continue
     return tuple(dict.fromkeys(places))
+
+
+def _make_title(session: SavedSession) -> str:
+    names = ", ".join(image.name for image in session.images if image.name) or "an image"
+    return f"{names}, {max((run.sweep for run in session.runs.values()), default=0):,} sweeps"
 
 
 def find_image_files(image: SavedImage, session_path: str | os.PathLike[str]) -> list[Path]:
@@ -292,63 +164,45 @@ def is_in_folder(place: Path, folder: Path) -> bool:
 
 
 def read_title(path: str | os.PathLike[str]) -> str | None:
-    """What a session is in a few words, without reading all of it; None if it is none."""
+    """Read the title of a session without the rest; None if the file is not a session."""
     try:
         with zipfile.ZipFile(path) as archive:
-            head = _json(archive, "zarr.json")["attributes"][SESSION_KEY]
-            return str(head["title"])
+            return str(_read_head(archive)["title"])
     except (*DAMAGED, InputError):
         return None
 
 
-def _head(session: SavedSession, tree: Any) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "title": _title(session),
-        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": collect_versions(),
-        "content": tree,
-    }
-
-
-def _title(session: SavedSession) -> str:
-    names = ", ".join(image.name for image in session.images if image.name) or "an image"
-    sweeps = max((run.sweep for run in session.runs.values()), default=0)
-    return f"{names}, {sweeps:,} sweeps"
-
-
 def is_session(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says that it is a session."""
+    """Return whether a file claims to be a session."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return SESSION_KEY in _json(archive, "zarr.json")["attributes"]
+            return bool(_read_head(archive))
     except (*DAMAGED, InputError):
         return False
 
 
 def open_session(path: str | os.PathLike[str]) -> SavedSession:
-    """Read a session. The file need not be trusted; what is wrong with it is said in one sentence.
+    """Read a session from a file, which need not be trusted.
 
-    ``napari_gsw.resume(open_session(path).run)`` goes on with it.
+    ``napari_gsw.resume(open_session(path).run)`` resumes it.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            head, stored = _checked(archive, os.path.getsize(path))
-            session = decode_record(head["content"], KINDS, _read_arrays(archive, stored))
+            head, stored = _check(archive, os.path.getsize(path))
+            session = decode_record(head["content"], KINDS, {array.name: array.read(archive) for array in stored})
         if not isinstance(session, SavedSession):
             raise InputError("it holds no session")
     except FileNotFoundError:
         raise InputError(f"there is no session {os.fspath(path)!r}") from None
-    except InputError as reason:
-        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {reason}") from None
-    except DAMAGED as reason:
-        words = " ".join(str(reason).split())[:120] or type(reason).__name__
-        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: it is damaged ({words})") from None
+    except InputError as error:
+        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: {error}") from None
+    except DAMAGED as error:
+        text = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InputError(f"the session {os.fspath(path)!r} cannot be opened: it is damaged ({text})") from None
     return session
 
 
-def _json(archive: zipfile.ZipFile, name: str) -> Any:
-    """The JSON of a member that is not too large, too deep or none at all."""
+def _read_json(archive: zipfile.ZipFile, name: str) -> Any:
     if archive.getinfo(name).file_size > MAX_JSON:
         raise InputError(f"{name} is too large")
     try:
@@ -357,8 +211,17 @@ def _json(archive: zipfile.ZipFile, name: str) -> Any:
         raise InputError(f"{name} is no JSON") from None
 
 
-def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], list[StoredArray]]:
-    """The head of a session, and its arrays; refuses whatever we would not have written."""
+def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
+    root = _read_json(archive, "zarr.json")
+    attributes = root.get("attributes") if isinstance(root, dict) else None
+    head = attributes.get(SESSION_KEY) if isinstance(attributes, dict) else None
+    if not isinstance(head, dict):
+        raise InputError("it is no session of napari-gsw")
+    return head
+
+
+def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[StoredArray]]:
+    """Return the head and the arrays of a file; refuse everything that :func:`save_session` does not write."""
     members = {info.filename: info for info in archive.infolist()}
     if len(members) != len(archive.infolist()) or len(members) > MAX_MEMBERS:
         raise InputError("it has members twice, or too many of them")
@@ -371,34 +234,132 @@ def _checked(archive: zipfile.ZipFile, size: int) -> tuple[Mapping[str, Any], li
         raise InputError("its members are larger than itself")
     if "zarr.json" not in members:
         raise InputError("it is no zarr group")
-    root = _json(archive, "zarr.json")
-    attributes = root.get("attributes") if isinstance(root, dict) else None
-    head = attributes.get(SESSION_KEY) if isinstance(attributes, dict) else None
-    if not isinstance(head, dict) or not isinstance(head.get("version"), int):
+    head = _read_head(archive)
+    if not isinstance(head.get("version"), int):
         raise InputError("it is no session of napari-gsw")
     if head["version"] > VERSION:
         raise InputError(f"it has format {head['version']}, of a newer napari-gsw; this one reads up to {VERSION}")
     if "content" not in head:
         raise InputError("it is empty")
-    described_by = [name for name in members if name.endswith("/zarr.json")]
-    descriptions = [(name.removesuffix("/zarr.json"), _json(archive, name)) for name in described_by]
-    stored = [StoredArray.read_from(name, one) for name, one in descriptions if not _is_group(one)]
-    promised, count = sum(array.nbytes for array in stored), sum(array.n_chunks for array in stored)
+    descriptions = {name: _read_json(archive, name) for name in members if name.endswith("/zarr.json")}
+    stored = [
+        StoredArray.parse(name.removesuffix("/zarr.json"), description)
+        for name, description in descriptions.items()
+        if not (isinstance(description, dict) and description.get("node_type") == "group")
+    ]
     try:
-        check_promise(promised, size, "a session", MAX_ZSTD_COMPRESSION, "open it on a machine that has more")
-    except ValueError as reason:
-        raise InputError(str(reason)) from None
-    # Their number first: nothing is made for chunks that are not there.
-    complete = 1 + len(described_by) + count == len(members)
-    if not complete or not all(member in members for array in stored for member, _ in array.chunks):
+        memory_advice = "open it on a machine that has more"
+        check_promise(sum(array.nbytes for array in stored), size, "a session", MAX_ZSTD_COMPRESSION, memory_advice)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    # Their number first, so that no names are made for chunks that do not exist.
+    is_complete = 1 + len(descriptions) + sum(array.n_chunks for array in stored) == len(members)
+    if not is_complete or not all(member in members for array in stored for member in array.members()):
         raise InputError("parts of its arrays are missing, or there are others")
     return head, stored
 
 
-def _is_group(description: Any) -> bool:
-    return isinstance(description, dict) and description.get("node_type") == "group"
+class StoredArray(NamedTuple):
+    """An array in a zip, divided along its first axis into chunks of `rows`, each packed by zstd."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    rows: int
+
+    @classmethod
+    def parse(cls, name: str, description: Any) -> Self:
+        """Parse the ``zarr.json`` of an array; InputError if it is not one that :func:`write_group` writes."""
+        match description:
+            case {
+                "zarr_format": 3,
+                "node_type": "array",
+                "data_type": str(dtype),
+                "shape": list(shape),
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+                "codecs": [{"name": "bytes", **order}, {"name": "zstd"}],
+            } if dtype in DTYPES and not description.get("storage_transformers"):
+                lengths = [*shape, *chunk]
+                numbers = all(isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**40 for x in lengths)
+                fits = MAX_AXES >= len(shape) == len(chunk) > 0 and shape[1:] == chunk[1:] and numbers
+                little = np.dtype(dtype).itemsize == 1 or order == {"configuration": {"endian": "little"}}
+                if fits and chunk[0] <= shape[0] and little:
+                    return cls(name, np.dtype(dtype).newbyteorder("<"), tuple(shape), chunk[0])
+        raise InputError(f"its array {name[:80]!r} is of a kind that no session has")
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks, the last of which may be partly empty."""
+        return -(-self.shape[0] // self.rows)
+
+    def members(self) -> Iterator[str]:
+        """Yield the names of the chunks."""
+        rest = "/0" * (len(self.shape) - 1)
+        return (f"{self.name}/c/{k}{rest}" for k in range(self.n_chunks))
+
+    def read(self, archive: zipfile.ZipFile) -> NDArray[Any]:
+        """Read the array, writable and in native byte order, for which the kernels are compiled."""
+        from numcodecs.zstd import decompress
+
+        # Into existing memory: a chunk that holds more than it should is refused before anything is allocated for it.
+        array = np.zeros((self.n_chunks * self.rows, *self.shape[1:]), self.dtype)
+        for k, member in enumerate(self.members()):
+            decompress(archive.read(member), _as_bytes(array[k * self.rows : (k + 1) * self.rows]))
+        array = array[: self.shape[0]].astype(self.dtype.newbyteorder("="), copy=False)
+        if array.dtype == bool:
+            np.not_equal(array.view(np.uint8), 0, out=array)  # a byte may be anything
+        return array
 
 
-def _read_arrays(archive: zipfile.ZipFile, stored: Sequence[StoredArray]) -> dict[str, NDArray[Any]]:
-    """All arrays of a file that was checked, by name."""
-    return {array.name: array.read(archive) for array in stored}
+def write_group(
+    path: Path, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Sequence[zipfile.ZipInfo]:
+    """Write a group with arrays, none of them empty, and return the members of the zip, that of the group first.
+
+    A name with a slash is that of an array in an inner group.
+    """
+    inner = ("/".join(name.split("/")[:depth]) for name in arrays for depth in range(1, name.count("/") + 1))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for group in ("", *dict.fromkeys(inner)):
+            node = {"zarr_format": 3, "node_type": "group", "attributes": {} if group else attributes}
+            archive.writestr(f"{group}/zarr.json" if group else "zarr.json", json.dumps(node))
+        for name, array in arrays.items():
+            _write_array(archive, name, array)
+        return archive.infolist()
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    from numcodecs.zstd import compress
+
+    rows = min(max(1, CHUNK // (array.nbytes // len(array))), len(array))
+    stored = StoredArray(name, array.dtype.newbyteorder("<"), array.shape, rows)
+    description = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "data_type": stored.dtype.name,
+        "shape": array.shape,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": (rows, *array.shape[1:])}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": np.zeros((), stored.dtype).item(),
+        "codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            {"name": "zstd", "configuration": {"level": LEVEL, "checksum": False}},
+        ],
+        "attributes": {},
+    }
+    archive.writestr(f"{name}/zarr.json", json.dumps(description))
+    for k, member in enumerate(stored.members()):
+        chunk = np.zeros((rows, *array.shape[1:]), stored.dtype)  # zarr expects the last one as large as the others
+        part = array[k * rows : (k + 1) * rows]
+        chunk[: len(part)] = part
+        archive.writestr(member, compress(_as_bytes(chunk), LEVEL))
+
+
+def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
