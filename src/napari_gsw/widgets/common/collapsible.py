@@ -46,15 +46,7 @@ class Section(QWidget):  # type: ignore[misc]
     joins when it is first unfolded: a panel has 300 widgets in its sections, and Qt and napari would send 18 events to
     each when the dock opens. Until then it is an invisible window of ours, for Python may delete a widget without a
     parent in any thread.
-
-    Parameters
-    ----------
-    title : str
-        Text of the button.
-    help : str
-        Its tooltip.
-    page : str
-        Page of the documentation that ``?`` opens, with a heading after ``#``.
+    ``?`` opens a page of the documentation, `page`, with a heading after ``#``.
     """
 
     toggled = Signal(bool)

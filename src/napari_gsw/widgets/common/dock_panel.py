@@ -196,13 +196,7 @@ SWITCH_INTERVAL = SwitchInterval()
 
 
 class DockPanel(QWidget):  # type: ignore[misc]
-    """Base class of the docks: closes its connections however the dock goes away.
-
-    Attributes
-    ----------
-    connections : Connections
-        What ties the widget to the viewer, and what has to end with it.
-    """
+    """Base class of the docks: closes its connections however the dock goes away."""
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()

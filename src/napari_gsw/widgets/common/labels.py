@@ -9,17 +9,7 @@ from napari.utils.notifications import notification_manager, show_error
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QResizeEvent
-from qtpy.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
-    QAbstractSlider,
-    QAbstractSpinBox,
-    QComboBox,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
 from superqt import QElidingLabel
 
 from napari_gsw.core.errors import InputError
@@ -33,7 +23,6 @@ LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 # Pixels that a theme may leave empty above and below the text, and at the ends of a line. Text fitted into a line does
 # not take them into account.
 LABEL_MARGIN, LINE_MARGIN = 8, 4
-CONTROLS = (QAbstractButton, QComboBox, QAbstractSpinBox, QAbstractSlider, QAbstractItemView)
 
 
 def muted_colour(theme_name: str) -> str:
@@ -64,6 +53,16 @@ def make_button(text: str, tip: str, slot: Any) -> QPushButton:
     button.setToolTip(tip)
     button.clicked.connect(lambda: slot())
     return button
+
+
+def make_check_box(text: str, tip: str, slot: Any = None, on: bool = False) -> QCheckBox:
+    """Make a check box with a tooltip."""
+    box = QCheckBox(text)
+    box.setToolTip(tip)
+    box.setChecked(on)
+    if slot is not None:
+        box.toggled.connect(slot)
+    return box
 
 
 def make_text_label(name: str) -> QLabel:
@@ -99,7 +98,6 @@ class ElidedLabel(QLabel):  # type: ignore[misc]
         self.setToolTip("\n".join(filter(None, (text, more))))
 
     def text(self) -> str:
-        """Return the whole text."""
         return self._text
 
     def displayed_text(self) -> str:
@@ -165,28 +163,8 @@ def report_error(reason: Exception, source: str) -> None:
         notification_manager.receive_error(type(reason), reason, reason.__traceback__)
 
 
-def find_controls(root: QWidget) -> list[QWidget]:
-    """Return the controls in a widget, without the parts that Qt makes them of."""
-    controls = (widget for widget in root.findChildren(QWidget) if isinstance(widget, CONTROLS))
-    return [w for w in controls if not w.objectName().startswith("qt_") and not _is_inside_control(w, root)]
-
-
-def _is_inside_control(widget: QWidget, root: QWidget) -> bool:
-    parent = widget.parentWidget()
-    while parent is not None and parent is not root:
-        if isinstance(parent, CONTROLS) or parent.objectName().startswith("qt_scrollarea_"):
-            return True
-        parent = parent.parentWidget()
-    return False
-
-
 def add_whats_this(root: QWidget) -> None:
-    """Give every control that has none a *What's this?*: the nearest tooltip, from the control outwards."""
-    for control in find_controls(root):
-        if control.whatsThis():
-            continue
-        widget = control
-        while widget is not None and widget is not root and not widget.toolTip():
-            widget = widget.parentWidget()
-        if widget is not None and widget is not root:
-            control.setWhatsThis(widget.toolTip())
+    """Give every widget with a tooltip its text as *What's this?*, which Qt shows for the widgets inside, too."""
+    for widget in root.findChildren(QWidget):
+        if widget.toolTip() and not widget.whatsThis():
+            widget.setWhatsThis(widget.toolTip())

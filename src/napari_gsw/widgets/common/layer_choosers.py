@@ -71,17 +71,7 @@ class LayerCombo(QComboBox):  # type: ignore[misc]
 class LayerMenu(QPushButton):  # type: ignore[misc]
     """Button with a check list of layers, whose text names those that are chosen.
 
-    Parameters
-    ----------
-    none : str
-        Text of the button while no layer is chosen.
-    tip : str
-        Tooltip.
-
-    Attributes
-    ----------
-    chosen : list of napari.layers.Layer
-        The layers in the order in which they were chosen.
+    It is `none` while no layer is chosen. The `chosen` layers are in the order in which they were chosen.
     """
 
     changed = Signal()
@@ -112,7 +102,6 @@ class LayerMenu(QPushButton):  # type: ignore[misc]
         self._update_text()
 
     def clear(self) -> None:
-        """Choose no layer."""
         self.chosen = []
 
     def _toggle(self, layer: Layer, on: bool) -> None:

@@ -122,13 +122,11 @@ class SettingWidget(QWidget):  # type: ignore[misc]
 
     @property
     def box(self) -> QWidget:
-        """The spin box or combo box."""
         if self._box is None:
             self._build()
         return self._box
 
     def value(self) -> Any:
-        """Return the value of the setting."""
         return self._value
 
     def set_value(self, value: Any) -> None:

@@ -53,12 +53,10 @@ class UndoStack(QObject):  # type: ignore[misc]
 
     @property
     def can_undo(self) -> bool:
-        """Whether a step can be undone."""
         return any(not step.is_obsolete for step in self._done)
 
     @property
     def can_redo(self) -> bool:
-        """Whether a step can be redone."""
         return any(not step.is_obsolete for step in self._undone)
 
     def push(self, step: UndoStep) -> None:

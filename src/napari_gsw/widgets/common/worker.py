@@ -36,15 +36,7 @@ def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], obje
 
     napari lists every worker as long as its window is open, and with it all that its function and its slots hold: a
     chain, an image, a closed panel. So the function is dropped when the worker starts, and the slots when it is done.
-
-    Parameters
-    ----------
-    function : callable
-        What to run.
-    *args : object
-        Arguments of `function`.
-    end : method, optional
-        Brings a generator to its end when it has to quit.
+    The method `end` brings a generator to its end when it has to quit.
     """
     work = [partial(function, *args)]
 

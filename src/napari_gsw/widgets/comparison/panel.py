@@ -16,7 +16,6 @@ from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QApplication,
-    QCheckBox,
     QDoubleSpinBox,
     QFileDialog,
     QHeaderView,
@@ -31,7 +30,7 @@ from qtpy.QtWidgets import (
 from napari_gsw.scores.partitions import default_tolerance
 from napari_gsw.widgets.common.collapsible import make_scroll_area
 from napari_gsw.widgets.common.dock_panel import DockPanel
-from napari_gsw.widgets.common.labels import make_button
+from napari_gsw.widgets.common.labels import make_button, make_check_box
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_row
 from napari_gsw.widgets.comparison.layers import UNMATCHED, ComparisonLayers
@@ -244,23 +243,24 @@ class ComparisonPanel(DockPanel):
             "Boundaries match within this distance.\nOne step below 0 takes 0.75 % of the diagonal, as benchmarks do."
         )
         self.tolerance.valueChanged.connect(self._update_status)
-        self.ignore = QCheckBox("Ignore background (0) of references")
-        self.ignore.setToolTip(
-            "Leave out the pixels that have the label 0 in a reference, such as those that nobody labelled."
+        self.ignore = make_check_box(
+            "Ignore background (0) of references",
+            "Leave out the pixels that have the label 0 in a reference, such as those that nobody labelled.",
         )
-        self.show_difference = QCheckBox("Show where they differ")
-        self.show_difference.setToolTip(
+        self.show_difference = make_check_box(
+            "Show where they differ",
             "A layer with the share of the references that see another region at each pixel.\n"
-            "Regions are paired such that they share as many pixels as they can."
+            "Regions are paired such that they share as many pixels as they can.",
+            self._show_layers,
+            on=True,
         )
-        self.show_unmatched = QCheckBox("Show missed and false objects")
-        self.show_unmatched.setToolTip(
+        self.show_unmatched = make_check_box(
+            "Show missed and false objects",
             "Two layers: objects of a reference that no object of the segmentation matches by half or more, and\n"
-            "objects of the segmentation that match none. For references with a background, 0."
+            "objects of the segmentation that match none. For references with a background, 0.",
+            self._show_layers,
+            on=True,
         )
-        for box in (self.show_difference, self.show_unmatched):
-            box.setChecked(True)
-            box.toggled.connect(self._show_layers)
         form = make_form()
         form.addRow("Segmentation", self.segmentation)
         form.addRow("References", self.references)
@@ -291,14 +291,12 @@ class ComparisonPanel(DockPanel):
     # ---- actions of the user
 
     def toggle(self) -> None:
-        """Start a comparison, or stop it."""
         if self.comparison is None:
             self.start()
         else:
             self.stop()
 
     def start(self) -> None:
-        """Compare the chosen layers."""
         segmentation, references = self.chosen
         if segmentation is None or self.reason is not None:
             self._update_status()
@@ -327,7 +325,6 @@ class ComparisonPanel(DockPanel):
         QApplication.clipboard().setText(self.table.to_csv("\t"))
 
     def save(self, path: str | Path) -> None:
-        """Write the table as a CSV file."""
         try:
             Path(path).write_text(self.table.to_csv(","), encoding="utf-8")
         except OSError as reason:
@@ -355,7 +352,6 @@ class ComparisonPanel(DockPanel):
 
     @property
     def chosen(self) -> tuple[Labels | None, list[Labels]]:
-        """The segmentation and its references."""
         return self.segmentation.value(), self._find_ticked()
 
     @property

@@ -26,24 +26,12 @@ from napari_gsw.widgets.layers.layer_metadata import IMAGE_NAME, SLICED_ALONG, g
 
 
 class ComparisonResult(NamedTuple):
-    """Scores and images of a comparison.
+    """Scores and images of a comparison."""
 
-    Attributes
-    ----------
-    rows : list of Scores
-        One for each reference, and one for all if there are several.
-    difference : ndarray of float32
-        Fraction of the references that disagree at each pixel.
-    object_rows : list of dict
-        Scores of objects in the order of `rows`; empty if no reference has a background, 0.
-    missed, false : ndarray or None
-        Label images of the objects without a match.
-    """
-
-    rows: list[Scores]
-    difference: NDArray[np.float32]
-    object_rows: list[dict[str, float]]
-    missed: NDArray[Any] | None = None
+    rows: list[Scores]  # one for each reference, and one for all if there are several
+    difference: NDArray[np.float32]  # fraction of the references that disagree at each pixel
+    object_rows: list[dict[str, float]]  # of objects; empty if no reference has a background, 0
+    missed: NDArray[Any] | None = None  # label images of the objects without a match
     false: NDArray[Any] | None = None
 
 
@@ -61,14 +49,7 @@ class Comparison:
     """A comparison in a worker, which returns a result or a failure.
 
     Nothing is raised out of the worker: napari loses a RuntimeError of some workers, and announces other exceptions
-    itself, beside the sentence in the panel.
-
-    Attributes
-    ----------
-    step : str
-        What is being done now.
-    worker : napari worker
-        Not started yet.
+    itself, beside the sentence in the panel. `step` says what is being done now.
     """
 
     def __init__(
@@ -162,13 +143,7 @@ def guess_segmentation(layers: Sequence[Labels], active: Any) -> Labels | None:
 
     This is a result of GSW, of the image of the active layer or else the topmost: the regions if they are visible, for
     those are exported then, or else the clusters. Without a result it is the active or topmost layer that is no truth.
-
-    Parameters
-    ----------
-    layers : sequence of Labels layer
-        Topmost first.
-    active : object
-        The active layer.
+    The layers are topmost first.
     """
     regions = [layer for layer in layers if get_layer_kind(layer) == "regions" and layer.visible]
     results = [*regions, *(layer for layer in layers if get_layer_kind(layer) == "segmentation")]

@@ -23,18 +23,9 @@ RESIZING = "circle_frozen"
 class Brush:
     """Watches a layer until it is detached.
 
-    Parameters
-    ----------
-    layer : Labels layer
-        The layer that the user paints on.
-    painted : callable
-        Called after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) in pixels.
-    replaced : callable
-        Called when the layer was given another array.
-    undo, redo : callable
-        Called instead of the layer's own.
-    confirmed : callable
-        Called with the path of a stroke that has changed no pixel, of which napari gives no notice.
+    It calls `painted` after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) in pixels;
+    `confirmed` with the path of a stroke that has changed no pixel, of which napari gives no notice; `replaced` when
+    the layer was given another array; and `undo` and `redo` in place of the layer's own.
     """
 
     def __init__(

@@ -31,40 +31,23 @@ def find_label(layer: Any, position: Any) -> int:
 
 
 def describe_cluster_at(layer: Any, position: Any, table: Columns, depth: int) -> str:
-    """Describe the cluster at a position of the world by the table of clusters; nothing if there is none.
-
-    Parameters
-    ----------
-    layer : Labels layer
-        The segmentation.
-    position : sequence of float
-        Position in the world.
-    table : dict of array
-        Columns of the table of clusters.
-    depth : int
-        Number of axes of space.
-    """
+    """Describe the cluster at a position of the world by the table of clusters, of images with `depth` axes."""
     number = find_label(layer, position)
     rows = np.flatnonzero(table["index"] == number)
     if not number or not rows.size:
         return ""
-    row = {name: column[rows[0]] for name, column in table.items()}
-    facts = [f"Cluster {number}: {row['pixels']:,} pixels ({row['share']:.1f}%)"]
-    if str(layer.units[-1]) != "pixel" and row["area"] != row["pixels"]:
-        facts.append(f"{row['area']:,.4g} {layer.units[-1]:~}{'²' if depth == 2 else '³'}")
-    if means := [f"{value:,.3g}" for name, value in row.items() if name not in KNOWN]:
-        facts.append(f"mean {' / '.join(means)}")
-    if np.isfinite(row["stability"]):
-        facts.append(f"stability {row['stability']:.0%}")
-    if row["neighbours"]:
-        facts.append(f"next to {row['neighbours'].replace(' ', ', ')}")
-    if row["locked"]:
-        facts.append(f"{row['locked']} of {row['sites']} sites locked")
-    return ", ".join(facts)
+    cluster = {name: column[rows[0]] for name, column in table.items()}
+    row = {name: cluster[name] for name in ("index", "pixels", "stability", "neighbours")}
+    row["share (%)"] = cluster["share"]
+    if str(layer.units[-1]) != "pixel" and cluster["area"] != cluster["pixels"]:
+        row[f"area ({layer.units[-1]:~}{'²' if depth == 2 else '³'})"] = cluster["area"]
+    row |= {f"mean_{name}": value for name, value in cluster.items() if name not in KNOWN}
+    locked = f", {cluster['locked']} of {cluster['sites']} sites locked" if cluster["locked"] else ""
+    return describe_region(row, "cluster") + locked
 
 
 def describe_region(row: Mapping[str, Any], kind: str) -> str:
-    """Describe a row of the table of labels; `kind` is ``region`` or ``object``.
+    """Describe a row of the table of labels; `kind` is ``region``, ``object`` or ``cluster``.
 
     >>> describe_region({"index": 3, "pixels": 1200, "share (%)": 4.2, "mean": 0.5, "neighbours": "1 2"}, "region")
     'Region 3: 1,200 pixels (4.2%), mean 0.5, next to 1, 2'
@@ -84,18 +67,7 @@ def describe_region(row: Mapping[str, Any], kind: str) -> str:
 def centre_view(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], image: NDArray[Any], value: int) -> None:
     """Display a part of a layer in the middle of the canvas, at a size that can be judged.
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-        The viewer.
-    layer : napari.layers.Layer
-        One of its layers.
-    index : tuple of int or slice
-        Place of the image in the layer's array.
-    image : (\\*shape,) array
-        Not 0 where the part is.
-    value : int
-        Value of the pixels that are to be in the middle.
+    The part is where an image is not 0, which lies at an index of the layer's array; pixels of `value` are its middle.
     """
     pixels = np.argwhere(image == value)
     centre = pixels[np.argmin(((pixels - pixels.mean(axis=0)) ** 2).sum(axis=1))]

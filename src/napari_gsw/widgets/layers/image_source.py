@@ -101,41 +101,17 @@ def finest_level(layer: Layer) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """The part of an image layer that is segmented, as it was when the source was made.
-
-    Attributes
-    ----------
-    layer : napari.layers.Image
-        The image.
-    channels : tuple of napari.layers.Image
-        Further layers of the same shape, taken as channels.
-    channel_axis : int or None
-        Axis of the layer that holds channels.
-    depth : {2, 3}
-        Number of axes of space.
-    slices : {"volume", "shared", "linked"}
-        How the slices belong together, where `depth` is 3.
-    where : {"image", "slice", "view"}
-        The whole image, the displayed slice, or the visible part of it.
-    mask : Shapes or Labels layer, or None
-        Outside of it, nothing is segmented.
-    step : tuple of int
-        The viewer's position along every axis of the layer, for a slice or a view.
-    corners : tuple of tuple of int
-        First and last visible pixel along every axis, for a view.
-    """
+    """The part of an image layer that is segmented, as it was when the source was made."""
 
     layer: Image
-    channels: tuple[Image, ...] = ()
+    channels: tuple[Image, ...] = ()  # further layers of the same shape
     channel_axis: int | None = None
-    depth: int = 2
-    slices: Slices = "volume"
+    depth: int = 2  # number of axes of space
+    slices: Slices = "volume"  # of a volume
     where: Where = "image"
-    mask: Layer | None = None
-    step: Position = ()
-    corners: tuple[Position, Position] = ((), ())
-
-    # Several images, of a layer each.
+    mask: Layer | None = None  # Shapes or Labels, outside of which nothing is segmented
+    step: Position = ()  # the viewer's position along every axis of the layer
+    corners: tuple[Position, Position] = ((), ())  # first and last visible pixel along every axis
     is_image_list = False
 
     def check(self) -> None:
@@ -179,12 +155,10 @@ class ImageSource:
 
     @property
     def members(self) -> tuple[ImageSource, ...]:
-        """The source of each image."""
         return (self,)
 
     @property
     def image_layers(self) -> tuple[Image, ...]:
-        """Every image layer that is read."""
         return (self.layer, *self.channels)
 
     # ---- axes of the layer
@@ -209,7 +183,6 @@ class ImageSource:
 
     @property
     def stack_shape(self) -> tuple[int, ...]:
-        """Lengths of the stack axes."""
         return tuple(self.layer.data.shape[a] for a in self.stack_axes)
 
     @property
@@ -242,7 +215,6 @@ class ImageSource:
 
     @property
     def pixels(self) -> int:
-        """Number of pixels of one segmented array."""
         return int(np.prod(self.space))
 
     @property
@@ -336,7 +308,6 @@ class ImageSource:
             raise InputError(f"{labels.name!r} {self._describe_misfit(labels)}")
 
     def check_sites(self, labels: Labels) -> None:
-        """Raise an InputError if a Labels layer cannot be the superpixels of the image."""
         self.check_labels(labels)
 
     def _describe_misfit(self, layer: Layer) -> str:
@@ -365,12 +336,10 @@ class ImageSource:
 
     @property
     def stack_label_axes(self) -> tuple[int, ...]:
-        """The stack axes as axes of the label array."""
         return tuple(self._label_axes.index(axis) for axis in self.stack_axes)
 
     @property
     def label_shape(self) -> tuple[int, ...]:
-        """Shape of the label array."""
         lengths = dict(zip([*self.stack_axes, *self._space_axes], [*self.stack_shape, *self.space], strict=True))
         return tuple(lengths.get(a, 1) for a in self._label_axes)
 
@@ -386,7 +355,6 @@ class ImageSource:
 
     @property
     def stack_letters(self) -> list[str]:
-        """Letters of the stack axes, in lower case."""
         return [self.label_axes[axis].lower() for axis in self.stack_label_axes]
 
     def index(self, position: Position) -> tuple[Any, ...]:
@@ -439,11 +407,6 @@ class ImageListSource(ImageSource):
     """Several images with shared labels, as one stack with a slice for each image.
 
     A slice is as large as the largest image, without superpixels where there is no image. `layer` is the first image.
-
-    Attributes
-    ----------
-    members : tuple of ImageSource
-        The source of each image.
     """
 
     members: tuple[ImageSource, ...] = ()
@@ -546,7 +509,6 @@ class ImageListSource(ImageSource):
         return (slice(None),) * 3
 
     def geometry(self) -> dict[str, Any]:
-        """Return the place of the first image; each image has result layers of its own."""
         return self.members[0].geometry()
 
 

@@ -51,16 +51,7 @@ def outline_if_large(labels: Any) -> OutlinedLabels | None:
 class Labels(NapariLabels):  # type: ignore[misc]
     """Labels layer with fast outlines, under napari's name, by which napari chooses icons and writers.
 
-    Parameters
-    ----------
-    data : array
-        As napari takes it.
-    contour : int
-        Width of the outlines, 0 for filled labels: known from the start, so that nothing is drawn twice.
-    outlined : OutlinedLabels, optional
-        Outlines of the data.
-    **look : object
-        Further arguments of napari's layer.
+    The width of the outlines is known from the start, so that nothing is drawn twice.
     """
 
     def __init__(self, data: Any, *, contour: int = 0, outlined: OutlinedLabels | None = None, **look: Any) -> None:
@@ -126,14 +117,8 @@ def compile_outlines(pixels: int) -> None:
 class LazySiteImage:
     """Image of one value for each superpixel, read like an array.
 
-    Attributes
-    ----------
-    sites : BlockedLabels
-        The superpixels of this level.
-    lead : int
-        Number of axes of length 1 before those of the superpixels.
-    kept : bool
-        Whether the array of the whole image is always the same one and shows every new state.
+    It has `lead` axes of length 1 before those of the superpixels. If it is `kept`, the array of the whole image is
+    always the same one and shows every new state.
     """
 
     def __init__(self, sites: BlockedLabels, values: NDArray[Any], lead: int = 0, kept: bool = False) -> None:

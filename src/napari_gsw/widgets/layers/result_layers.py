@@ -118,7 +118,6 @@ class ResultLayers:
         return self._of_current_image("locked")  # type: ignore[no-any-return]
 
     def all(self) -> list[Layer]:
-        """Return all layers."""
         return [layer for layers in self._layers for layer in layers.values()]
 
     @property
@@ -213,34 +212,21 @@ class ResultLayers:
     # ---- writing
 
     def show_labels(self, position: Position, labels: LayerImage) -> None:
-        """Write labels."""
-        self._show("segmentation", position, labels)
-
-    def show_uncertainty(self, name: Kind, position: Position, image: LayerImage) -> None:
-        """Write an image of uncertainty."""
-        self._show(name, position, image)
-
-    def show_locks(self, position: Position, locked: LayerImage, outlines: OutlinedLabels | None = None) -> None:
-        """Outline what is locked, by the number of the lock."""
-        self._show("locked", position, locked, outlines)
-
-    def show_regions(self, position: Position, regions: LayerImage, outlines: OutlinedLabels | None = None) -> None:
-        """Outline regions or objects, which the user may edit unless there are several images."""
-        self._show("regions", position, regions, outlines)
+        self.show("segmentation", position, labels)
 
     def show_sites(self, position: Position, sites: NDArray[np.int32] | BlockedLabels) -> None:
         """Outline the superpixels."""
         if isinstance(sites, BlockedLabels):
             n_sites = max(int(numbers.max()) for numbers in sites.numbers)
-            self._show("superpixels", position, LazySiteImage(sites, np.arange(n_sites + 1, dtype=np.int32)))
+            self.show("superpixels", position, LazySiteImage(sites, np.arange(n_sites + 1, dtype=np.int32)))
         else:
-            self._show("superpixels", position, sites)
+            self.show("superpixels", position, sites)
 
     def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
         """Outline the superpixel that is asked about (1) and those that would follow it (2), and nothing else."""
         for layer in self._of_kind("question"):
             layer.data[...] = 0
-        self._show("question", position, image)
+        self.show("question", position, image)
 
     def hide_question(self) -> None:
         """Clear the outlines of the question."""
@@ -249,13 +235,12 @@ class ResultLayers:
             self._refresh(layer)
 
     def remove_question(self) -> None:
-        """Remove the layers of the question."""
         for layers in self._layers:
             layer = layers.pop("question", None)
             if layer is not None and layer in self.viewer.layers:
                 self.viewer.layers.remove(layer)
 
-    def _show(self, kind: Kind, position: Position, image: LayerImage, outlines: OutlinedLabels | None = None) -> None:
+    def show(self, kind: Kind, position: Position, image: LayerImage, outlines: OutlinedLabels | None = None) -> None:
         """Write an array to the layers of a kind, which are made when they are first needed.
 
         Only the first labels become the selected layer, which the user paints on. With one image, a user who edits the
@@ -491,7 +476,6 @@ class PreviewLayer:
         self.preview = preview
 
     def remove(self) -> None:
-        """Remove the layer, if there is one."""
         layer, self._layer, self.preview = self._layer, None, None
         if layer is not None and layer in self.viewer.layers:
             self.viewer.layers.remove(layer)

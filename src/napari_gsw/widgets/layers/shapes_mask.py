@@ -12,21 +12,9 @@ ELLIPSE_CORNERS = 128
 
 
 def make_shapes_mask(shapes: Shapes, image: Image, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Make the mask of the shapes in the last two axes of an image, whatever slice they were drawn on.
+    """Make a mask, True inside any shape, of the last two axes of an image, whose lengths are `shape`.
 
-    Parameters
-    ----------
-    shapes : Shapes layer
-        The shapes; lines and paths count as the area that they enclose.
-    image : Image layer
-        The image, which may have another scale and origin.
-    shape : tuple of int
-        Lengths of its last two axes.
-
-    Returns
-    -------
-    ndarray of bool
-        True inside any shape.
+    Lines and paths count as the area that they enclose. The image may have another scale and origin.
     """
     mask = np.zeros(shape, bool)
     image_scale, shapes_scale = (np.asarray(layer.scale, float)[-2:] for layer in (image, shapes))

@@ -183,13 +183,13 @@ class LayerView(QObject):  # type: ignore[misc]
         for name in UNCERTAINTY_IMAGES:
             image = getattr(frame, name)
             if image is not None and name in wanted and (before is None or image is not getattr(before, name)):
-                parts.append(partial(layers.show_uncertainty, name, position, image))
+                parts.append(partial(layers.show, name, position, image))
         parts.append(partial(layers.set_convergence, frame.has_converged, frame.verdict))
         new = before is None or frame.regions is not before.regions
         if new and "regions" in wanted and frame.regions is not None:
             parts.append(partial(self.write_regions, position, frame.regions, frame.region_outlines))
         if frame.held is not None and (force or before is None or frame.held is not before.held):
-            parts.append(partial(layers.show_locks, position, frame.held.labels, frame.held.outlines))
+            parts.append(partial(layers.show, "locked", position, frame.held.labels, frame.held.outlines))
         cut = before is not None and len(frame.numbers) != len(before.numbers)
         if (before is None or cut) and (self.outlines_sites or layers.pictures("sites")):
             parts.append(partial(layers.show_sites, position, frame.array_run.sites))
@@ -238,7 +238,7 @@ class LayerView(QObject):  # type: ignore[misc]
         seg = self.commands.segmentation
         assert seg is not None
         new = not seg.layers.pictures("regions")
-        seg.layers.show_regions(position, regions, outlines)
+        seg.layers.show("regions", position, regions, outlines)
         seg.written_regions[position] = regions
         if new:
             self.regions_added.emit()

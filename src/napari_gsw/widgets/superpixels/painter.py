@@ -38,22 +38,9 @@ class PaintStep:
 
 
 class SitePainter:
-    """Turns every stroke on a layer into superpixels.
+    """Turns every stroke on a layer of superpixels of an image into superpixels.
 
-    Only the boxes of the superpixels that a stroke touches are read, so that it is quick on a large image.
-
-    Parameters
-    ----------
-    layer : Labels layer
-        The superpixels.
-    source : ImageSource
-        The image that they belong to.
-    boxes : dict
-        Bounding box of every superpixel by its number.
-    changed : callable
-        Called after every change.
-    steps : UndoStack
-        Where strokes can be undone.
+    Only the `boxes` around the superpixels that a stroke touches are read, so that it is quick on a large image.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import napari
 import numpy as np
 from napari.layers import Image, Labels
 from numpy.typing import NDArray
-from qtpy.QtWidgets import QCheckBox, QLabel, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import build_region_graph
@@ -21,7 +21,14 @@ from napari_gsw.core.settings.presets import preset
 from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.widgets.common.collapsible import make_scroll_area
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
-from napari_gsw.widgets.common.labels import WorkerFailure, format_error, make_button, make_text_label, report_error
+from napari_gsw.widgets.common.labels import (
+    WorkerFailure,
+    format_error,
+    make_button,
+    make_check_box,
+    make_text_label,
+    report_error,
+)
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form
 from napari_gsw.widgets.common.preferences import get_preference
@@ -74,8 +81,7 @@ class SuperpixelPanel(DockPanel):
         self.region = LayerCombo(is_region, [("Everywhere", None)])
         self.region.setToolTip("Everywhere, or inside a Shapes or Labels layer")
         self.controls = {name: SettingWidget(name, fields[name], getattr(start, name)) for name in SETTINGS}
-        self.preview = QCheckBox("Live preview")
-        self.preview.setToolTip("Make them again whenever something changes")
+        self.preview = make_check_box("Live preview", "Make them again whenever something changes")
         self.count = QLabel()
         self.make_button = make_button("Make superpixels", "Make a Labels layer of superpixels", self._on_pressed)
         hint = make_text_label("hint")
@@ -97,7 +103,6 @@ class SuperpixelPanel(DockPanel):
         make_column(make_scroll_area(inner), parent=self)
 
     def settings(self) -> Settings:
-        """Return the settings in the form."""
         return Settings(**{name: control.value() for name, control in self.controls.items()})
 
     def source(self) -> ImageSource:

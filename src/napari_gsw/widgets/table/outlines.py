@@ -99,7 +99,6 @@ class ChosenOutlines:
             self.viewer.layers.selection.active = active
 
     def remove(self) -> None:
-        """Remove the layer."""
         layer, self.layer = self.layer, None
         if layer is not None and layer in self.viewer.layers:
             self.viewer.layers.remove(layer)

@@ -154,7 +154,6 @@ class TablePanel(DockPanel):
 
     @property
     def layer(self) -> Labels | None:
-        """The layer whose table is displayed."""
         layer: Labels | None = self.layer_combo.value()
         return layer
 

@@ -28,18 +28,10 @@ ROOT = QModelIndex()
 
 
 def filter_rows(table: pd.DataFrame, text: str) -> NDArray[np.bool_]:
-    """Return which rows of a table meet all conditions of a text.
+    """Return which rows of a table meet all conditions of a text, with commas or ``and`` between them.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The table.
-    text : str
-        Conditions with commas or ``and`` between them. A column may be named without its unit, or by the beginning of
-        its name.
+    A column may be named without its unit, or by the beginning of its name.
 
-    Examples
-    --------
     >>> table = pd.DataFrame({"index": [1, 2, 3], "area (µm²)": [10.0, 60.0, 90.0]})
     >>> filter_rows(table, "area > 50 and index != 3")
     array([False,  True, False])
@@ -79,15 +71,7 @@ def find_column(names: Iterable[str], name: str) -> str:
 
 
 class TableModel(QAbstractTableModel):  # type: ignore[misc]
-    """Model of a table.
-
-    Attributes
-    ----------
-    table : DataFrame
-        All rows.
-    order : (r,) array of int
-        The displayed rows.
-    """
+    """Model of a `table`, of whose rows those of `order` are displayed."""
 
     def __init__(self) -> None:
         super().__init__()
