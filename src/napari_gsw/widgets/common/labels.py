@@ -166,5 +166,5 @@ def report_error(reason: Exception, source: str) -> None:
 def add_whats_this(root: QWidget) -> None:
     """Give every widget with a tooltip its text as *What's this?*, which Qt shows for the widgets inside, too."""
     for widget in root.findChildren(QWidget):
-        if widget.toolTip() and not widget.whatsThis():
+        if widget.toolTip() and not widget.whatsThis() and not isinstance(widget, QLabel):  # whose tips change
             widget.setWhatsThis(widget.toolTip())

@@ -54,28 +54,18 @@ DTYPES: dict[Kind, Any] = {
     "boundary": np.float32, "entropy": np.float32,
 }  # fmt: skip
 OUTLINED: tuple[Kind, ...] = ("regions", "superpixels")
-OUTLINE = {"opacity": 1.0, "contour": THICK}
-ON_TOP = {**OUTLINE, "blending": "translucent_no_depth"}
-# Colours of the superpixel that is asked about, and of those that would follow it.
-QUERY_COLOUR, FOLLOWER_COLOUR = "yellow", "cyan"
-
-
-def _make_look(kind: Kind) -> dict[str, Any]:
-    """Return the keywords of a new layer."""
-    match kind:
-        case "segmentation":
-            return {"opacity": float(get_preference("opacity"))}
-        case "boundary":
-            return {"colormap": "magma", "contrast_limits": (0, 1), "blending": "additive", "opacity": 1.0}
-        case "entropy":
-            return {"colormap": "viridis", "contrast_limits": (0, 1), "blending": "translucent", "opacity": 0.7}
-        case "superpixels":
-            return {"opacity": 0.6, "contour": 1}
-        case "locked":  # visible on any colour
-            return {**ON_TOP, "colormap": make_colormap("white")}
-        case "question":
-            return {**ON_TOP, "colormap": make_colormap(QUERY_COLOUR, FOLLOWER_COLOUR)}
-    return dict(OUTLINE)
+OUTLINE: dict[str, Any] = {"opacity": 1.0, "contour": THICK}
+ON_TOP = {**OUTLINE, "blending": "translucent_no_depth"}  # visible on any colour
+# Looks of new layers. Yellow is the superpixel that is asked about, cyan are those that would follow it.
+LOOKS: dict[Kind, dict[str, Any]] = {
+    "segmentation": {},
+    "regions": OUTLINE,
+    "boundary": {"colormap": "magma", "contrast_limits": (0, 1), "blending": "additive", "opacity": 1.0},
+    "entropy": {"colormap": "viridis", "contrast_limits": (0, 1), "blending": "translucent", "opacity": 0.7},
+    "superpixels": {"opacity": 0.6, "contour": 1},
+    "locked": {**ON_TOP, "colormap": make_colormap("white")},
+    "question": {**ON_TOP, "colormap": make_colormap("yellow", "cyan")},
+}
 
 
 class ResultLayers:
@@ -262,9 +252,11 @@ class ResultLayers:
     def _add(
         self, kind: Kind, source: ImageSource, position: Position, image: LayerImage, outlines: OutlinedLabels | None
     ) -> Layer:
-        data, look = self._make_data(source, position, image), {**source.geometry(), **_make_look(kind)}
+        data, look = self._make_data(source, position, image), {**source.geometry(), **LOOKS[kind]}
         look["name"] = f"{source.layer.name} [{'GSW' if kind == 'segmentation' else kind}]"
         look["metadata"] = make_metadata(kind, self._make_notes(source, kind))
+        if kind == "segmentation":
+            look["opacity"] = float(get_preference("opacity"))
         with warnings.catch_warnings():
             # napari's first colours of a process are out of gamut, which does not matter.
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
