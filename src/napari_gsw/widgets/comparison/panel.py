@@ -286,7 +286,9 @@ class ComparisonPanel(DockPanel):
         for widget in (*boxes, self.compare_button, self.status, self.results):
             column.addWidget(widget)
         column.addStretch(1)
-        make_column(make_scroll_area(inner), parent=self)
+        area = make_scroll_area(inner)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        make_column(area, parent=self)
 
     # ---- actions of the user
 

@@ -10,6 +10,7 @@ import napari
 import numpy as np
 from napari.layers import Image, Labels
 from numpy.typing import NDArray
+from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gsw.core.errors import InputError
@@ -101,6 +102,9 @@ class SuperpixelPanel(DockPanel):
         form.addRow(self.make_button)
         form.addRow(hint)
         make_column(make_scroll_area(inner), parent=self)
+
+    def sizeHint(self) -> QSize:
+        return QSize(310, 330)
 
     def settings(self) -> Settings:
         return Settings(**{name: control.value() for name, control in self.controls.items()})
