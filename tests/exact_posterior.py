@@ -31,15 +31,15 @@ def partitions(n: int) -> np.ndarray:
 
 
 def posterior(
-    problem: gsw.Problem, seeds: np.ndarray | None = None, coldness: float = 1.0
+    problem: gsw.Problem, seeds: np.ndarray | None = None, inverse_temperature: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The support of a small posterior, and the exact probability of each partition in it, to the power `coldness`."""
+    """The support of a small posterior, and the exact probability of each partition in it, to the power `inverse_temperature`."""
     rows = partitions(problem.n)
     if seeds is not None:
         held = np.flatnonzero(seeds >= 0)
         same = seeds[held][:, None] == seeds[held]
         rows = rows[[np.array_equal(row[held][:, None] == row[held], same) for row in rows]]
-    log_p = coldness * log_posteriors(problem, rows)
+    log_p = inverse_temperature * log_posteriors(problem, rows)
     inside = np.isfinite(log_p)
     p = np.exp(log_p[inside] - log_p[inside].max())
     return rows[inside], p / p.sum()
@@ -61,28 +61,28 @@ def log_posteriors(problem: gsw.Problem, rows: np.ndarray) -> np.ndarray:
 
 
 @njit
-def _codes(target, made, walker, draws, schedule, splits, rng, sweeps):
+def _codes(target, made, state, draws, schedule, splits, rng, sweeps):
     """The partition after each sweep, as a number in base n. The burn-in never ends, so that no draws are kept."""
     codes = np.zeros(sweeps, np.int64)
     trace = np.zeros((1, 3))
     for t in range(sweeps):
-        walker = advance(target, made, walker, draws, schedule, splits, rng, trace)
-        for k in canonical_labels(walker.labels):
-            codes[t] = codes[t] * walker.labels.size + k
+        state = advance(target, made, state, draws, schedule, splits, rng, trace)
+        for k in canonical_labels(state.labels):
+            codes[t] = codes[t] * state.labels.size + k
     return codes
 
 
 @njit
-def _codes_of_splits(target, walker, moves, coldness, rng, rounds):
+def _codes_of_splits(target, state, moves, inverse_temperature, rng, rounds):
     """The same of split-merge moves alone, without a sweep."""
     codes = np.zeros(rounds, np.int64)
     for t in range(rounds):
         for _ in range(moves.splits):
-            if walker.work.slots[USED] == walker.clusters.size.size:
-                walker = grow_state(walker, 2 * walker.clusters.size.size)
-            split_or_merge(target, walker, moves, coldness, rng)
-        for k in canonical_labels(walker.labels):
-            codes[t] = codes[t] * walker.labels.size + k
+            if state.scratch.slots[USED] == state.clusters.size.size:
+                state = grow_state(state, 2 * state.clusters.size.size)
+            split_or_merge(target, state, moves, inverse_temperature, rng)
+        for k in canonical_labels(state.labels):
+            codes[t] = codes[t] * state.labels.size + k
     return codes
 
 
@@ -116,7 +116,7 @@ def agreement(
     seed: int = 0,
     seeds: np.ndarray | None = None,
     regroups: int | None = None,
-    coldness: float = 1.0,
+    inverse_temperature: float = 1.0,
     moves: Moves = NO_MOVES,
     sweeping: bool = True,
 ) -> Agreement:
@@ -128,17 +128,17 @@ def agreement(
         made = bonds.constant_bonds(problem, made)
     if regroups is None:
         regroups = int(np.isneginf(problem.tables.log_w[1:]).any())
-    rows, exact = posterior(problem, seeds, coldness)
-    annealing = NO_ANNEALING._replace(coldness=coldness)
+    rows, exact = posterior(problem, seeds, inverse_temperature)
+    annealing = NO_ANNEALING._replace(inverse_temperature=inverse_temperature)
     options = SamplerOptions(made, regroups, ENDLESS, annealing, moves)
     chain = start_chain(problem, options, seed, None, seeds)
     if sweeping:
         splits = moves if moves.splits else None
         codes = _codes(
-            chain.target, made, chain.walker, chain.draws.table, options.schedule, splits, chain.rng, sweeps
+            chain.target, made, chain.state, chain.draws.table, options.schedule, splits, chain.rng, sweeps
         )  # fmt: skip
     else:
-        codes = _codes_of_splits(chain.target, chain.walker, moves, coldness, chain.rng, sweeps)
+        codes = _codes_of_splits(chain.target, chain.state, moves, inverse_temperature, chain.rng, sweeps)
     return compared(codes, rows, exact)
 
 

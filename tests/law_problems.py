@@ -43,7 +43,7 @@ MOVES = {
     "informed": Moves(1, 2, 0.0, 1.0),
     "all": Moves(1, 1, 0.5, 0.5),
 }
-COLDNESS = (0.5, 1.0, 2.0)
+INVERSE_TEMPERATURES = (0.5, 1.0, 2.0)
 # Half of the sweeps weigh the clusters next door only.
 HALF = NO_MOVES._replace(full=0.5)
 

@@ -70,14 +70,14 @@ def test_an_interrupted_advance_ends_after_a_sweep_and_changes_nothing_but_when(
 def test_chains_go_on_in_a_forked_process():
     script = """
 import os
-from napari_gsw.core.sampler.bonds import fixed
+from napari_gsw.core.sampler.bonds import constant_bonds
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.chain import start_chain
 from napari_gsw.core.sampler.ensemble import Ensemble
 from problems import planar
 
 problem = planar(60)
-team = Ensemble([start_chain(problem, SamplerOptions(fixed(problem, 3.0)), seed) for seed in range(2)])
+team = Ensemble([start_chain(problem, SamplerOptions(constant_bonds(problem, 3.0)), seed) for seed in range(2)])
 team.advance(1)
 child = os.fork()
 if child == 0:

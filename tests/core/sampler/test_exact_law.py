@@ -7,7 +7,7 @@ import pytest
 
 import napari_gsw as gsw
 from exact_posterior import log_posteriors, partitions, posterior
-from law_problems import COLDNESS, HALF, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, SWEEPS, check, small_problem
+from law_problems import HALF, INVERSE_TEMPERATURES, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, SWEEPS, check, small_problem
 from napari_gsw.core.model.priors import cluster_distribution
 from napari_gsw.core.sampler.state import Moves
 
@@ -84,38 +84,38 @@ def test_whole_cluster_moves_leave_the_posterior_alone(likelihood):
 @pytest.mark.parametrize(
     "sampler", ["lambda-3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lambda-0", "bond-drawn"))]
 )
-@pytest.mark.parametrize("coldness", [0.5, 2.0])
+@pytest.mark.parametrize("inverse_temperature", [0.5, 2.0])
 @pytest.mark.parametrize(
     ("prior", "likelihood"), [("dirichlet-process", "words"), ("pitman-yor-both", "gaussian"), ("potts", "mixed")]
 )
-def test_a_cold_or_hot_chain_samples_a_power_of_the_posterior(prior, likelihood, coldness, sampler):
+def test_a_cold_or_hot_chain_samples_a_power_of_the_posterior(prior, likelihood, inverse_temperature, sampler):
     """Whole-cluster moves among the sweeps, since the limits of one of the priors need them."""
     rng = np.random.default_rng([9, list(PRIORS).index(prior)])
     problem = small_problem(PRIORS[prior], likelihood, rng, n=6, negative=True)
-    check(problem, SAMPLERS[sampler](problem, rng), coldness=coldness)
+    check(problem, SAMPLERS[sampler](problem, rng), inverse_temperature=inverse_temperature)
 
 
-@pytest.mark.parametrize("coldness", COLDNESS)
-def test_whole_cluster_moves_with_near_anchors(coldness):
+@pytest.mark.parametrize("inverse_temperature", INVERSE_TEMPERATURES)
+def test_whole_cluster_moves_with_near_anchors(inverse_temperature):
     rng = np.random.default_rng(10)
     problem = small_problem(gsw.DirichletProcess(1.0), "words", rng, n=6, negative=True)
-    check(problem, 3.0, regroups=3, coldness=coldness, moves=Moves(0, 0, 0.7, 0.0))
+    check(problem, 3.0, regroups=3, inverse_temperature=inverse_temperature, moves=Moves(0, 0, 0.7, 0.0))
 
 
 def every_move():
     """All triples of move, likelihood and temperature; every pair once is not slow."""
     for i, kind in enumerate(MOVES):
         for j, likelihood in enumerate(LIKELIHOODS):
-            for k, coldness in enumerate(COLDNESS):
+            for k, inverse_temperature in enumerate(INVERSE_TEMPERATURES):
                 slow = (i + j + k) % len(LIKELIHOODS) != 1
-                yield pytest.param(kind, likelihood, coldness, marks=pytest.mark.slow if slow else ())
+                yield pytest.param(kind, likelihood, inverse_temperature, marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize(("kind", "likelihood", "coldness"), every_move())
-def test_split_merge_moves_alone_sample_the_posterior(kind, likelihood, coldness):
+@pytest.mark.parametrize(("kind", "likelihood", "inverse_temperature"), every_move())
+def test_split_merge_moves_alone_sample_the_posterior(kind, likelihood, inverse_temperature):
     rng = np.random.default_rng([11, LIKELIHOODS.index(likelihood)])
     problem = small_problem(gsw.PitmanYor(0.8, 0.2), likelihood, rng, n=6, negative=True)
-    check(problem, 1.0, moves=MOVES[kind]._replace(splits=3), sweeping=False, coldness=coldness)
+    check(problem, 1.0, moves=MOVES[kind]._replace(splits=3), sweeping=False, inverse_temperature=inverse_temperature)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "all" else pytest.mark.slow) for k in MOVES])
@@ -210,4 +210,4 @@ def test_sweeps_over_the_clusters_next_door_with_everything_else():
     rng = np.random.default_rng(15)
     problem = small_problem(PRIORS["dirichlet-process"], "words", rng, n=7, density=0.0)
     check(problem, 2.0, moves=HALF, seeds=np.array([4, -1, -1, 9, -1, 4, -1]))
-    check(problem, 2.0, moves=MOVES["all"]._replace(full=0.3), coldness=0.5)
+    check(problem, 2.0, moves=MOVES["all"]._replace(full=0.3), inverse_temperature=0.5)

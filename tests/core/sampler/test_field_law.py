@@ -50,7 +50,7 @@ def test_a_chain_under_a_field_samples_the_posterior(prior, likelihood, sampler)
 def test_whole_cluster_moves_under_a_field(prior):
     rng = np.random.default_rng([32, list(PRIORS).index(prior)])
     problem, seeds = steered(PRIORS[prior], "words", rng, negative=True)
-    check(problem, 2.0, seeds=seeds, regroups=2, coldness=0.7)
+    check(problem, 2.0, seeds=seeds, regroups=2, inverse_temperature=0.7)
 
 
 @pytest.mark.parametrize("kind", some(MOVES, "near", "informed"))
@@ -67,7 +67,7 @@ def test_split_merge_moves_alone_under_a_field(prior, kind):
 def test_split_merge_moves_among_sweeps_under_a_field(prior, kind):
     rng = np.random.default_rng([34, list(PRIORS).index(prior)])
     problem, seeds = steered(PRIORS[prior], "words", rng)
-    check(problem, 2.0, moves=MOVES[kind], seeds=seeds, coldness=1.5)
+    check(problem, 2.0, moves=MOVES[kind], seeds=seeds, inverse_temperature=1.5)
 
 
 @pytest.mark.parametrize("sampler", ["lambda-0", "lambda-3"])

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[2]
 SCRIPT = """
 import os, signal, threading, time
 import napari_gsw as gsw
-from napari_gsw.core.pipeline.segment import chains
+from napari_gsw.core.pipeline.sampling_run import make_ensemble
 from problems import planar
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background would inherit none
@@ -25,7 +25,7 @@ calls = {
     "one chain": lambda: gsw.run(problem, LONG),
     "snapshots": lambda: list(gsw.sample(problem, LONG, every=LONG // 2)),
     "replicas": lambda: gsw.run(problem, LONG, ladder=(1.0, 0.5)),
-    "several chains": lambda: list(chains(problem, gsw.Settings(chains=2), 0).run(LONG)),
+    "several chains": lambda: list(make_ensemble(problem, gsw.Settings(chains=2), 0).run(LONG)),
     "prior": lambda: gsw.simulate_prior(problem, LONG),
 }
 

@@ -64,7 +64,7 @@ def test_the_temperature_falls_geometrically_and_stays_at_one():
     chain = begun(planar(n=40), annealing=make_annealing(16.0, 4))
     seen = []
     for _ in range(6):
-        seen.append(chain.coldness)
+        seen.append(chain.inverse_temperature)
         step(chain, 1)
     assert seen == pytest.approx([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 1])
 
@@ -72,16 +72,19 @@ def test_the_temperature_falls_geometrically_and_stays_at_one():
 def test_a_hot_chain_is_lower_and_a_cold_one_higher():
     problem = planar(n=100)
     mean = [
-        step(begun(problem, annealing=NO_ANNEALING._replace(coldness=b)), 900)[600:, 0].mean() for b in (0.3, 1.0, 3.0)
+        step(begun(problem, annealing=NO_ANNEALING._replace(inverse_temperature=b)), 900)[600:, 0].mean()
+        for b in (0.3, 1.0, 3.0)
     ]
     assert mean[0] < mean[1] < mean[2]
 
 
-@pytest.mark.parametrize("coldness", [0.3, 3.0])
+@pytest.mark.parametrize("inverse_temperature", [0.3, 3.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_log_posterior_is_kept_at_every_temperature_and_through_every_move(kind, coldness):
+def test_the_log_posterior_is_kept_at_every_temperature_and_through_every_move(kind, inverse_temperature):
     problem = planar(n=90, words=20, **KINDS[kind])
-    chain = begun(problem, annealing=NO_ANNEALING._replace(coldness=coldness), moves=make_split_moves(4))
+    chain = begun(
+        problem, annealing=NO_ANNEALING._replace(inverse_temperature=inverse_temperature), moves=make_split_moves(4)
+    )
     for _ in range(40):
         trace = step(chain, 5)
         exact = gsw.log_posterior(problem, chain.labels)
@@ -182,7 +185,7 @@ def test_every_replica_samples_its_power_of_the_posterior():
         for replica in chain.replicas:
             exact = gsw.log_posterior(problem, replica.labels)
             assert replica.sums.value[NOW] == pytest.approx(exact, rel=1e-9)
-            assert np.array_equal(np.bincount(replica.labels), replica.walker.clusters.size[: replica.labels.max() + 1])
+            assert np.array_equal(np.bincount(replica.labels), replica.state.clusters.size[: replica.labels.max() + 1])
     assert chain.exchanges[:, 0].tolist() == [75, 75]
     assert ((chain.swap_rate > 0) & (chain.swap_rate < 1)).all()
 

@@ -1,4 +1,4 @@
-"""How strongly edges are bonded in a sweep: the choice of delta_ij. Every choice leaves the posterior invariant."""
+"""Bond strengths of edges, the choice of delta_ij. Every choice leaves the posterior invariant."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.state import Bonds
 from napari_gsw.core.settings import Settings
 
-# An edge of this strength is bonded whenever it can be; more would only drown the last digits of what is weighed.
+# An edge of this strength is bonded whenever it can be; more would only lose the last digits of scores.
 MAX_STRENGTH = 1e6
 
 
 def constant_bonds(problem: Problem, lam: ArrayLike, cap: float | None = None) -> Bonds:
-    """delta_ij = lam: 0 is single-site Gibbs, 1 the classical Swendsen-Wang; or one delta for each edge.
+    """Set delta_ij = lam: 0 is single-site Gibbs, 1 the classical Swendsen-Wang; or one delta for each edge.
 
     Edges with a negative coupling are never bonded. `cap` limits beta_ij * delta_ij.
     """
@@ -35,7 +35,7 @@ def constant_bonds(problem: Problem, lam: ArrayLike, cap: float | None = None) -
 
 
 def check_bonds(problem: Problem, bonds: Bonds) -> Bonds:
-    """Bonds that somebody else has made, as the kernels want them; an InputError if they do not fit the problem."""
+    """Check bonds that the user has made, and return them as the kernels need them."""
     if not isinstance(bonds, Bonds):
         raise InputError(f"bonds must be a record of napari_gsw.core.sampler.bonds, not {type(bonds).__name__}")
     strength, m = to_float_array("bonds", bonds.strength), len(problem.edges)
@@ -47,16 +47,15 @@ def check_bonds(problem: Problem, bonds: Bonds) -> Bonds:
 
 
 def data_driven_bonds(problem: Problem, lam: float, tau: float, distance: str, cap: float | None = None) -> Bonds:
-    """delta_ij = lam * exp(-tau d(y_i, y_j)), with d the named distance of the two sites' features."""
+    """Set delta_ij = lam * exp(-tau d(y_i, y_j)), with d the named distance of the two sites' features."""
     return constant_bonds(problem, lam * np.exp(-tau * edge_distance(problem, distance)), cap)
 
 
 def random_bonds(problem: Problem, low: float, high: float) -> Bonds:
-    """One delta for all edges, such that an edge of mean coupling is bonded with a probability drawn for each sweep.
+    """Set one delta for all edges, so that an edge of mean coupling is bonded with a probability drawn for each sweep.
 
-    The probability p comes from [low, high] (low = high: always the same), and delta = -log(1 - p) / mean beta. With
-    equal couplings that is a bond probability of p on every edge; with couplings that follow the image, weak edges
-    are bonded less and strong ones more.
+    The probability p is uniform in [low, high], and delta = -log(1 - p) / mean beta. With equal couplings every edge
+    has the bond probability p; with couplings that follow the image, weak edges have less and strong ones more.
     """
     if not 0 <= low <= high < 1:
         raise InputError(f"bond probabilities must satisfy 0 <= low <= high < 1, not {low!r} and {high!r}")
@@ -66,7 +65,7 @@ def random_bonds(problem: Problem, low: float, high: float) -> Bonds:
 
 
 def bonds_from_settings(problem: Problem, settings: Settings) -> Bonds:
-    """The bonds that ``settings.sampler`` names."""
+    """Make the bonds of ``settings.sampler``."""
     cap = settings.bond_cap
     if settings.sampler == "data-driven":
         return data_driven_bonds(problem, settings.lam, settings.tau, settings.distance, cap)
@@ -78,16 +77,16 @@ def bonds_from_settings(problem: Problem, settings: Settings) -> Bonds:
 
 
 def edge_distance(problem: Problem, name: str) -> Float64Array:
-    """Distance of the two ends of every edge, averaged over the blocks of features it applies to.
+    """Measure the distance of the two ends of every edge, averaged over the blocks of features it applies to.
 
-    With p and q the two sites' histograms, normalised: ``hellinger`` sqrt(1 - sum sqrt(p q)), ``chi2``
-    sum (p - q)^2 / (p + q) / 2, ``total-variation`` sum |p - q| / 2; all in [0, 1]. ``euclidean`` is the
-    distance of the channel means in standard deviations of the image.
+    With p and q the normalized histograms of the two sites: ``hellinger`` is sqrt(1 - sum sqrt(p q)), ``chi2``
+    sum (p - q)^2 / (p + q) / 2, ``total-variation`` sum |p - q| / 2; all in [0, 1]. ``euclidean`` is the distance of
+    the channel means in standard deviations of the image.
     """
     distances = [d for block in problem.likelihoods if (d := _block_distance(block, problem.edges, name)) is not None]
     if not distances:
         kind = "continuous channels" if name == "euclidean" else "histograms"
-        raise InputError(f"distance {name!r} needs {kind}, which this problem has not")
+        raise InputError(f"distance {name!r} needs {kind}, which this problem does not have")
     return np.asarray(np.mean(distances, axis=0), dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Many sweeps: the chain's outermost loop, and what is kept of the states it comes to."""
+"""Many sweeps: the outermost loop of a chain, and its running sums."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from napari_gsw.core.sampler.state import (
 
 @njit_inner
 def compact_slots(labels: Int32Array, clusters: Clusters, used: Int64Array) -> Int32Array:
-    """Close the gaps that vanished clusters have left among the slots; returns where each slot went, -1 for a gap."""
+    """Close the gaps among the slots; returns the new slot of each, -1 for a gap."""
     moved = full(used[USED], -1, np.int32)
     count = as_int64(0)
     for k in range(used[USED]):
@@ -59,7 +59,7 @@ def compact_slots(labels: Int32Array, clusters: Clusters, used: Int64Array) -> I
 
 @njit_inner
 def size_entropy(size: Int64Array, slots: int, n: int) -> float:
-    """Entropy in bits of the cluster of a site drawn at random: 0 for one cluster, log2 n for singletons."""
+    """Return the entropy in bits of the cluster of a random site: 0 for one cluster, log2 n for singletons."""
     bits = 0.0
     for k in range(slots):
         if size[k] > 0:
@@ -70,38 +70,30 @@ def size_entropy(size: Int64Array, slots: int, n: int) -> float:
 
 @njit
 def inverse_temperature_at(annealing: Annealing, done: int) -> float:
-    """Inverse temperature of the sweep that follows `done` others."""
+    """Return the inverse temperature of the sweep after `done` others."""
     if done >= annealing.sweeps:
-        return annealing.coldness
-    return float(annealing.coldness * annealing.hot ** (done / annealing.sweeps - 1.0))
+        return annealing.inverse_temperature
+    return float(annealing.inverse_temperature * annealing.hot ** (done / annealing.sweeps - 1.0))
 
 
 @njit
 def is_full_sweep(share: float, done: int) -> bool:
-    """Whether the sweep that follows `done` others weighs every cluster: the first does, and then a `share` of them.
+    """Return whether the sweep after `done` others scores every cluster: the first does, and then a `share` of them.
 
-    By the number of the sweep alone: what looked at the state would bias the chain.
+    It depends on the number of the sweep alone: what depends on the state would bias the chain.
     """
     return math.floor(share * done) > math.floor(share * (done - 1))
 
 
 @njit_inner
 def record_sweep(
-    sums: RunningSums,
-    left: Int32Array,
-    right: Int32Array,
-    labels: Int32Array,
-    size: Int64Array,
-    used: Int64Array,
-    burn_in: int,
-    row: Float64Array,
-) -> None:
+    sums: RunningSums, left: Int32Array, right: Int32Array, labels: Int32Array, size: Int64Array, used: Int64Array,
+    burn_in: int, row: Float64Array,
+) -> None:  # fmt: skip
     """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums.
 
-    Parameters
-    ----------
-    left, right : (m,) the two ends of each edge. labels : (n,) slots. size : (slots,). used : (2,).
-    row : (3,) of the trace; becomes log posterior, number of clusters and the entropy of their sizes.
+    `left` and `right` (m,) are the ends of the edges, `size` and `used` those of the slots, and `row` (3,) of the trace
+    becomes log posterior, number of clusters and the entropy of their sizes.
     """
     row[LOG_POSTERIOR] = sums.value[NOW]
     row[N_CLUSTERS] = used[CLUSTERS]
@@ -121,7 +113,7 @@ def record_sweep(
 
 @njit
 def record_draw(draws: DrawBuffer, labels: Int32Array, since: int) -> None:
-    """Keep the partition if the number of sweeps since the burn-in is one at which a draw is due."""
+    """Keep the partition if a draw is due that many sweeps after the burn-in."""
     rows, taken = draws.rows, draws.taken
     if since > 0 and since % taken[GAP] == 0:
         renumber_in_place(labels, rows[taken[WRITTEN]])
@@ -130,65 +122,52 @@ def record_draw(draws: DrawBuffer, labels: Int32Array, since: int) -> None:
 
 @njit_merged
 def sweep(
-    target: Target, bonds: Bonds, walker: ChainState, schedule: Schedule, coldness: float, rng: np.random.Generator
+    target: Target, bonds: Bonds, state: ChainState, schedule: Schedule, power: float, rng: np.random.Generator
 ) -> ChainState:
-    """One sweep in place and the whole-cluster moves after it; returns the walker, with new arrays if slots ran out."""
-    labels, used, value = walker.labels, walker.work.slots, walker.sums.value
+    """Make one sweep and the whole-cluster moves after it; returns the state, with new arrays if slots ran out."""
+    labels, used, value = state.labels, state.scratch.slots, state.sums.value
     if used[USED] > 2 * used[CLUSTERS] + 4:
-        compact_slots(labels, walker.clusters, used)
-    full = is_full_sweep(schedule.full, walker.sums.counted[SWEEPS])
-    x = draw_bonds(target, bonds, walker, rng)
+        compact_slots(labels, state.clusters, used)
+    full = is_full_sweep(schedule.full, state.sums.counted[SWEEPS])
+    x = draw_bonds(target, bonds, state, rng)
     root = as_int64(0)
     while root < labels.size:
-        root = update_bonded_groups(target, bonds, walker, rng, x, coldness, full, root)
+        root = update_bonded_groups(target, bonds, state, rng, x, power, full, root)
         if root < labels.size:
-            walker = grow_state(walker, 2 * walker.clusters.size.size)
+            state = grow_state(state, 2 * state.clusters.size.size)
     for _ in range(schedule.regroups):
-        room = used[USED] + walker.work.blocks.size.size
-        if room > walker.clusters.size.size:
-            walker = grow_state(walker, 2 * room)
-        value[NOW] += regroup(target, walker, schedule.near, coldness, rng)
-    return walker
+        room = used[USED] + state.scratch.blocks.size.size
+        if room > state.clusters.size.size:
+            state = grow_state(state, 2 * room)
+        value[NOW] += regroup(target, state, schedule.near, power, rng)
+    return state
 
 
 @njit
 def advance(
-    target: Target,
-    bonds: Bonds,
-    walker: ChainState,
-    draws: DrawBuffer,
-    schedule: Schedule,
-    splits: Moves | None,
-    rng: np.random.Generator,
-    trace: Float64Array,
-) -> ChainState:
-    """Run ``len(trace)`` sweeps in place, or as many as are done when someone says stop.
+    target: Target, bonds: Bonds, state: ChainState, draws: DrawBuffer, schedule: Schedule, splits: Moves | None,
+    rng: np.random.Generator, trace: Float64Array,
+) -> ChainState:  # fmt: skip
+    """Make ``len(trace)`` sweeps in place, or fewer after a stop; returns the state, with new arrays if slots ran out.
 
-    Parameters
-    ----------
-    draws : has room for as many partitions as are due.
-    splits : ``splits.splits`` moves that split or merge after each sweep; None for none, which compiles none.
-    trace : (sweeps, 3); row t becomes log posterior, number of clusters and the entropy of their sizes after sweep t.
-        If ``schedule.stop`` is set meanwhile, from another thread, the rows after the present one stay as they are.
-
-    Returns
-    -------
-    The walker, with new arrays if slots ran out.
+    `draws` has room for the partitions that are due. `splits` are the split-merge moves after each sweep; None compiles
+    none. Row t of `trace` (sweeps, 3) becomes log posterior, number of clusters and the entropy of their sizes after
+    sweep t. ``schedule.stop`` may be set from another thread; the rows after the current sweep then stay as they are.
     """
-    used, value, counted = walker.work.slots, walker.sums.value, walker.sums.counted
+    used, value, counted = state.scratch.slots, state.sums.value, state.sums.counted
     left, right = target.graph.left, target.graph.right
     for t in range(trace.shape[0]):
-        coldness = inverse_temperature_at(schedule.annealing, counted[SWEEPS])
-        walker = sweep(target, bonds, walker, schedule, coldness, rng)
+        power = inverse_temperature_at(schedule.annealing, counted[SWEEPS])
+        state = sweep(target, bonds, state, schedule, power, rng)
         if splits is not None:
             for _ in range(splits.splits):
-                if used[USED] == walker.clusters.size.size:
-                    walker = grow_state(walker, 2 * walker.clusters.size.size)
-                value[NOW] += split_or_merge(target, walker, splits, coldness, rng)
+                if used[USED] == state.clusters.size.size:
+                    state = grow_state(state, 2 * state.clusters.size.size)
+                value[NOW] += split_or_merge(target, state, splits, power, rng)
         record_sweep(
-            walker.sums, left, right, walker.labels, walker.clusters.size, used, schedule.burn_in, trace[t]
+            state.sums, left, right, state.labels, state.clusters.size, used, schedule.burn_in, trace[t]
         )  # fmt: skip
-        record_draw(draws, walker.labels, counted[SWEEPS] - schedule.burn_in)
+        record_draw(draws, state.labels, counted[SWEEPS] - schedule.burn_in)
         if schedule.stop[0]:
             break
-    return walker
+    return state

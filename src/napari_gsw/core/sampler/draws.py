@@ -1,4 +1,4 @@
-"""Partitions that a chain keeps: evenly spread over its sweeps, and never more than fit into a bound."""
+"""Partitions that a chain keeps, evenly spread over its sweeps and bounded in memory."""
 
 from __future__ import annotations
 
@@ -14,24 +14,18 @@ MAX_BYTES = 64_000_000
 
 
 def max_draws(n: int) -> int:
-    """Draws of n sites that are kept at most.
+    """Return the largest number of draws of n sites.
 
-    An even number: the draw that finds no room is then the one that thinning would drop.
+    It is even: the draw that finds no room is then the one that thinning would drop.
     """
     return max(MIN_DRAWS, min(MAX_DRAWS, MAX_BYTES // (4 * n) // 2 * 2))
 
 
 class Draws:
-    """Every `gap`-th partition after the burn-in; when there is no room, every second one goes and the gap doubles.
+    """Every `gap`-th partition after the burn-in; without room, every second one goes and the gap doubles.
 
-    Which sweeps are kept depends on their numbers alone, so that a chain that was stopped and continued has kept the
-    same ones. A row is written once: whoever looks at :attr:`kept` may hold on to it while the chain runs on.
-
-    Parameters
-    ----------
-    n : number of sites.
-    kept : (d, n) draws so far.
-    gap : sweeps from one draw to the next.
+    Which sweeps are kept depends on their numbers alone, so that a resumed chain keeps the same ones. A row is written
+    once, so that the view :attr:`kept` stays valid while the chain runs on. `kept` (d, n) are the draws so far.
     """
 
     def __init__(self, n: int, kept: Int32Array | None = None, gap: int = 1) -> None:
@@ -55,10 +49,9 @@ class Draws:
         return view
 
     def ahead(self, sweep: int, burn_in: int, sweeps: int) -> int:
-        """Make room; returns how many of the next `sweeps` sweeps can be made before there is none again, at least 1.
+        """Make room, and return how many of the next `sweeps` sweeps can be made before there is none, at least 1.
 
-        `sweep` of them are done. The rows are written where the sweeps are made, in
-        :func:`napari_gsw.core.sampler.chain_kernels.record_draw`.
+        `sweep` of them are done. `record_draw` writes the rows.
         """
         if self._due(sweep - burn_in) > sweeps:
             return sweeps
@@ -72,7 +65,7 @@ class Draws:
         return min(sweeps, self._due(sweep - burn_in) + (len(rows) - int(taken[WRITTEN]) - 1) * self.gap)
 
     def _due(self, since: int) -> int:
-        """Sweeps until the next draw, at least 1, so many sweeps after the burn-in."""
+        """Return the sweeps until the next draw, at least 1, from that many sweeps after the burn-in."""
         return self.gap - (since % self.gap if since >= 0 else since)
 
     def _move(self, kept: Int32Array, room: int, gap: int) -> None:

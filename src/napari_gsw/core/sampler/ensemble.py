@@ -1,4 +1,4 @@
-"""Several chains of one problem, a thread each, and what they know together."""
+"""Several chains of one problem, one thread each, and their pooled results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from napari_gsw.core.sampler.snapshot import Snapshot, make_snapshot
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.threads import run_in_thread
 
-# How long a watcher waits for the next snapshot, in seconds.
+# Seconds from one snapshot to the next.
 INTERVAL = 0.05
 
 
 def spawn_seeds(seed: int, count: int) -> list[int]:
-    """A seed for each chain; the first is the seed itself, so that one chain is the first of several.
+    """Return a seed for each chain; the first is the seed itself, so that one chain is the first of several.
 
-    >>> chain_seeds(7, 1)
+    >>> spawn_seeds(7, 1)
     [7]
     """
     rest = [np.random.SeedSequence(seed, spawn_key=(c,)).generate_state(1, np.uint64)[0] for c in range(1, count)]
@@ -30,14 +30,18 @@ def spawn_seeds(seed: int, count: int) -> list[int]:
 
 
 class Ensemble:
-    """Chains that go side by side, the same number of sweeps at a time.
+    """Chains that advance side by side, the same number of sweeps at a time.
 
     Attributes
     ----------
-    chains : the running chains.
-    snapshots : the newest snapshot of each.
-    executor : threads to make the sweeps in; None takes the ensemble's own, one for each chain of several.
-    interval : how long an advance takes, in seconds, unless somebody interrupts it.
+    chains : list of Chain
+        The running chains.
+    snapshots : tuple of Snapshot
+        The newest snapshot of each.
+    executor : Executor or None
+        Threads to sample in; None uses the ensemble's own, one for each chain of several.
+    interval : float
+        Seconds that an advance takes, unless it is interrupted.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
@@ -48,46 +52,46 @@ class Ensemble:
         self._pool: tuple[int, Executor] | None = None
         self.refresh()
 
-    def advance(self, most: int) -> tuple[Snapshot, ...]:
-        """About an interval's worth of sweeps in every chain, `most` at most; fewer after :meth:`interrupt`."""
-        size = min(self._size, most)
+    def advance(self, max_sweeps: int) -> tuple[Snapshot, ...]:
+        """Make the sweeps of about one interval in every chain, or fewer after `interrupt`."""
+        size = min(self._size, max_sweeps)
         began = time.perf_counter()
         if self.executor is None and len(self.chains) == 1:
             snapshots = [run_in_thread(self.chains[0].stop, _advance, self.chains[0], size)]
         else:
-            snapshots = self._side_by_side(self.executor or self._threads(), size)
+            snapshots = self._advance_all(self.executor or self._threads(), size)
         if any(chain.stop[0] for chain in self.chains):
-            snapshots = self._evened(snapshots)
+            snapshots = self._catch_up(snapshots)
         else:
             self._size = adapt_n_sweeps(size, time.perf_counter() - began, self.interval)
         self.snapshots = tuple(snapshots)
         return self.snapshots
 
     def interrupt(self) -> None:
-        """From another thread: let the advance that is under way, or else the next one, end after a sweep.
+        """End the current advance, or else the next one, after a sweep; call it from another thread.
 
-        What the chains come to does not depend on it; only when somebody can have a look, or a say.
+        The states of the chains do not depend on it.
         """
         for chain in self.chains:
             chain.stop[0] = True
 
-    def _evened(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-        """Snapshots of chains that were interrupted, each at its own sweep: all go to where the farthest is."""
+    def _catch_up(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+        """Advance chains that were interrupted to the sweep of the farthest."""
         for chain in self.chains:
             chain.stop[0] = False
-        farthest = max(one.sweep for one in snapshots)
-        evened = []
-        for chain, one in zip(self.chains, snapshots, strict=True):
-            if one.sweep < farthest:
-                rows = run_in_thread(chain.stop, step, chain, farthest - one.sweep)
-                one = make_snapshot(chain, np.concatenate((one.trace, rows)))
-            evened.append(one)
-        return evened
+        farthest = max(snapshot.sweep for snapshot in snapshots)
+        result = []
+        for chain, snapshot in zip(self.chains, snapshots, strict=True):
+            if snapshot.sweep < farthest:
+                rows = run_in_thread(chain.stop, step, chain, farthest - snapshot.sweep)
+                snapshot = make_snapshot(chain, np.concatenate((snapshot.trace, rows)))
+            result.append(snapshot)
+        return result
 
     def run(self, sweeps: int, every: int | None = None) -> Iterator[tuple[Snapshot, ...]]:
-        """Advance by so many sweeps; without any, the only snapshots are those of the start.
+        """Advance by that many sweeps and yield snapshots, among them those at all multiples of `every`.
 
-        None of the multiples of `every` is passed over.
+        Without any sweep the only snapshots are those of the start.
         """
         if sweeps == 0:
             yield self.snapshots
@@ -97,16 +101,16 @@ class Ensemble:
             sweeps -= len(self.snapshots[0].trace)
 
     def refresh(self) -> None:
-        """Look at the chains again, after one of them has been changed from outside."""
+        """Take new snapshots, after a chain has been changed from outside."""
         self.snapshots = tuple(make_snapshot(chain, np.empty((0, N_TRACED))) for chain in self.chains)
 
-    def _side_by_side(self, threads: Executor, size: int) -> list[Snapshot]:
+    def _advance_all(self, threads: Executor, size: int) -> list[Snapshot]:
         futures: list[Future[Snapshot]] = []
         try:
             futures.extend(threads.submit(_advance, chain, size) for chain in self.chains)
             return [future.result() for future in futures]
         except BaseException:
-            # No chain is left running when another fails or the user loses patience: two threads must never meet.
+            # No chain keeps running after an error or an interrupt of another: two threads must never meet.
             for chain in self.chains:
                 chain.stop[0] = True
             for future in futures:
@@ -117,19 +121,19 @@ class Ensemble:
             raise
 
     def _threads(self) -> Executor:
-        """Threads that end when the ensemble is let go. New ones at every step would cost a few per cent of it."""
+        """Return threads that live as long as the ensemble: new ones at every step would cost a few per cent of it."""
         if self._pool is None or self._pool[0] != os.getpid():  # a forked process has the pool, but not its threads
             self._pool = os.getpid(), ThreadPoolExecutor(len(self.chains), thread_name_prefix="napari-gsw")
         return self._pool[1]
 
 
 def _advance(chain: Chain, sweeps: int) -> Snapshot:
-    """The snapshot is taken where the sweeps are made, so that no chain waits for that of another."""
+    """Make sweeps and a snapshot in the same thread, so that no chain waits for that of another."""
     return make_snapshot(chain, step(chain, sweeps))
 
 
 def pool_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """The first chain's snapshot with the best state and the running sums of all chains."""
+    """Return the first chain's snapshot with the best state and the running sums of all chains."""
     first = snapshots[0]
     if len(snapshots) == 1:
         return first

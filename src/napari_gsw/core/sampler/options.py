@@ -1,4 +1,4 @@
-"""How a chain moves from sweep to sweep: temperatures, and the moves that are made beside the sweeps."""
+"""Options of a chain: bonds, temperatures, and moves beside the sweeps."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ import numpy as np
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import MAX_MOVES, check_integer, check_number
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.sampler import bonds as bonding
+from napari_gsw.core.sampler.bonds import bonds_from_settings, constant_bonds
 from napari_gsw.core.sampler.state import Annealing, Bonds, Moves, Schedule
 from napari_gsw.core.settings import Settings
 
-# The temperature of the posterior itself, and no moves of whole clusters.
 NO_ANNEALING = Annealing(1.0, 1.0, 0)
 NO_MOVES = Moves(0, 0, 0.0, 0.0)
-# Of moves that split and merge: how often a split is gone over, the share of near anchors, and that of informed moves.
+# Split-merge moves: scans over a split, share of near anchors, and share of informed moves.
 SCANS, NEAR, INFORMED = 3, 0.5, 0.5
 MAX_SCANS = 1000
-# Temperatures are at most this, and at least one over it: what a score times one of them is stays far from infinity.
+# Temperatures are at most this, and at least one over it: a score times one of them stays far from infinity.
 MAX_TEMPERATURE = 1e12
+# The paper's choice of lambda, for a problem that comes without settings.
+PAPER_LAMBDA = 10.0
 
 
 def make_annealing(temperature: float, sweeps: int) -> Annealing:
-    """From a temperature down to 1 over some sweeps, by the same factor each.
+    """Anneal from a temperature down to 1, by the same factor each sweep.
 
-    >>> annealed(4.0, 100)
-    Cooling(coldness=1.0, hot=4.0, sweeps=100)
+    >>> make_annealing(4.0, 100)
+    Annealing(inverse_temperature=1.0, hot=4.0, sweeps=100)
     """
     first = check_number("the temperature of annealing", temperature, 1 / MAX_TEMPERATURE, MAX_TEMPERATURE)
     return Annealing(1.0, first, check_integer("the sweeps of annealing", sweeps))
 
 
 def make_split_moves(splits: int | Moves, full_scans: float | None = None) -> Moves:
-    """So many split-merge moves after each sweep, half of them informed; or the record itself, checked.
+    """Make that many split-merge moves after each sweep, half of them informed; or check the given moves.
 
-    `full_scans` is the share of sweeps that weigh every cluster; None leaves it as it is, 1 in a new record.
+    `full_scans` is the share of sweeps that score every cluster; None keeps it.
     """
     if isinstance(splits, Moves):
         moves = splits
@@ -54,34 +55,35 @@ def make_split_moves(splits: int | Moves, full_scans: float | None = None) -> Mo
     )
 
 
-def make_ladder(replicas: int, hottest: float) -> Float64Array:
-    """Inverse temperatures from 1 down to 1 / hottest, by the same factor each.
+def make_ladder(replicas: int, max_temperature: float) -> Float64Array:
+    """Return inverse temperatures from 1 down to 1 / max_temperature, by the same factor each.
 
-    >>> geometric_ladder(3, 4.0).tolist()
+    >>> make_ladder(3, 4.0).tolist()
     [1.0, 0.5, 0.25]
     """
     count = check_integer("the replicas of a ladder", replicas, 1)
-    top = check_number("the hottest temperature of a ladder", hottest, 1, MAX_TEMPERATURE)
+    top = check_number("the hottest temperature of a ladder", max_temperature, 1, MAX_TEMPERATURE)
     return np.asarray(top ** -np.linspace(0.0, 1.0, count) if count > 1 else np.ones(1))
-
-
-# The paper's choice of lambda, for a problem that comes without settings.
-PAPER_LAMBDA = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class SamplerOptions:
-    """How a chain moves; where it settles does not depend on it.
+    """Options of a chain, which do not change its target distribution.
 
-    Attributes
+    Parameters
     ----------
-    bonds : how edges are bonded in a sweep.
-    regroups : whole-cluster moves after each sweep.
-    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; at least those of
-        `cooling`, since the sums are of one law.
-    cooling : temperatures by the number of the sweep.
-    moves : split-merge moves after each sweep, and the share of sweeps that weigh every cluster.
-    ladder : inverse temperatures of replicas that exchange their states, from 1 downwards; None for one chain.
+    bonds : Bonds
+        Bonds of edges.
+    regroups : int
+        Whole-cluster moves after each sweep.
+    burn_in : int
+        Sweeps since the first start of the chain that the running sums leave out, at least those of `annealing`.
+    annealing : Annealing
+        Temperatures by the number of the sweep.
+    moves : Moves
+        Split-merge moves after each sweep, and the share of full sweeps.
+    ladder : float array, optional
+        Inverse temperatures of replicas that exchange their states, from 1 downwards.
     """
 
     bonds: Bonds
@@ -93,15 +95,15 @@ class SamplerOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "regroups", check_integer("regroups", self.regroups, most=MAX_MOVES))
-        object.__setattr__(self, "burn_in", check_integer("burn_in", self.burn_in))
-        object.__setattr__(self, "burn_in", max(self.burn_in, self.annealing.sweeps))
+        burn_in = check_integer("burn_in", self.burn_in)
+        object.__setattr__(self, "burn_in", max(burn_in, self.annealing.sweeps))
 
     @classmethod
     def from_settings(cls, problem: Problem, settings: Settings, sweeps: int) -> SamplerOptions:
-        """What the settings say of a chain of so many sweeps: bonds, moves, burn-in, annealing, tempering."""
+        """Make the options of a chain of that many sweeps from settings."""
         burn_in = int(settings.burn_in * sweeps)
         return cls(
-            bonds=bonding.bonds_from_settings(problem, settings),
+            bonds=bonds_from_settings(problem, settings),
             regroups=int(needs_regroups(problem)) if settings.regroups is None else settings.regroups,
             burn_in=burn_in,
             annealing=make_annealing(settings.hot, burn_in) if settings.hot > 1 else NO_ANNEALING,
@@ -111,25 +113,25 @@ class SamplerOptions:
 
     @classmethod
     def from_problem(cls, problem: Problem, sweeps: int) -> SamplerOptions:
-        """By the settings with which a problem was prepared; as in the paper if it was not made from an image."""
+        """Make options from the settings of a problem, or as in the paper if it was not made from an image."""
         if problem.settings is not None:
             return cls.from_settings(problem, problem.settings, sweeps)
-        return cls(bonding.constant_bonds(problem, PAPER_LAMBDA), regroups=int(needs_regroups(problem)))
+        return cls(constant_bonds(problem, PAPER_LAMBDA), regroups=int(needs_regroups(problem)))
 
     def replace(self, **changes: Any) -> SamplerOptions:
-        """A copy with some of them changed; a change of None is no change."""
+        """Return a copy with the changes that are not None."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     @property
     def schedule(self) -> Schedule:
-        """What the loop over sweeps reads; nobody stops it."""
+        """Parameters of the loop over sweeps, which nobody stops."""
         never = np.zeros(1, bool)
         return Schedule(self.annealing, self.moves.full, self.moves.near, self.regroups, self.burn_in, never)
 
 
 def needs_regroups(problem: Problem) -> bool:
-    """Whether the prior forbids some sizes, or numbers of clusters between others, which single moves may not cross."""
+    """Return whether the prior forbids sizes or numbers of clusters that single moves would have to pass."""
     log_v, log_w = problem.tables
     allowed = np.flatnonzero(np.isfinite(log_v[1:]))
-    gap = len(allowed) > 0 and len(allowed) < allowed[-1] - allowed[0] + 1
-    return bool(gap or np.isneginf(log_w[1:]).any())
+    has_gap = len(allowed) > 0 and len(allowed) < allowed[-1] - allowed[0] + 1
+    return bool(has_gap or np.isneginf(log_w[1:]).any())

@@ -1,8 +1,4 @@
-"""`sample` is a generator of immutable snapshots, everything else drains it.
-
-A snapshot carries the whole state of its chain (:attr:`Snapshot.state`, plain arrays), and ``sample(problem,
-state=...)`` goes on from there bit for bit as if it had never stopped.
-"""
+"""The generator `sample` of immutable snapshots, which everything else drains."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.array_types import Arrays
 from napari_gsw.core.errors import InputError, check_integer, check_number, check_seed, to_float_array
 from napari_gsw.core.model.problem import Problem, check_problem
-from napari_gsw.core.sampler import bonds as bonding
+from napari_gsw.core.sampler.bonds import check_bonds, constant_bonds
 from napari_gsw.core.sampler.chain import Chain, adapt_n_sweeps, make_start_labels, start_chain, step
 from napari_gsw.core.sampler.options import SamplerOptions, make_annealing, make_split_moves
 from napari_gsw.core.sampler.snapshot import (
@@ -33,7 +29,7 @@ from napari_gsw.core.sampler.state import N_TRACED, Bonds, Moves
 from napari_gsw.core.sampler.tempering import add_replicas, restore_replicas
 from napari_gsw.core.threads import run_in_thread
 
-# More than anybody has time for; the trace of a run has a row for each.
+# The trace of a run has a row for each sweep.
 MAX_SWEEPS = 10**12
 
 
@@ -56,37 +52,54 @@ def sample(
     state: Arrays | None = None,
     interval: float | None = None,
 ) -> Iterator[Snapshot]:
-    """Run the generalized Swendsen-Wang sampler and yield a snapshot after every `every` sweeps, and after the last.
+    """Run the generalized Swendsen-Wang sampler.
 
-    Without a sweep (``sweeps=0``) the only snapshot is the start.
+    What is None is as in the settings with which the problem was prepared from an image, or without an image as stated.
 
     Parameters
     ----------
-    problem : what to sample from.
-    sweeps : number of sweeps from here on.
-    seed : the same problem, arguments and seed give the same labels, bit for bit, whatever `every` is; None draws one.
-    lam : delta_ij for all edges, or one for each (0: single-site Gibbs, 1: classical Swendsen-Wang). None bonds as the
-        settings say with which the problem was prepared from an image, and by 10, the paper's choice, without an image.
-    init : (n,) labels to start from; None starts as the settings say, and without an image from one cluster (or the
-        fewest that the prior's size limits allow).
-    bonds : how to bond instead of by `lam`; see :mod:`napari_gsw.core.sampler.bonds`.
-    seeds : (n,) clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
-    regroups : whole-cluster moves after each sweep; None as the settings say, which make one if the prior limits
-        cluster sizes, where single moves cannot always cross.
-    burn_in : sweeps, counted from the first start of the chain, that the running sums leave out; None as the settings
-        say of so many sweeps, and 0 without an image.
-    splits : moves after each sweep that split a cluster or merge two, or a record that also says how; None as the
-        problem's settings say.
-    full_scans : share of the sweeps that weigh every cluster; in the others a site weighs only the clusters next door
-        and a new one, which costs by its neighbours and not by the number of clusters. None as the problem's settings
-        say, and 1 without an image.
-    annealing : temperature of the first sweep, and number of sweeps over which it falls to 1. The running sums leave
-        these sweeps out. None as the settings say, and without an image 1 throughout.
-    ladder : inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first.
-        See :mod:`napari_gsw.core.sampler.tempering`. None as the settings say, and without an image one chain.
-    state : arrays of an earlier snapshot of the same problem; `seed`, `init`, `seeds`, `annealing` and `ladder` then
-        come from it, and so do bonds, `regroups`, `burn_in`, `splits` and `full_scans` where they are not given.
-    interval : yield about every so many seconds instead, for someone who watches or may want to stop.
+    problem : Problem
+        What to sample from.
+    sweeps : int
+        Number of sweeps from here on. Without any the only snapshot is the start.
+    seed : int or None
+        The same problem, arguments and seed give bitwise the same labels, whatever `every` is; None draws a seed.
+    lam : float or (m,) array, optional
+        delta_ij of the edges: 0 is single-site Gibbs, 1 the classical Swendsen-Wang. Without an image it is 10, the
+        paper's choice.
+    init : (n,) integer array, optional
+        Labels to start from. Without an image this is one cluster, or the fewest that the prior allows.
+    every : int
+        Sweeps from one snapshot to the next. The last snapshot is after the last sweep.
+    bonds : Bonds, optional
+        Bonds of edges instead of `lam`; see :mod:`napari_gsw.core.sampler.bonds`.
+    seeds : (n,) integer array, optional
+        Clamped sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
+    regroups : int, optional
+        Whole-cluster moves after each sweep. Without an image this is one if the prior limits cluster sizes, which
+        single moves cannot always cross.
+    burn_in : int, optional
+        Sweeps since the first start of the chain that the running sums leave out; 0 without an image.
+    splits : int or Moves, optional
+        Moves after each sweep that split a cluster or merge two.
+    full_scans : float, optional
+        Share of the sweeps that score every cluster; 1 without an image. In the others a site scores only adjacent
+        clusters and a new one, so that the time does not depend on the number of clusters.
+    annealing : (float, int), optional
+        Temperature of the first sweep, and number of sweeps over which it falls to 1, which the running sums leave out.
+    ladder : float array, optional
+        Inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first. See
+        :mod:`napari_gsw.core.sampler.tempering`.
+    state : dict of str to array, optional
+        `Snapshot.state` of the same problem, from which the chain resumes bitwise as if it had not stopped. It
+        determines `seed`, `init`, `seeds`, `annealing` and `ladder`, and the other options that are None.
+    interval : float, optional
+        Yield about every so many seconds instead of after `every` sweeps.
+
+    Yields
+    ------
+    Snapshot
+        State of the chain and results so far.
     """
     check_problem(problem)
     sweeps, seed = check_integer("sweeps", sweeps, most=MAX_SWEEPS), check_seed(seed)
@@ -94,52 +107,41 @@ def sample(
     if interval is not None:
         check_number("interval", interval, 0, math.inf)
     if bonds is not None:
-        bonds = bonding.check_bonds(problem, bonds)
+        bonds = check_bonds(problem, bonds)
     elif lam is not None:
-        bonds = bonding.constant_bonds(problem, lam)
+        bonds = constant_bonds(problem, lam)
     changes = {"bonds": bonds, "regroups": regroups, "burn_in": burn_in}
     if state is not None:
         chain = resume_chain(problem, state, **changes)
-        chain.options = chain.options.replace(moves=change_moves(chain.options.moves, splits, full_scans))
+        chain.options = chain.options.replace(moves=_change_moves(chain.options.moves, splits, full_scans))
         return _drain(chain, sweeps, every, interval)
+    if annealing is not None and (not isinstance(annealing, (list, tuple)) or len(annealing) != 2):
+        raise InputError(f"annealing must be a temperature and a number of sweeps, not {annealing!r}")
     options = SamplerOptions.from_problem(problem, sweeps).replace(
-        annealing=None if annealing is None else make_annealing(*two_of(annealing)),
+        annealing=None if annealing is None else make_annealing(*annealing),
         ladder=None if ladder is None else to_float_array("ladder", ladder),
         **changes,
     )
-    options = options.replace(moves=change_moves(options.moves, splits, full_scans))
+    options = options.replace(moves=_change_moves(options.moves, splits, full_scans))
     if init is None and problem.settings is not None:
         init = make_start_labels(problem, problem.settings, seed, seeds)
     return _drain(begin_chain(problem, options, seed, init, seeds), sweeps, every, interval)
 
 
-def two_of(annealing: Any) -> tuple[Any, Any]:
-    """A temperature and a number of sweeps, or an InputError."""
-    if not isinstance(annealing, (list, tuple)) or len(annealing) != 2:
-        raise InputError(f"annealing must be a temperature and a number of sweeps, not {annealing!r}")
-    return annealing[0], annealing[1]
-
-
-def change_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
-    """The moves with another number of splits, or another share of full scans; None leaves what there is."""
+def _change_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
     return make_split_moves(moves if splits is None else splits, moves.full if full_scans is None else full_scans)
 
 
 def begin_chain(
     problem: Problem, options: SamplerOptions, seed: int, init: ArrayLike | None, seeds: ArrayLike | None
 ) -> Chain:
-    """A chain before its first sweep, with hotter replicas if the options have a ladder.
-
-    Parameters
-    ----------
-    init : (n,) labels, or None for as few clusters as there can be. seeds : (n,) clamps, -1 for a free site, or None.
-    """
+    """Make a chain before its first sweep, with replicas if the options have a ladder; see `start_chain`."""
     chain = start_chain(problem, options, seed, init, seeds)
     return chain if options.ladder is None else add_replicas(chain, options.ladder, seed)
 
 
 def resume_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
-    """The chain whose state this is, tempered if it was; `changes` are options that are to be others."""
+    """Check a state and restore its chain, with its replicas; `changes` are new options."""
     arrays = check_state(problem, state)
     chain = restore_chain(problem, arrays, **changes)
     check_consistent(chain)
@@ -154,15 +156,15 @@ def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Ite
         size = min(size, sweeps)
         began = time.perf_counter()
         trace = run_in_thread(chain.stop, step, chain, size)
-        took = time.perf_counter() - began
+        seconds = time.perf_counter() - began
         sweeps -= size
         yield make_snapshot(chain, trace)
         if interval is not None:
-            size = adapt_n_sweeps(size, took, interval)
+            size = adapt_n_sweeps(size, seconds, interval)
 
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:
-    """Drain :func:`sample` and return the last snapshot; its trace is that of the whole run."""
+    """Run the sampler and return the last snapshot, with the trace of the whole run; arguments as of `sample`."""
     traces, last = [], None
     sweeps = check_integer("sweeps", sweeps, most=MAX_SWEEPS)
     for last in sample(problem, sweeps, **{"every": max(sweeps, 1)} | more):

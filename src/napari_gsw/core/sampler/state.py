@@ -1,7 +1,7 @@
-"""The records of arrays that the kernels of a chain read and change in place.
+"""Records of the arrays that the kernels of a chain read and change in place.
 
-Shapes: n sites, m edges, D words (totals and pixel numbers among them), C continuous channels. Kernels take a few of
-these records instead of many arrays; the constants name the entries of the short arrays.
+Shapes: n sites, m edges, D words (totals and pixel numbers among them), C continuous channels. The constants name the
+entries of short arrays.
 """
 
 from __future__ import annotations
@@ -14,36 +14,33 @@ from napari_gsw.core.likelihood.tables import LikelihoodTables
 from napari_gsw.core.model.external_field import ExternalField
 from napari_gsw.core.model.priors import PriorTables
 
-# Entries of Workspace.slots.
+# Entries of Scratch.slots.
 USED, CLUSTERS = 0, 1
 # Entries of RunningSums.value.
 NOW, BEST = 0, 1
 # Entries of RunningSums.counted.
 SWEEPS, COUNTED, BEST_SWEEP = 0, 1, 2
-# Entries of KeptDraws.taken.
+# Entries of DrawBuffer.taken.
 WRITTEN, GAP = 0, 1
-# What a chain traces after each sweep: log posterior, number of clusters, entropy of their sizes in bits.
+# Columns of a trace, one row after each sweep: log posterior, number of clusters, entropy of their sizes in bits.
 LOG_POSTERIOR, N_CLUSTERS, SIZE_ENTROPY = 0, 1, 2
 N_TRACED = 3
 
 
 class Target(NamedTuple):
-    """The law that is sampled: p(y | partition) exp(sum of beta_ij within clusters) g(sizes) exp(field), under clamps.
-
-    Seeds with a field have the numbers of its columns: see :func:`~napari_gsw.core.model.external_field.seeds_as_columns`.
-    """
+    """Target distribution: p(y | partition) exp(sum of beta_ij within clusters) g(sizes) exp(field), given seeds."""
 
     evidence: LikelihoodTables
     graph: CsrGraph
     prior: PriorTables
-    seeds: Int32Array  # (n,) equal numbers >= 0 stay together and apart from other numbers, -1 is free
-    field: ExternalField  # h_i(name) of named clusters; without a name there is none
+    seeds: Int32Array  # (n,) equal numbers >= 0 stay together and apart from others, -1 is free; columns of a field
+    field: ExternalField  # h_i(name) of named clusters; empty without a name
 
 
 class Bonds(NamedTuple):
-    """How edges are bonded: with probability 1 - exp(-x strength).
+    """Bonds of edges, with probability 1 - exp(-x strength).
 
-    x is 1, or, where high > 0, -log(1 - p) with p drawn uniformly from [low, high] for each sweep.
+    x is 1, or where high > 0, -log(1 - p) with p drawn uniformly from [low, high] for each sweep.
     """
 
     strength: Float64Array  # (m,) beta_ij delta_ij
@@ -61,19 +58,19 @@ class Clusters(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Scratch of a chain, and how many slots it uses."""
+    """Scratch arrays of a chain, and the number of slots in use."""
 
     slots: Int64Array  # (2,) USED: the first slot that was never used; CLUSTERS: the number of clusters
-    parent: Int32Array  # (n,) the forest of bonds; after `bond` the root of each site's spin cluster
-    head: Int32Array  # (n,) of a root, the first site of its spin cluster
-    following: Int32Array  # (n,) the next site of the same spin cluster, -1 at the end
-    place: Int32Array  # (n,) block of a site that a move has dealt
-    order: Int32Array  # (n,) sites that a move deals, in this order
-    blocks: Clusters  # MOST_ANCHORS columns at most
+    parent: Int32Array  # (n,) the forest of bonds; after `draw_bonds` the root of each site's bonded group
+    first_member: Int32Array  # (n,) of a root, the first site of its bonded group
+    next_member: Int32Array  # (n,) the next site of the same bonded group, -1 at the end
+    place: Int32Array  # (n,) block of a site that a move has allocated
+    order: Int32Array  # (n,) sites that a move allocates, in this order
+    blocks: Clusters  # at most MAX_ANCHORS columns
 
 
 class RunningSums(NamedTuple):
-    """What a chain keeps of the states it has seen."""
+    """Sums over the states that a chain has visited."""
 
     value: Float64Array  # (2,) log posterior NOW, and of the BEST state
     best: Int32Array  # (n,) labels of the best state
@@ -86,48 +83,44 @@ class ChainState(NamedTuple):
 
     labels: Int32Array  # (n,) slot of each site
     clusters: Clusters
-    work: Scratch
+    scratch: Scratch
     sums: RunningSums
 
 
 class DrawBuffer(NamedTuple):
-    """Partitions that a chain keeps, with room for more: see :class:`napari_gsw.core.sampler.draws.Draws`."""
+    """Partitions that a chain keeps, with room for more."""
 
     rows: Int32Array  # (room, n)
-    taken: Int64Array  # (2,) rows WRITTEN, GAP: sweeps from one to the next
+    taken: Int64Array  # (2,) rows WRITTEN; GAP: sweeps from one to the next
 
 
 class Annealing(NamedTuple):
-    """The inverse temperature b by the number of the sweep: the chain samples the posterior to the power b.
+    """Inverse temperatures by the number of the sweep.
 
-    b rises geometrically from coldness / hot to `coldness` over the first `sweeps` sweeps, and stays there.
+    They rise geometrically from inverse_temperature / hot to `inverse_temperature` over the first `sweeps` sweeps.
     """
 
-    coldness: float
+    inverse_temperature: float
     hot: float
     sweeps: int
 
 
 class Moves(NamedTuple):
-    """What a sweep looks at, and moves of whole clusters after it, beside `regroups`.
+    """Split-merge moves after each sweep, and the share of full sweeps."""
 
-    See ``visit`` in :mod:`napari_gsw.core.sampler.moves.sweep_kernels` for `full`, and
-    :mod:`napari_gsw.core.sampler.moves.split_merge_kernels` for the others.
-    """
-
-    splits: int  # how many
-    scans: int  # how often a split is gone over before it is proposed
+    splits: int  # number of moves
+    scans: int  # scans over a split before it is proposed
     near: float  # share of moves (regroups too) whose two anchors are the ends of an edge
     informed: float  # share of moves that draw what to merge by the marginal likelihood
-    full: float = 1.0  # share of sweeps that weigh every cluster; the others weigh only those next door
+    full: float = 1.0  # share of sweeps that score every cluster; the others score only adjacent ones
 
 
 class Schedule(NamedTuple):
-    """What the loop over sweeps goes by."""
+    """Parameters of the loop over sweeps."""
 
     annealing: Annealing
-    full: float  # share of sweeps that weigh every cluster
+    full: float  # share of sweeps that score every cluster
     near: float  # share of whole-cluster moves whose first two anchors are the ends of an edge
     regroups: int  # whole-cluster moves after each sweep
     burn_in: int  # sweeps that the running sums leave out
-    stop: BoolArray  # (1,) whoever sets it ends the loop after the sweep that is under way
+    stop: BoolArray  # (1,) set it to end the loop after the current sweep

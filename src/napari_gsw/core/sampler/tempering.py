@@ -1,11 +1,9 @@
 """Parallel tempering: replicas of a chain at several temperatures that exchange their states.
 
 Replica r samples the posterior to the power b_r, with 1 = b_0 > b_1 > ... The hotter a replica, the more easily it
-leaves a mode. Before every sweep neighbouring replicas r and s propose to exchange their states, which they do with
+leaves a mode. Before every sweep neighbouring replicas r and s propose to exchange their states, and do so with
 probability min(1, exp((b_r - b_s) (L_s - L_r))), L being their log posteriors; even and odd pairs take turns. This
-leaves the law of every replica as it is, so that the first one is an ordinary exact chain that jumps further.
-
-:class:`Tempered` *is* its first replica: a chain like any other to whoever advances it or looks at it.
+leaves the distribution of every replica invariant, so that the first one is an ordinary chain that mixes better.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from napari_gsw.core.sampler.snapshot import (
 )
 from napari_gsw.core.sampler.state import BEST, BEST_SWEEP, N_TRACED, NOW, USED, ChainState
 
-# A burn-in that never ends: nobody asks for the sums of the hotter replicas.
+# A burn-in that never ends: the sums of the hotter replicas are not used.
 ENDLESS = 2**62
 # Columns of `exchanges`.
 PROPOSED, ACCEPTED = 0, 1
@@ -40,13 +38,16 @@ PROPOSED, ACCEPTED = 0, 1
 
 @dataclass
 class TemperedChain(Chain):
-    """The first replica, and the hotter ones.
+    """The first replica, with the hotter ones.
 
-    Attributes
+    Parameters
     ----------
-    hotter : the other replicas, from cold to hot.
-    exchanges : (replicas - 1, 2) exchanges of each pair of neighbours: how many were proposed, and how many were made.
-    threads : replicas that are advanced at a time; the result does not depend on it.
+    hotter : list of Chain
+        The other replicas, from cold to hot.
+    exchanges : (replicas - 1, 2) int64 array
+        Proposed and accepted exchanges of each pair of neighbours.
+    threads : int
+        Replicas that advance at a time; the result does not depend on it.
     """
 
     hotter: list[Chain] = field(default_factory=list)
@@ -55,28 +56,30 @@ class TemperedChain(Chain):
 
     @property
     def replicas(self) -> list[Chain]:
+        """All replicas, from cold to hot."""
         return [self, *self.hotter]
 
     @property
     def swap_rate(self) -> Float64Array:
-        """(replicas - 1,) share of the proposed exchanges that were made; NaN where none was proposed."""
+        """(replicas - 1,) share of the proposed exchanges that were accepted; NaN where none was proposed."""
         proposed = np.where(self.exchanges[:, PROPOSED] > 0, self.exchanges[:, PROPOSED], np.nan)
         return np.asarray(self.exchanges[:, ACCEPTED] / proposed)
 
     def advance(self, trace: Float64Array) -> None:
-        for hot in self.hotter:  # they move as the first one does, each at its own temperature
+        """Advance all replicas; the trace is that of the first."""
+        for hot in self.hotter:  # the first one's moves, each at its own temperature
             hot.options = replace(self.options, annealing=hot.options.annealing, burn_in=ENDLESS)
         if self.threads == 1 or not self.hotter:
-            self._advance(trace, lambda *each: list(map(*each)))
+            self._advance(trace, lambda *arguments: list(map(*arguments)))
         else:
             with ThreadPoolExecutor(min(self.threads, len(self.replicas))) as pool:
-                self._advance(trace, lambda *each: list(pool.map(*each)))
+                self._advance(trace, lambda *arguments: list(pool.map(*arguments)))
 
-    def _advance(self, trace: Float64Array, each: Any) -> None:
+    def _advance(self, trace: Float64Array, map_all: Any) -> None:
         rows = [np.empty((1, N_TRACED)) for _ in self.hotter]
         for t in range(len(trace)):
             self._exchange()
-            each(Chain.advance, self.replicas, [trace[t : t + 1], *rows])
+            map_all(Chain.advance, self.replicas, [trace[t : t + 1], *rows])
             self._share_best()
             if self.stop[0]:
                 break
@@ -85,99 +88,99 @@ class TemperedChain(Chain):
         replicas = self.replicas
         for r in range(self.sweep % 2, len(self.hotter), 2):
             cold, hot = replicas[r : r + 2]
-            here, there = cold.sums.value, hot.sums.value
+            a, b = cold.state, hot.state
             self.exchanges[r, PROPOSED] += 1
-            if math.log(1.0 - self.rng.random()) < (cold.coldness - hot.coldness) * (there[NOW] - here[NOW]):
+            difference = cold.inverse_temperature - hot.inverse_temperature
+            if math.log(1.0 - self.rng.random()) < difference * (b.sums.value[NOW] - a.sums.value[NOW]):
                 self.exchanges[r, ACCEPTED] += 1
-                here[NOW], there[NOW] = there[NOW], here[NOW]
-                # The states change places; what each replica has seen stays with it.
-                a, b = cold.walker, hot.walker
-                cold.walker = ChainState(b.labels, b.clusters, b.work, a.sums)
-                hot.walker = ChainState(a.labels, a.clusters, a.work, b.sums)
+                a.sums.value[NOW], b.sums.value[NOW] = b.sums.value[NOW], a.sums.value[NOW]
+                # The states change places; the sums stay.
+                cold.state = ChainState(b.labels, b.clusters, b.scratch, a.sums)
+                hot.state = ChainState(a.labels, a.clusters, a.scratch, b.sums)
 
     def _share_best(self) -> None:
-        """Let every replica know the best value of all, so that each notes only what is better still."""
-        leader = max(self.replicas, key=lambda replica: float(replica.sums.value[BEST]))
-        if leader is not self:
-            self.sums.best[:] = leader.sums.best
-            self.sums.counted[BEST_SWEEP] = leader.sums.counted[BEST_SWEEP]
+        """Give every replica the best value of all, so that each records only what is better still."""
+        best = max(self.replicas, key=lambda replica: float(replica.sums.value[BEST]))
+        if best is not self:
+            self.sums.best[:] = best.sums.best
+            self.sums.counted[BEST_SWEEP] = best.sums.counted[BEST_SWEEP]
         for replica in self.replicas:
-            replica.sums.value[BEST] = leader.sums.value[BEST]
+            replica.sums.value[BEST] = best.sums.value[BEST]
+
+    def _ladder(self) -> list[float]:
+        first = self.options.annealing.inverse_temperature
+        return [replica.options.annealing.inverse_temperature / first for replica in self.replicas]
 
     def arrays(self) -> Arrays:
-        """The hotter replicas: labels and generators in rows, what is known of their slots one after the other."""
-        slots = [int(hot.walker.work.slots[USED]) for hot in self.hotter]
-        each = [(hot.walker.clusters, used) for hot, used in zip(self.hotter, slots, strict=True)]
-        own = self.walker.clusters
+        """Return the state of the hotter replicas: labels and generators in rows, statistics of all slots in a row."""
+        slots = [int(hot.state.scratch.slots[USED]) for hot in self.hotter]
+        clusters = [(hot.state.clusters, used) for hot, used in zip(self.hotter, slots, strict=True)]
+        first = self.state.clusters
+        generators = np.array([generator_state(hot.rng) for hot in self.hotter], np.uint64)
         return {
-            "ladder": np.array([r.options.annealing.coldness for r in self.replicas]) / self.options.annealing.coldness,
+            "ladder": np.array(self._ladder()),
             "exchanges": self.exchanges,
             "hot_labels": np.array([hot.labels for hot in self.hotter], np.int32).reshape(-1, self.problem.n),
-            "hot_generator": np.array([generator_state(h.rng) for h in self.hotter], np.uint64).reshape(
-                -1, N_GENERATOR_WORDS
-            ),
+            "hot_generator": generators.reshape(-1, N_GENERATOR_WORDS),
             "hot_log_posterior": np.array([hot.sums.value[NOW] for hot in self.hotter], np.float64),
             "hot_slots": np.array(slots, dtype=np.int64),
-            "hot_moments": np.concatenate([own.moments[:, :0], *(c.moments[:, :used] for c, used in each)], axis=1),
-            "hot_gauss": np.concatenate([own.gauss[:0], *(c.gauss[:used] for c, used in each)]),
+            "hot_moments": np.concatenate([first.moments[:, :0], *(c.moments[:, :k] for c, k in clusters)], axis=1),
+            "hot_gauss": np.concatenate([first.gauss[:0], *(c.gauss[:k] for c, k in clusters)]),
         }
 
     def renewed(self, chain: Chain) -> Chain:
-        """All replicas in the state of `chain`; their generators go on."""
-        ladder = [hot.options.annealing.coldness / self.options.annealing.coldness for hot in self.hotter]
-        words = [generator_state(hot.rng) for hot in self.hotter]
-        hotter = [_make_replica(chain, b, {"generator": w}) for b, w in zip(ladder, words, strict=True)]
+        """Return all replicas in the state of `chain`; their generators continue."""
+        hotter = [
+            _make_replica(chain, b, {"generator": generator_state(hot.rng)})
+            for b, hot in zip(self._ladder()[1:], self.hotter, strict=True)
+        ]
         return _join_replicas(chain, hotter, self.exchanges.copy(), self.threads)
 
 
 def add_replicas(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> TemperedChain:
-    """A chain with hotter replicas of it, which all begin where it is.
+    """Add replicas that start in the state of a chain, with generators from a seed.
 
-    Parameters
-    ----------
-    ladder : inverse temperatures of the replicas, from 1 downwards; :func:`geometric_ladder` makes one.
-    seed : of the replicas' own generators.
+    The `ladder` has their inverse temperatures, from 1 downwards, as `make_ladder` makes them.
     """
-    coldness = to_float_array("ladder", ladder)
-    decreasing = coldness.ndim == 1 and coldness.size > 0 and coldness[0] == 1 and (np.diff(coldness) < 0).all()
-    if not decreasing or coldness[-1] < 1 / MAX_TEMPERATURE:
+    inverse = to_float_array("ladder", ladder)
+    is_ladder = inverse.ndim == 1 and inverse.size > 0 and inverse[0] == 1 and (np.diff(inverse) < 0).all()
+    if not is_ladder or inverse[-1] < 1 / MAX_TEMPERATURE:
         raise InputError(
             "a ladder is a list of inverse temperatures that falls from 1 and stays > 0 (and not below "
             f"{1 / MAX_TEMPERATURE:g}), not {ladder!r}"
         )
     hotter = []
-    for r in range(1, coldness.size):
-        own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
-        hotter.append(_make_replica(chain, float(coldness[r]), {"generator": generator_state(own)}))
+    for r in range(1, inverse.size):
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
+        hotter.append(_make_replica(chain, float(inverse[r]), {"generator": generator_state(rng)}))
     return _join_replicas(chain, hotter, np.zeros((len(hotter), 2), np.int64), threads)
 
 
 def restore_replicas(chain: Chain, state: Arrays) -> TemperedChain:
-    """The tempered chain whose checked state this is, `chain` being its first replica."""
+    """Restore the replicas from a checked state, `chain` being the first."""
     hotter, end = [], 0
-    for r, coldness in enumerate(state["ladder"][1:].tolist()):
+    for r, inverse_temperature in enumerate(state["ladder"][1:].tolist()):
         begin, end = end, end + int(state["hot_slots"][r])
-        own = {
+        arrays = {
             "labels": state["hot_labels"][r],
             "generator": state["hot_generator"][r],
             "log_posterior": state["hot_log_posterior"][r],
             "moments": state["hot_moments"][:, begin:end],
             "gauss": state["hot_gauss"][begin:end],
         }
-        hotter.append(_make_replica(chain, coldness, own))
+        hotter.append(_make_replica(chain, inverse_temperature, arrays))
         check_consistent(hotter[-1])
     return _join_replicas(chain, hotter, state["exchanges"], 1)
 
 
-def _make_replica(chain: Chain, coldness: float, own: Mapping[str, NDArray[Any]]) -> Chain:
-    """A copy of a chain at another temperature, with some arrays of its own; it keeps no draws."""
-    state = dict(export_state(chain)) | {"draws": chain.draws.kept[:0]} | dict(own)
+def _make_replica(chain: Chain, inverse_temperature: float, arrays: Mapping[str, NDArray[Any]]) -> Chain:
+    """Copy a chain to another temperature, with some other arrays and without draws."""
+    state = dict(export_state(chain)) | {"draws": chain.draws.kept[:0]} | dict(arrays)
     annealing = chain.options.annealing
-    return restore_chain(
-        chain.problem, state, burn_in=ENDLESS, annealing=annealing._replace(coldness=annealing.coldness * coldness)
-    )
+    annealing = annealing._replace(inverse_temperature=annealing.inverse_temperature * inverse_temperature)
+    return restore_chain(chain.problem, state, burn_in=ENDLESS, annealing=annealing)
 
 
 def _join_replicas(chain: Chain, hotter: list[Chain], exchanges: Int64Array, threads: int) -> TemperedChain:
-    own = {f.name: getattr(chain, f.name) for f in fields(Chain)}
-    return TemperedChain(**own, hotter=hotter, exchanges=exchanges, threads=threads)
+    first = {f.name: getattr(chain, f.name) for f in fields(Chain)}
+    return TemperedChain(**first, hotter=hotter, exchanges=exchanges, threads=threads)

@@ -1,4 +1,4 @@
-"""What a spin cluster weighs in each cluster that it may go to: the conditional (19) of the paper, term by term."""
+"""Scores of a bonded group in each cluster that it may join: the conditional (19) of the paper, term by term."""
 
 from __future__ import annotations
 
@@ -13,74 +13,69 @@ from napari_gsw.core.likelihood.tables import BASE, FACTOR, LOG_FACTOR, UNIT, Li
 from napari_gsw.core.sampler.moves.cluster_kernels import log_count_gain, log_gaussian_marginal
 from napari_gsw.core.sampler.state import USED, ChainState, Clusters, Target
 
-# From where on the series of `far_gain` holds to the last digit.
+# From here on the series of `log_rising_large` is exact to the last digit.
 LARGE_ARGUMENT = 1024.0
-# Of the type of a count, which it leaves as it is.
+# Of the type of a count, which numba then keeps.
 ONE = np.uint32(1)
 
 
 class GroupCounts(NamedTuple):
-    """The words and moments of a spin cluster that has been taken out of its cluster."""
+    """Words and moments of a bonded group that has been removed from its cluster."""
 
-    word: UInt32Array  # (D,) its different words
-    times: UInt32Array  # (D,) how often each of them occurs
-    sums: UInt32Array  # (D,) how often a word occurs, by word; zeros between two visits
+    word: UInt32Array  # (D,) its distinct words
+    times: UInt32Array  # (D,) their counts
+    sums: UInt32Array  # (D,) counts by word; zeros between two visits
     moments: Float64Array  # (2 C,)
     nothing: Float64Array  # (2 C,) zeros
 
 
 class Candidates(NamedTuple):
-    """The clusters that a spin cluster may go to; in a full sweep the slots, otherwise those next door."""
+    """The clusters that a bonded group may join: all slots in a full sweep, otherwise the adjacent ones."""
 
     score: Float64Array  # (slots,) log weight of each candidate
     weight: Float64Array  # (slots,) scratch
-    seen: Int64Array  # (slots,) the last root that had a neighbour in each cluster
-    near: UInt32Array  # (slots + 1,) the clusters next door
-    pull: Float64Array  # (slots,) of these, sum of beta (1 - delta)
-    tied: Float64Array  # (slots,) and sum of beta delta
+    seen: Int64Array  # (slots,) the last root that was adjacent to each cluster
+    adjacent: UInt32Array  # (slots + 1,) the adjacent clusters
+    neighbour_weight: Float64Array  # (slots,) their sums of beta (1 - delta)
+    bonded_weight: Float64Array  # (slots,) and of beta delta
 
 
 class TableEnds(NamedTuple):
-    """Where tables end: the slots of each word that are near or beyond its table's end. No rows if no table ends."""
+    """For each word, the slots near or beyond the end of its table; no rows if no table ends."""
 
-    log_x: Float64Array  # (D, slots) log x of `far_gain`
+    log_x: Float64Array  # (D, slots) log x of `log_rising_large`
     listed: BoolArray  # (D, slots) whether a slot is in the list
     length: Int64Array  # (D,) of the list
     slot: UInt32Array  # (D, slots) the list
 
 
 class BondedGroup(NamedTuple):
-    """The spin cluster that is visited."""
+    """The bonded group that is visited."""
 
     root: int  # its smallest site
     members: int  # its sites
     old: int  # the slot it was in
-    left: int  # sites that it leaves there
-    length: int  # its different words
+    left: int  # sites that stay there
+    length: int  # its distinct words
     mass: int  # its pixels behind the moments
-    around: int  # clusters next door
+    n_adjacent: int  # adjacent clusters
     fresh: int  # the first free slot
     others: int  # clusters without it
 
 
 @njit_inline
 def add_word_scores(
-    evidence: LikelihoodTables,
-    ends: UInt32Array | None,
-    words: UInt32Array,
-    group: GroupCounts,
-    length: int,
-    slots: int,
-    score: Float64Array,
-) -> None:
+    evidence: LikelihoodTables, ends: UInt32Array | None, words: UInt32Array, counts: GroupCounts, length: int,
+    slots: int, score: Float64Array,
+) -> None:  # fmt: skip
     """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots.
 
     Four words at a time, since reading and writing the scores takes as long as looking a word up. Where tables may end,
-    `ends` (D,) is the first count that a table does not reach, and a count beyond is taken for the last that is in the
-    table; None compiles the loop without that.
+    `ends` (D,) is the first count beyond each table, and a larger count is taken for the last in the table; None
+    compiles the loop without that.
     """
     table, table_start = evidence.table, evidence.table_start
-    group_word, group_count = group.word, group.times
+    group_word, group_count = counts.word, counts.times
     t = 0
     while t + 4 <= length:
         d_0, d_1, d_2, d_3 = group_word[t], group_word[t + 1], group_word[t + 2], group_word[t + 3]
@@ -121,14 +116,14 @@ def add_word_scores(
 
 @njit
 def log_rising_large(x: float, step: float, log_x: float) -> float:
-    """log Gamma(x + step) - log Gamma(x) for x >= FAR and a step, of either sign, of at most x / 256.
+    """Compute log Gamma(x + step) - log Gamma(x) for x >= LARGE_ARGUMENT and abs(step) <= x / 256.
 
     Stirling's series for the two arguments, taken as one series in r = step / x,
 
         x ((1 + r) log(1 + r) - r) - log(1 + r) / 2 + r x log x - r / (12 x (1 + r)) + r (1 - 2 r) / (120 x^3)
 
-    needs no logarithm but that of x, which is given. What is left out is below 1e-17 of the result, so that this is
-    exact to the last digits of the difference, where that of two table entries is so only to theirs.
+    needs no logarithm but that of x, which is given. The remainder is below 1e-17 of the result, so that this is exact
+    to the last digits of the difference, while that of two table entries is exact only to theirs.
     """
     y = 1.0 / x
     r = step * y
@@ -141,7 +136,7 @@ def log_rising_large(x: float, step: float, log_x: float) -> float:
 
 @njit_inner
 def make_group(evidence: LikelihoodTables) -> GroupCounts:
-    """Room for the words and moments of any group of sites."""
+    """Make arrays for the words and moments of any group of sites."""
     words, moments = evidence.table_start.size, evidence.moments.shape[1]
     return GroupCounts(
         zeros(words, np.uint32),
@@ -154,7 +149,7 @@ def make_group(evidence: LikelihoodTables) -> GroupCounts:
 
 @njit_inner
 def make_candidates(slots: int) -> Candidates:
-    """Room to weigh so many slots."""
+    """Make arrays for the scores of that many slots."""
     return Candidates(
         zeros(slots, np.float64),
         zeros(slots, np.float64),
@@ -167,14 +162,14 @@ def make_candidates(slots: int) -> Candidates:
 
 @njit_inner
 def find_table_ends(evidence: LikelihoodTables, clusters: Clusters) -> TableEnds:
-    """The counts near the ends of the tables, for every slot: a free one is the candidate for a new cluster."""
+    """Find the counts near the ends of the tables for every slot, also the free ones."""
     tail, table_end, words = evidence.tail, evidence.table_end, clusters.words
     slots = clusters.size.size
     ends = False
     for d in range(table_end.size):
         ends = ends or tail[d, FACTOR] != 0.0
     rows = table_end.size if ends else 0
-    far = TableEnds(
+    table_ends = TableEnds(
         zeros((rows, slots), np.float64),
         zeros((rows, slots), np.bool_),
         zeros(rows, np.int64),
@@ -183,98 +178,104 @@ def find_table_ends(evidence: LikelihoodTables, clusters: Clusters) -> TableEnds
     for d in range(rows):
         if tail[d, FACTOR] != 0.0:
             for k in range(slots):
-                note_table_end(evidence, words, far, d, k)
-    return far
+                note_table_end(evidence, words, table_ends, d, k)
+    return table_ends
 
 
 @njit_inline
-def note_table_end(evidence: LikelihoodTables, words: UInt32Array, far: TableEnds, d: int, k: int) -> None:
-    """Keep log x of word d in slot k, and list the slot once it comes near the end of the word's table."""
-    far.log_x[d, k] = math.log(evidence.tail[d, BASE] + evidence.tail[d, UNIT] * words[d, k])
-    if 2 * as_int64(words[d, k]) >= evidence.table_end[d] and not far.listed[d, k]:
-        far.listed[d, k] = True
-        far.slot[d, far.length[d]] = k
-        far.length[d] += 1
+def note_table_end(evidence: LikelihoodTables, words: UInt32Array, table_ends: TableEnds, d: int, k: int) -> None:
+    """Store log x of word d in slot k, and list the slot once it comes near the end of the word's table."""
+    table_ends.log_x[d, k] = math.log(evidence.tail[d, BASE] + evidence.tail[d, UNIT] * words[d, k])
+    if 2 * as_int64(words[d, k]) >= evidence.table_end[d] and not table_ends.listed[d, k]:
+        table_ends.listed[d, k] = True
+        table_ends.slot[d, table_ends.length[d]] = k
+        table_ends.length[d] += 1
 
 
 @njit_inline
 def score_all(
-    target: Target, walker: ChainState, spin: BondedGroup, group: GroupCounts, candidates: Candidates, far: bool
-) -> int:
-    """Score every cluster and a new one; returns how many slots that are."""
+    target: Target, state: ChainState, group: BondedGroup, counts: GroupCounts, candidates: Candidates,
+    has_table_ends: bool,
+) -> int:  # fmt: skip
+    """Score every cluster and a new one; returns the number of slots."""
     log_v, log_w = target.prior.log_v, target.prior.log_w
-    size, score, near, pull = walker.clusters.size, candidates.score, candidates.near, candidates.pull
-    choices = as_int64(walker.work.slots[USED]) + 1
+    size, score, adjacent, neighbour_weight = (
+        state.clusters.size,
+        candidates.score,
+        candidates.adjacent,
+        candidates.neighbour_weight,
+    )
+    choices = as_int64(state.scratch.slots[USED]) + 1
     for k in range(choices):
         m = size[k]
-        score[k] = log_v[spin.others] + log_w[m + spin.members] - log_w[m] if m > 0 else -math.inf
-    score[spin.fresh] = log_v[spin.others + 1] + log_w[spin.members]
-    for t in range(spin.around):
-        score[near[t]] += pull[near[t]]
-    evidence, words = target.evidence, walker.clusters.words
-    if far:
-        add_word_scores(evidence, evidence.table_end, words, group, spin.length, choices, score)
+        score[k] = log_v[group.others] + log_w[m + group.members] - log_w[m] if m > 0 else -math.inf
+    score[group.fresh] = log_v[group.others + 1] + log_w[group.members]
+    for t in range(group.n_adjacent):
+        score[adjacent[t]] += neighbour_weight[adjacent[t]]
+    evidence, words = target.evidence, state.clusters.words
+    if has_table_ends:
+        add_word_scores(evidence, evidence.table_end, words, counts, group.length, choices, score)
     else:
-        add_word_scores(evidence, None, words, group, spin.length, choices, score)
+        add_word_scores(evidence, None, words, counts, group.length, choices, score)
     return choices
 
 
 @njit_inline
 def score_adjacent(
-    target: Target, walker: ChainState, spin: BondedGroup, group: GroupCounts, candidates: Candidates
+    target: Target, state: ChainState, group: BondedGroup, counts: GroupCounts, candidates: Candidates
 ) -> int:
-    """Score the clusters next door and a new one, in the order of ``candidates.near``; returns how many those are."""
+    """Score the adjacent clusters and a new one, in the order of ``candidates.adjacent``; returns their number."""
     log_v, log_w = target.prior.log_v, target.prior.log_w
     table, table_start, table_end = target.evidence.table, target.evidence.table_start, target.evidence.table_end
-    size, words = walker.clusters.size, walker.clusters.words
-    score, near, pull = candidates.score, candidates.near, candidates.pull
-    choices = spin.around + 1
-    for c in range(spin.around):
-        m = size[near[c]]
-        score[c] = log_v[spin.others] + log_w[m + spin.members] - log_w[m] + pull[near[c]]
-    near[spin.around] = spin.fresh
-    score[spin.around] = log_v[spin.others + 1] + log_w[spin.members]
-    for t in range(spin.length):
-        d = group.word[t]
+    size, words = state.clusters.size, state.clusters.words
+    score, adjacent, neighbour_weight = candidates.score, candidates.adjacent, candidates.neighbour_weight
+    choices = group.n_adjacent + 1
+    for c in range(group.n_adjacent):
+        m = size[adjacent[c]]
+        score[c] = log_v[group.others] + log_w[m + group.members] - log_w[m] + neighbour_weight[adjacent[c]]
+    adjacent[group.n_adjacent] = group.fresh
+    score[group.n_adjacent] = log_v[group.others + 1] + log_w[group.members]
+    for t in range(group.length):
+        d = counts.word[t]
         a = table_start[d]
-        more = min(group.times[t], table_end[d] - ONE)
+        more = min(counts.times[t], table_end[d] - ONE)
         last = table_end[d] - ONE - more
         b = a + more
         for c in range(choices):
-            m_c = min(words[d, near[c]], last)
+            m_c = min(words[d, adjacent[c]], last)
             score[c] += table[b + m_c] - table[a + m_c]
     return choices
 
 
 @njit_loop
 def fix_table_ends(
-    evidence: LikelihoodTables, words: UInt32Array, spin: BondedGroup, group: GroupCounts, candidates: Candidates, far: TableEnds, choices: int,
-    full: bool,
+    evidence: LikelihoodTables, words: UInt32Array, group: BondedGroup, counts: GroupCounts, candidates: Candidates,
+    table_ends: TableEnds, choices: int, full: bool
 ) -> None:  # fmt: skip
-    """Put right what lies beyond the tables, where the others have taken the last entry."""
+    """Correct the scores of counts beyond the tables, for which the last entry was taken."""
     table, table_start, table_end, tail = evidence.table, evidence.table_start, evidence.table_end, evidence.tail
-    score, near, old = candidates.score, candidates.near, spin.old
-    for t in range(spin.length):
-        d = group.word[t]
+    score, adjacent, old = candidates.score, candidates.adjacent, group.old
+    for t in range(group.length):
+        d = counts.word[t]
         sign, base, unit, end = tail[d, FACTOR], tail[d, BASE], tail[d, UNIT], as_int64(table_end[d])
         if sign == 0.0:
             continue
-        more = as_int64(group.times[t])
+        more = as_int64(counts.times[t])
         kept = min(more, end - 1)
         at = table_start[d] + np.uint64(end - 1)
         taken = table[at] - table[at - np.uint64(kept)]
         smooth = 2 * more < end and tail[d, LOG_FACTOR] == 0.0
-        for q in range(far.length[d] if full and smooth else choices):
-            c = as_int64(far.slot[d, q]) if full and smooth else q
-            k = c if full else as_int64(near[c])
+        for q in range(table_ends.length[d] if full and smooth else choices):
+            c = as_int64(table_ends.slot[d, q]) if full and smooth else q
+            k = c if full else as_int64(adjacent[c])
             m = as_int64(words[d, k])
             if m + more < end:
                 continue
-            # log x of its own cluster is of before the group was taken out
+            # log x of the old cluster is from before the group was removed
             argument = base + unit * (m + more if k == old else m)
             step = -unit * more if k == old else unit * more
             if tail[d, LOG_FACTOR] == 0.0 and argument >= LARGE_ARGUMENT and abs(step) <= argument * (1 / 256):
-                rise = sign * log_rising_large(argument, step, far.log_x[d, k])
+                rise = sign * log_rising_large(argument, step, table_ends.log_x[d, k])
                 score[c] += -rise if k == old else rise
             else:
                 score[c] += log_count_gain(evidence, d, m, more)
@@ -287,19 +288,14 @@ def fix_table_ends(
 
 @njit_inline
 def add_moment_scores(
-    evidence: LikelihoodTables,
-    clusters: Clusters,
-    spin: BondedGroup,
-    group: GroupCounts,
-    candidates: Candidates,
-    choices: int,
-    full: bool,
-) -> None:
-    """Add what the moments say to the score of each candidate."""
+    evidence: LikelihoodTables, clusters: Clusters, group: BondedGroup, counts: GroupCounts, candidates: Candidates,
+    choices: int, full: bool,
+) -> None:  # fmt: skip
+    """Add the likelihood of the moments to the score of each candidate."""
     gauss, pixels = evidence.gauss, evidence.pixels
     words, moments, cached = clusters.words, clusters.moments, clusters.gauss
-    score, near = candidates.score, candidates.near
+    score, adjacent = candidates.score, candidates.adjacent
     for c in range(choices):
-        k = c if full else as_int64(near[c])
-        total = as_int64(words[pixels, k]) + spin.mass
-        score[c] += log_gaussian_marginal(gauss, moments, k, total, group.moments) - cached[k]
+        k = c if full else as_int64(adjacent[c])
+        total = as_int64(words[pixels, k]) + group.mass
+        score[c] += log_gaussian_marginal(gauss, moments, k, total, counts.moments) - cached[k]

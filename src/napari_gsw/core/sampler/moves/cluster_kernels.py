@@ -1,4 +1,4 @@
-"""Sufficient statistics of clusters, and of a group of sites that moves: what every move of a sampler needs."""
+"""Sufficient statistics of clusters, and of a group of sites that moves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEGLIGIBLE_GAP = 44.0
 
 @njit
 def make_clusters(words: int, channels: int, slots: int) -> Clusters:
-    """So many free slots, for D words and C channels."""
+    """Make that many free slots, for D words and C channels."""
     return Clusters(
         zeros(slots, np.int64),
         zeros((words, slots), np.uint32),
@@ -42,7 +42,7 @@ def make_clusters(words: int, channels: int, slots: int) -> Clusters:
 
 @njit_inner
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
-    """Slot b of `target` becomes what slot a of `source` is."""
+    """Copy slot a of `source` to slot b of `target`."""
     target.size[b] = source.size[a]
     target.gauss[b] = source.gauss[a]
     for d in range(source.words.shape[0]):
@@ -64,7 +64,7 @@ def clear_slot(clusters: Clusters, k: int) -> None:
 
 @njit_inner
 def grow_clusters(clusters: Clusters, slots: int) -> Clusters:
-    """The same clusters with room for more."""
+    """Return the same clusters with room for more."""
     wider = make_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
     for k in range(clusters.size.size):
         copy_slot(clusters, k, wider, k)
@@ -72,18 +72,18 @@ def grow_clusters(clusters: Clusters, slots: int) -> Clusters:
 
 
 @njit_inner
-def grow_state(walker: ChainState, slots: int) -> ChainState:
-    """The same walker with room for so many clusters."""
-    return ChainState(walker.labels, grow_clusters(walker.clusters, slots), walker.work, walker.sums)
+def grow_state(state: ChainState, slots: int) -> ChainState:
+    """Return the same state with room for that many clusters."""
+    return ChainState(state.labels, grow_clusters(state.clusters, slots), state.scratch, state.sums)
 
 
 @njit_inline
 def gather_words(
     evidence: LikelihoodTables, i: int, group_word: UInt32Array, group_count: UInt32Array, length: int
 ) -> int:
-    """Add the words of site i to a group that has `length` different ones; returns how many it has then.
+    """Add the words of site i to a group with `length` distinct ones; returns their new number.
 
-    ``group_word[:length]`` lists the words, ``group_count[d]`` says how often word d occurs; both (D,).
+    ``group_word[:length]`` lists the words, ``group_count[d]`` is the count of word d; both (D,).
     """
     site_start, word, times = evidence.site_start, evidence.word, evidence.times
     for t in range(site_start[i], site_start[i + 1]):
@@ -97,14 +97,11 @@ def gather_words(
 
 @njit_inner
 def log_gaussian_marginal(gauss: Float64Array, moments: Float64Array, k: int, pixels: int, more: Float64Array) -> float:
-    """The part of the log marginal of cluster k's channels that depends on the moments, with `more` added to them.
+    """Return the part of cluster k's log marginal that depends on the moments, with `more` added to them.
 
-    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2.
-
-    Parameters
-    ----------
-    gauss : (C, 4) as in :class:`~napari_gsw.core.likelihood.tables.LikelihoodTables`.
-    moments : (2 C, slots). more : (2 C,). pixels : of the cluster with the group.
+    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2. `gauss` (C, 4)
+    is as in :class:`~napari_gsw.core.likelihood.tables.LikelihoodTables`, `moments` is (2 C, slots), `more` (2 C,), and
+    `pixels` counts those of the cluster with the group.
     """
     channels = more.size // 2
     result = 0.0
@@ -121,10 +118,10 @@ def log_gaussian_marginal(gauss: Float64Array, moments: Float64Array, k: int, pi
 
 @njit
 def log_gamma(x: float) -> float:
-    """log Gamma(x) for x > 0, by Stirling's series.
+    """Compute log Gamma(x) for x > 0 by Stirling's series.
 
-    The series is cut after seven terms, where what is left out is below 3e-20 for x >= 16; smaller arguments are first
-    raised above that by Gamma(x + 1) = x Gamma(x). So the error is a few roundings of the terms, as it is of any table.
+    The series is cut after seven terms, with a remainder below 3e-20 for x >= 16; smaller arguments are first raised
+    above that by Gamma(x + 1) = x Gamma(x). So the error is a few roundings of the terms, as in any table.
     """
     product = 1.0
     while x < 16.0:
@@ -142,7 +139,7 @@ def log_gamma(x: float) -> float:
 
 @njit
 def log_count_tail(tail: Float64Array, d: int, m: int) -> float:
-    """Contribution of count m of word d to the log marginal where the table has ended.
+    """Return the contribution of count m of word d to the log marginal beyond the end of the table.
 
     A log Gamma(b + w m) + shift + B log(1 + r m) + slope m, with A, b, w, shift, B, r, slope the row of `tail` (D, 7).
     The shift is -A log Gamma(b), which of a large b would leave little of the sum: then the terms of both series are
@@ -162,7 +159,7 @@ def log_count_tail(tail: Float64Array, d: int, m: int) -> float:
 
 @njit_loop
 def log_count_gain(evidence: LikelihoodTables, d: int, m: int, more: int) -> float:
-    """What `more` of word d add to the log marginal of a cluster that has m of it."""
+    """Return the gain of the log marginal of a cluster with m of word d by `more` of it."""
     table, table_end, tail = evidence.table, evidence.table_end, evidence.tail
     at = evidence.table_start[d] + np.uint64(m)
     if m + more < table_end[d]:
@@ -174,19 +171,12 @@ def log_count_gain(evidence: LikelihoodTables, d: int, m: int, more: int) -> flo
 
 @njit_inline
 def add_count_gains(
-    evidence: LikelihoodTables,
-    words: UInt32Array,
-    group_word: UInt32Array,
-    group_count: UInt32Array,
-    length: int,
-    slots: int,
-    score: Float64Array,
-) -> None:
+    evidence: LikelihoodTables, words: UInt32Array, group_word: UInt32Array, group_count: UInt32Array, length: int,
+    slots: int, score: Float64Array,
+) -> None:  # fmt: skip
     """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C)).
 
-    Parameters
-    ----------
-    words : (D, slots) of the clusters; group_word, group_count as :func:`gather` leaves them.
+    `group_word` and `group_count` are as from :func:`gather_words`, `words` (D, slots) are those of the clusters.
     """
     table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
     for t in range(length):
@@ -204,10 +194,10 @@ def add_count_gains(
 
 @njit_inner
 def argmax_with_margin(score: Float64Array, length: int) -> tuple[int, float]:
-    """Where the highest score is, and how far below it the second highest.
+    """Return the index of the highest score, and its margin over the second highest.
 
-    The leader's share of all weights is at least 1 / (1 + (length - 1) exp(-gap)): a uniform below that draws it, and
-    no other weight needs to be known. It has no call in it, so that numba counts no references.
+    The share of the first in all weights is at least 1 / (1 + (length - 1) exp(-margin)): a uniform below that draws
+    it, and no other weight is needed. It calls nothing, so that numba counts no references.
     """
     top = -math.inf
     first = 0
@@ -224,10 +214,10 @@ def argmax_with_margin(score: Float64Array, length: int) -> tuple[int, float]:
 
 @njit_inline
 def fill_weights(score: Float64Array, weight: Float64Array, length: int, top: float) -> float:
-    """weight[k] = exp(score[k] - top) for k < length; returns their sum.
+    """Set weight[k] = exp(score[k] - top) for k < length; returns their sum.
 
-    What lies more than LEAST_RIVAL below the highest score has less weight than a uniform of 53 bits can tell from
-    nothing, even a thousand times over, and gets none.
+    More than NEGLIGIBLE_GAP below the highest score, a weight is less than a uniform of 53 bits can distinguish from
+    nothing, even a thousand times over, and becomes 0.
     """
     total = 0.0
     for k in range(length):
@@ -238,7 +228,7 @@ def fill_weights(score: Float64Array, weight: Float64Array, length: int, top: fl
 
 @njit_inner
 def draw_beside_leader(score: Float64Array, weight: Float64Array, length: int, uniform: float, first: int) -> int:
-    """As :func:`draw`; `first`, which has the highest score, has the first part of the unit interval."""
+    """Draw like `draw_candidate`; `first`, of the highest score, has the first part of the unit interval."""
     target = uniform * fill_weights(score, weight, length, score[first])
     running = weight[first]
     chosen = first
@@ -255,7 +245,7 @@ def draw_beside_leader(score: Float64Array, weight: Float64Array, length: int, u
 
 @njit
 def draw_candidate(score: Float64Array, weight: Float64Array, length: int, uniform: float) -> int:
-    """Index drawn with probability proportional to exp(score); at least one entry is finite. `weight` is scratch."""
+    """Draw an index with probability proportional to exp(score), of which one is finite. `weight` is scratch."""
     top = -math.inf
     for k in range(length):
         top = max(top, score[k])
@@ -293,7 +283,7 @@ def add_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> 
 
 @njit_inner
 def remove_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> None:
-    """Take site i out of slot k."""
+    """Remove site i from slot k."""
     clusters.size[k] -= 1
     if clusters.size[k] == 0:
         clear_slot(clusters, k)
@@ -307,7 +297,7 @@ def remove_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) 
 
 @njit_inner
 def merge_slots(evidence: LikelihoodTables, clusters: Clusters, source: int, target: int) -> None:
-    """Add all that is in one slot to another, and free the slot."""
+    """Add one slot to another, and free it."""
     clusters.size[target] += clusters.size[source]
     for d in range(clusters.words.shape[0]):
         clusters.words[d, target] += clusters.words[d, source]
@@ -319,7 +309,7 @@ def merge_slots(evidence: LikelihoodTables, clusters: Clusters, source: int, tar
 
 @njit
 def log_marginal(evidence: LikelihoodTables, clusters: Clusters, k: int) -> float:
-    """log p(y_A_k), up to a constant of the problem."""
+    """Return log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words
     table_end, tail = evidence.table_end, evidence.tail
     result = clusters.gauss[k]

@@ -1,7 +1,6 @@
-"""The external field of named clusters, h_i(name): what it adds when a group of sites moves.
+"""The external field h_i(name) of named clusters: its change when a group of sites moves.
 
-A name belongs to the cluster that holds its anchor, a site that is clamped, so that the slot of a name is always
-``labels[anchor]`` and nothing has to follow clusters from slot to slot.
+A name belongs to the cluster of its anchor, a clamped site, so that its slot is always ``labels[anchor]``.
 """
 
 from __future__ import annotations
@@ -14,53 +13,50 @@ from napari_gsw.core.sampler.state import ChainState, Target
 
 
 @njit_inline
-def add_field(field: ExternalField, walker: ChainState, near: Candidates, root: int, around: int) -> int:
-    """Add the field to the pull of each named cluster on a spin cluster; returns how many clusters are listed then.
+def add_field(field: ExternalField, state: ChainState, candidates: Candidates, root: int, n_adjacent: int) -> int:
+    """Add the field to the weight of each named cluster for a bonded group; returns the number of listed clusters.
 
-    A named cluster is listed even if no neighbour is in it: which clusters these are does not depend on where the spin
-    cluster is, and what is painted far away may pull too.
+    A named cluster is listed even if it is not adjacent: which ones these are does not depend on where the group is,
+    and scribbles far away have an influence, too.
     """
-    labels, following, pull = walker.labels, walker.work.following, field.pull
+    labels, next_member, pull = state.labels, state.scratch.next_member, field.pull
     for s in range(field.anchor.size):
         k = as_int64(labels[field.anchor[s]])
         total = 0.0
         i = as_int64(root)
         while i >= 0:
             total += pull[i, s]
-            i = as_int64(following[i])
-        if near.seen[k] != root:
-            near.seen[k] = root
-            near.near[around] = k
-            around += 1
-            near.pull[k] = 0.0
-            near.tied[k] = 0.0
-        near.pull[k] += total
-    return around
+            i = as_int64(next_member[i])
+        if candidates.seen[k] != root:
+            candidates.seen[k] = root
+            candidates.adjacent[n_adjacent] = k
+            n_adjacent += 1
+            candidates.neighbour_weight[k] = 0.0
+            candidates.bonded_weight[k] = 0.0
+        candidates.neighbour_weight[k] += total
+    return n_adjacent
 
 
 @njit_inline
 def field_value(field: ExternalField, i: int, name: int) -> float:
-    """h_i(name) of a site and a cluster's name; 0 if it has none (-1) or one without a field."""
+    """Return h_i(name) of a site and a name; 0 without a name (-1) or with one that has no field."""
     return float(field.pull[i, name]) if 0 <= name < field.anchor.size else 0.0
 
 
 @njit_inner
-def add_merged_field(target: Target, walker: ChainState, name: int, names: Int64Array, pull: Float64Array) -> None:
-    """Add to pull[k] what the field gains if block 0, the sites whose ``work.place`` is 0, joins cluster k.
+def add_merged_field(target: Target, state: ChainState, name: int, names: Int64Array, weight: Float64Array) -> None:
+    """Add to weight[k] the gain of the field if block 0, the sites whose ``place`` is 0, joins cluster k.
 
-    Parameters
-    ----------
-    name : of block 0, -1 for none.
-    names : (slots + 1,) of the clusters, the last of block 1; of two that join one at most has a name.
-    pull : (slots + 1,) is added to.
+    `name` is that of block 0, -1 for none; `names` and `weight` (slots + 1,) are those of the clusters, the last ones
+    of block 1. Of two clusters that may merge at most one has a name.
     """
-    field, labels, place = target.field, walker.labels, walker.work.place
+    field, labels, place = target.field, state.labels, state.scratch.place
     if field.anchor.size == 0:
         return
-    last = pull.size - 1
+    last = weight.size - 1
     for i in range(labels.size):
         if place[i] != 0:
-            pull[last if place[i] == 1 else labels[i]] += field_value(field, i, name)
+            weight[last if place[i] == 1 else labels[i]] += field_value(field, i, name)
         elif name < 0:
             for k in range(last + 1):
-                pull[k] += field_value(field, i, as_int64(names[k]))
+                weight[k] += field_value(field, i, as_int64(names[k]))

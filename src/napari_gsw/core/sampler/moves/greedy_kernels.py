@@ -1,4 +1,4 @@
-"""Inner loops of the greedy ascent: single sites, and whole clusters."""
+"""Inner loops of the greedy ascent: moves of single sites, and merges of clusters."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
 
 
 @njit
-def move_sites(target: Target, walker: ChainState, least: float) -> tuple[ChainState, float]:
-    """Move each site once, in order, to the cluster where the log posterior is highest if that gains `least`.
+def move_sites(target: Target, state: ChainState, min_gain: float) -> tuple[ChainState, float]:
+    """Move each site once, in order, to the cluster of the highest log posterior if that gains `min_gain`.
 
-    Returns the walker, with new arrays if slots ran out, and the gain.
+    Returns the state, with new arrays if slots ran out, and the gain.
     """
     evidence, graph, seeds, field = target.evidence, target.graph, target.seeds, target.field
     log_v, log_w = target.prior.log_v, target.prior.log_w
-    labels, used = walker.labels, walker.work.slots
+    labels, used = state.labels, state.scratch.slots
     channels = evidence.moments.shape[1] // 2
     group_word = zeros(evidence.table_start.size, np.uint32)
     group_count = zeros(evidence.table_start.size, np.uint32)
-    rise = 0.0
+    total_gain = 0.0
     for i in range(labels.size):
-        clusters = walker.clusters
+        clusters = state.clusters
         old = as_int64(labels[i])
         left = clusters.size[old] - 1
         if seeds[i] >= 0 or (left > 0 and log_w[left] == -math.inf):
             continue
         if used[USED] == clusters.size.size:
-            walker = grow_state(walker, 2 * clusters.size.size)
-            clusters = walker.clusters
+            state = grow_state(state, 2 * clusters.size.size)
+            clusters = state.clusters
         slots = used[USED] + 1
         remove_site(evidence, clusters, i, old)
         score = zeros(slots, np.float64)
@@ -56,7 +56,7 @@ def move_sites(target: Target, walker: ChainState, least: float) -> tuple[ChainS
         add_count_gains(evidence, clusters.words, group_word, group_count, length, slots, score)
         k_left = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1
         fresh = -1
-        own = evidence.moments[i].copy()
+        moments = evidence.moments[i].copy()
         for k in range(slots):
             m = clusters.size[k]
             if m == 0 and fresh >= 0:
@@ -69,55 +69,54 @@ def move_sites(target: Target, walker: ChainState, least: float) -> tuple[ChainS
                 score[k] += log_v[k_left] + log_w[m + 1] - log_w[m]
             if channels > 0:
                 total = as_int64(clusters.words[evidence.pixels, k] + group_count[evidence.pixels])
-                score[k] += log_gaussian_marginal(evidence.gauss, clusters.moments, k, total, own) - clusters.gauss[k]
+                score[k] += (
+                    log_gaussian_marginal(evidence.gauss, clusters.moments, k, total, moments) - clusters.gauss[k]
+                )
         for t in range(length):
             group_count[group_word[t]] = 0
-        back = old if left > 0 else fresh
-        new = back
+        stay = old if left > 0 else fresh
+        new = stay
         for k in range(slots):
             if score[k] > score[new]:
                 new = k
-        if score[new] - score[back] < least:
-            new = back
-        rise += score[new] - score[back]
+        if score[new] - score[stay] < min_gain:
+            new = stay
+        total_gain += score[new] - score[stay]
         add_site(evidence, clusters, i, new)
         labels[i] = new
         used[CLUSTERS] = k_left + 1 if new == fresh else k_left
         used[USED] = max(used[USED], new + 1)
-    return walker, rise
+    return state, total_gain
 
 
 @njit
-def merge_clusters(target: Target, walker: ChainState, least: float) -> float:
-    """Merge each cluster once, in order, with the one that raises the log posterior most if that gains `least`.
-
-    Returns the gain.
-    """
+def merge_clusters(target: Target, state: ChainState, min_gain: float) -> float:
+    """Merge each cluster once, in order, with the one that gains most if that is `min_gain`; returns the gain."""
     log_v, log_w = target.prior.log_v, target.prior.log_w
-    labels, clusters, work = walker.labels, walker.clusters, walker.work
-    used, place = work.slots, work.place
-    rise = 0.0
+    labels, clusters, scratch = state.labels, state.clusters, state.scratch
+    used, place = scratch.slots, scratch.place
+    total_gain = 0.0
     for a in range(used[USED]):
         if clusters.size[a] == 0 or used[CLUSTERS] == 1:
             continue
         for i in range(labels.size):
             place[i] = 0 if labels[i] == a else -1
-        copy_slot(clusters, a, work.blocks, as_int64(0))
-        clear_slot(work.blocks, as_int64(1))
+        copy_slot(clusters, a, scratch.blocks, as_int64(0))
+        clear_slot(scratch.blocks, as_int64(1))
         score = zeros(used[USED] + 1, np.float64)
-        score_merges(target, walker, as_int64(a), 1.0, score)
+        score_merges(target, state, as_int64(a), 1.0, score)
         best = as_int64(0)
         for k in range(used[USED]):
             if score[k] > score[best]:
                 best = k
         alone = log_marginal(target.evidence, clusters, a) + log_w[clusters.size[a]]
         gain = score[best] - alone + log_v[used[CLUSTERS] - 1] - log_v[used[CLUSTERS]]
-        if gain < least:
+        if gain < min_gain:
             continue
         merge_slots(target.evidence, clusters, a, best)
         used[CLUSTERS] -= 1
         for i in range(labels.size):
             if place[i] == 0:
                 labels[i] = best
-        rise += gain
-    return rise
+        total_gain += gain
+    return total_gain

@@ -1,4 +1,4 @@
-"""The two sites that a split or a merge is about, and the sites of their clusters in a row."""
+"""The two anchor sites of a split or a merge, and the sites of their clusters in a row."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from napari_gsw.core.sampler.state import USED, ChainState, Moves, Target
 
 
 class SitePair(NamedTuple):
-    """The two sites that a move is about."""
+    """The two anchor sites of a move."""
 
     first: int  # -1: there is no move to make
     second: int
-    informed: bool  # whether the second was drawn given the first
-    log_merge: float  # and if so, with what log probability a merge would draw it
+    informed: bool  # the second was drawn given the first
+    log_merge: float  # log probability that a merge would draw it, if informed
 
 
 NO_PAIR = SitePair(-1, -1, False, 0.0)
 
 
 @njit_inner
-def score_merges(target: Target, walker: ChainState, own: int, coldness: float, score: Float64Array) -> float:
-    """Log weight of every cluster with which block 0, the sites whose ``work.place`` is 0, might be merged.
+def score_merges(target: Target, state: ChainState, excluded: int, power: float, score: Float64Array) -> float:
+    """Score every cluster for a merge with block 0, the sites whose ``place`` is 0; returns the log sum of weights.
 
     ``score[k]`` becomes b (log p(y_0 u A_k) - log p(y_A_k) + log W(m_0 + m_k) - log W(m_k) + sum beta + sum h), minus
-    infinity for free slots, for `own` and for other seeds; ``score[-1]`` is that of block 1 if it holds anything.
-    Returns the logarithm of the sum of the weights.
+    infinity for free slots, for `excluded` and for other seeds; ``score[-1]`` is that of block 1 unless it is empty.
     """
     evidence, graph, log_w, seeds = target.evidence, target.graph, target.prior.log_w, target.seeds
-    labels, clusters, place, blocks = walker.labels, walker.clusters, walker.work.place, walker.work.blocks
+    labels, clusters, place, blocks = state.labels, state.clusters, state.scratch.place, state.scratch.blocks
     table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
     gauss, pixels = evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
@@ -67,7 +66,7 @@ def score_merges(target: Target, walker: ChainState, own: int, coldness: float, 
                     pull[slots if place[j] == 1 else labels[j]] += beta[edge[t]]
         elif seeds[i] >= 0:
             cluster_seed[slots if place[i] == 1 else labels[i]] = seeds[i]
-    add_merged_field(target, walker, seed, cluster_seed, pull)
+    add_merged_field(target, state, seed, cluster_seed, pull)
     words = clusters.words
     for k in range(slots + 1):
         score[k] = 0.0
@@ -76,14 +75,14 @@ def score_merges(target: Target, walker: ChainState, own: int, coldness: float, 
         count = group_count[d]
         if tail[d, FACTOR] == 0.0:
             for k in range(slots):
-                if k != own:  # the tables end where all sites are counted once
+                if k != excluded:  # the tables end where all sites are counted once
                     m_k = table_start[d] + words[d, k]
                     score[k] += table[m_k + count] - table[m_k]
             m_1 = table_start[d] + blocks.words[d, 1]
             score[slots] += table[m_1 + count] - table[m_1]
         else:
             for k in range(slots):
-                if k != own:
+                if k != excluded:
                     score[k] += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(count))
             score[slots] += log_count_gain(evidence, d, as_int64(blocks.words[d, 1]), as_int64(count))
     moments = blocks.moments[:, 0].copy()
@@ -92,7 +91,7 @@ def score_merges(target: Target, walker: ChainState, own: int, coldness: float, 
     for k in range(slots + 1):
         last = k == slots
         m = blocks.size[1] if last else clusters.size[k]
-        if m == 0 or k == own or (seed >= 0 and cluster_seed[k] >= 0):
+        if m == 0 or k == excluded or (seed >= 0 and cluster_seed[k] >= 0):
             score[k] = -math.inf
             continue
         if moments.size > 0:
@@ -102,7 +101,7 @@ def score_merges(target: Target, walker: ChainState, own: int, coldness: float, 
             else:
                 total = as_int64(clusters.words[pixels, k] + group_count[pixels])
                 score[k] += log_gaussian_marginal(gauss, clusters.moments, k, total, moments) - clusters.gauss[k]
-        score[k] = coldness * (score[k] + log_w[m + members] - log_w[m] + pull[k])
+        score[k] = power * (score[k] + log_w[m + members] - log_w[m] + pull[k])
         top = max(top, score[k])
     if top == -math.inf:
         return top
@@ -113,10 +112,10 @@ def score_merges(target: Target, walker: ChainState, own: int, coldness: float, 
 
 
 @njit
-def find_member(labels: Int32Array, k: int, which: int, but: int) -> int:
-    """The site number `which` of cluster k, site `but` left out."""
+def find_member(labels: Int32Array, k: int, which: int, excluded: int) -> int:
+    """Return member number `which` of cluster k, not counting `excluded`."""
     for i in range(labels.size):
-        if labels[i] == k and i != but:
+        if labels[i] == k and i != excluded:
             if which == 0:
                 return i
             which -= 1
@@ -124,11 +123,9 @@ def find_member(labels: Int32Array, k: int, which: int, but: int) -> int:
 
 
 @njit_inner
-def draw_site_pair(
-    target: Target, walker: ChainState, moves: Moves, coldness: float, rng: np.random.Generator
-) -> SitePair:
-    """Two sites, in one of the three ways."""
-    labels, clusters, work, graph = walker.labels, walker.clusters, walker.work, target.graph
+def draw_site_pair(target: Target, state: ChainState, moves: Moves, power: float, rng: np.random.Generator) -> SitePair:
+    """Draw two sites, in one of the three ways."""
+    labels, clusters, scratch, graph = state.labels, state.clusters, state.scratch, target.graph
     n = as_int64(labels.size)
     informed = rng.random() < moves.informed
     if not informed:
@@ -144,31 +141,31 @@ def draw_site_pair(
         if clusters.size[a] < 2:
             return NO_PAIR
         return SitePair(i, find_member(labels, a, as_int64(rng.random() * (clusters.size[a] - 1)), i), True, 0.0)
-    copy_slot(clusters, a, work.blocks, as_int64(0))
+    copy_slot(clusters, a, scratch.blocks, as_int64(0))
     for s in range(n):
         if labels[s] == a:
-            work.place[s] = 0
-    score = zeros(work.slots[USED] + 1, np.float64)
-    log_all = score_merges(target, walker, a, coldness, score)
+            scratch.place[s] = 0
+    score = zeros(scratch.slots[USED] + 1, np.float64)
+    log_all = score_merges(target, state, a, power, score)
     if log_all == -math.inf:
         return NO_PAIR
     b = draw_candidate(score, zeros(score.size, np.float64), score.size, rng.random())
     log_merge = score[b] - log_all - math.log(clusters.size[b])
     j = find_member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
     for s in range(n):
-        work.place[s] = -1
-    clear_slot(work.blocks, as_int64(0))
+        scratch.place[s] = -1
+    clear_slot(scratch.blocks, as_int64(0))
     return SitePair(i, j, True, log_merge)
 
 
 @njit_inner
-def order_sites(target: Target, walker: ChainState, i: int, j: int, rng: np.random.Generator) -> tuple[int, int, int]:
-    """Write all sites of the anchors' clusters to ``work.order``: anchors, those with a seed, the rest at random.
+def order_sites(target: Target, state: ChainState, i: int, j: int, rng: np.random.Generator) -> tuple[int, int, int]:
+    """Write all sites of the anchors' clusters to ``order``: anchors, those with a seed, the rest at random.
 
-    Returns how many come before the rest, how many there are (-1 if two seeds would be merged), and the slot that holds
+    Returns the number of sites before the rest, their number in all (-1 if two seeds would merge), and the slot with
     the seed, or that of anchor i if there is none.
     """
-    labels, seeds, order = walker.labels, target.seeds, walker.work.order
+    labels, seeds, order = state.labels, target.seeds, state.scratch.order
     a, b = as_int64(labels[i]), as_int64(labels[j])
     order[0] = i
     order[1] = j

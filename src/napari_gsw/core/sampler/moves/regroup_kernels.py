@@ -1,4 +1,4 @@
-"""The whole-cluster move: some clusters are taken apart and their sites dealt again."""
+"""The whole-cluster move: some clusters are dissolved and their sites allocated again."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
 from napari_gsw.core.sampler.moves.field_kernels import field_value
 from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
 
-# Most anchors of a move, and so most clusters that it can rearrange at once.
+# Largest number of anchors of a move, and so of clusters that it can rearrange at once.
 MAX_ANCHORS = 32
 
 
 class Allocation(NamedTuple):
-    """What a deal of sites into blocks goes by."""
+    """Parameters of an allocation of sites to blocks."""
 
-    anchors: int  # the first so many sites may open a block
+    anchors: int  # this many sites, the first ones, may open a block
     length: int  # sites
-    blocks: int  # that have to be opened; 0 leaves it to the weights
+    blocks: int  # number of blocks to open; 0 leaves it to the weights
     low: int  # smallest and largest size of a block
     high: int
     sized: bool  # whether the sizes of the blocks are drawn before the sites
 
 
 class AllocationBlocks(NamedTuple):
-    """What is known of each block while sites are dealt, beside its sufficient statistics."""
+    """State of each block during an allocation, beside its sufficient statistics."""
 
-    score: Float64Array  # (blocks + 1,) log likelihood and couplings that it would gain by the next site
+    score: Float64Array  # (blocks + 1,) gain of log likelihood and couplings by the next site
     propose: Float64Array  # (blocks + 1,) log weight with which it is proposed
     weight: Float64Array  # (blocks + 1,) scratch
-    seed: Int64Array  # (blocks,) the seed that it holds, -1 for none
+    seed: Int64Array  # (blocks,) its seed, -1 for none
     label: Int64Array  # (blocks,) the label of its first site
-    goal: Int64Array  # (blocks,) the size that it is to have, if sizes come first
+    goal: Int64Array  # (blocks,) its size, if sizes are drawn first
 
 
 @njit_loop
 def size_limits(log_w: Float64Array) -> tuple[int, int]:
-    """The smallest and the largest size that a prior allows."""
+    """Return the smallest and the largest size that a prior allows."""
     low = as_int64(1)
     while low < log_w.size - 1 and log_w[low] == -math.inf:
         low += 1
@@ -60,106 +60,100 @@ def size_limits(log_w: Float64Array) -> tuple[int, int]:
 
 
 @njit_inline
-def size_range(deal: Allocation, opened: int, promised: int) -> tuple[int, int]:
-    """Smallest and largest size of the next block, when `opened` others are promised so many of the sites."""
-    left, later = deal.length - promised, deal.blocks - opened - 1
-    return max(deal.low, left - later * deal.high), min(deal.high, left - later * deal.low)
+def size_range(allocation: Allocation, opened: int, promised: int) -> tuple[int, int]:
+    """Return the smallest and largest size of the next block, after `opened` others with that many promised sites."""
+    left, later = allocation.length - promised, allocation.blocks - opened - 1
+    return max(allocation.low, left - later * allocation.high), min(allocation.high, left - later * allocation.low)
 
 
 @njit_inline
-def can_join(deal: Allocation, size: int, opened: int, owed: int, rest: int) -> bool:
-    """Whether a block of `size` sites may take one more, so that all blocks can still become as large as they must.
+def can_join(allocation: Allocation, size: int, opened: int, owed: int, rest: int) -> bool:
+    """Return whether a block of `size` sites may take one more, so that all blocks can still become large enough.
 
-    Parameters
-    ----------
-    opened : blocks so far. owed : sites that they lack to be large enough. rest : sites that come after this one.
+    The `opened` blocks lack `owed` sites, and `rest` sites come after this one.
     """
-    lacking = owed - 1 if size < deal.low else owed
-    return size < deal.high and lacking + max(deal.blocks - opened, 0) * deal.low <= rest
+    lacking = owed - 1 if size < allocation.low else owed
+    return size < allocation.high and lacking + max(allocation.blocks - opened, 0) * allocation.low <= rest
 
 
 @njit_inline
 def score_blocks(
-    target: Target,
-    walker: ChainState,
-    deal: Allocation,
-    blocks: AllocationBlocks,
-    group: GroupCounts,
-    t: int,
-    opened: int,
-    owed: int,
-) -> int:
-    """Weigh the blocks, and a new one where that is allowed, for site t of the deal.
+    target: Target, state: ChainState, allocation: Allocation, blocks: AllocationBlocks, counts: GroupCounts, t: int,
+    opened: int, owed: int,
+) -> int:  # fmt: skip
+    """Score the blocks, and a new one where that is allowed, for site t of the allocation.
 
-    ``group`` becomes the site's words and moments; returns how many different words it has.
+    ``counts`` becomes the site's words and moments; returns the number of distinct words.
     """
-    evidence, graph, seeds, place = target.evidence, target.graph, target.seeds, walker.work.place
-    gauss, pixels, cached = evidence.gauss, evidence.pixels, walker.work.blocks.gauss
-    size, words, moments = walker.work.blocks.size, walker.work.blocks.words, walker.work.blocks.moments
+    evidence, graph, seeds, place = target.evidence, target.graph, target.seeds, state.scratch.place
+    gauss, pixels, cached = evidence.gauss, evidence.pixels, state.scratch.blocks.gauss
+    size, words, moments = state.scratch.blocks.size, state.scratch.blocks.words, state.scratch.blocks.moments
     score, propose = blocks.score, blocks.propose
-    i = as_int64(walker.work.order[t])
-    candidates = opened + 1 if t < deal.anchors else opened
-    distinct = gather_words(evidence, i, group.word, group.sums, as_int64(0))
-    for c in range(group.moments.size):
-        group.moments[c] = evidence.moments[i, c]
+    i = as_int64(state.scratch.order[t])
+    candidates = opened + 1 if t < allocation.anchors else opened
+    distinct = gather_words(evidence, i, counts.word, counts.sums, as_int64(0))
+    for c in range(counts.moments.size):
+        counts.moments[c] = evidence.moments[i, c]
     for b in range(candidates):
         score[b] = 0.0
     for u in range(graph.start[i], graph.start[i + 1]):
         b = place[graph.neighbour[u]]
         if b >= 0:
             score[b] += graph.beta[graph.edge[u]]
-    add_count_gains(evidence, words, group.word, group.sums, distinct, candidates, score)
+    add_count_gains(evidence, words, counts.word, counts.sums, distinct, candidates, score)
     owner = -1
     if seeds[i] >= 0:
         for b in range(opened):
             if blocks.seed[b] == seeds[i]:
                 owner = b
     for b in range(candidates):
-        if group.moments.size > 0:
-            total = as_int64(words[pixels, b] + group.sums[pixels])
-            score[b] += log_gaussian_marginal(gauss, moments, b, total, group.moments) - cached[b]
+        if counts.moments.size > 0:
+            total = as_int64(words[pixels, b] + counts.sums[pixels])
+            score[b] += log_gaussian_marginal(gauss, moments, b, total, counts.moments) - cached[b]
         taken = b < opened and blocks.seed[b] >= 0
         if b < opened and not (
-            size[b] < blocks.goal[b] if deal.sized else can_join(deal, size[b], opened, owed, deal.length - t - 1)
+            size[b] < blocks.goal[b]
+            if allocation.sized
+            else can_join(allocation, size[b], opened, owed, allocation.length - t - 1)
         ):
             propose[b] = -math.inf
         elif seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
-            propose[b] = -math.inf  # a block holds sites of one seed only, and a seed sits in one block
+            propose[b] = -math.inf  # a block holds one seed at most, and a seed is in one block
         else:
             propose[b] = 0.0
     return distinct
 
 
 @njit_inline
-def insert_into_block(walker: ChainState, target: Target, group: GroupCounts, i: int, b: int, distinct: int) -> None:
-    """Add site i, whose words and moments are in `group`, to block b; the group is empty afterwards."""
-    stats, pixels = walker.work.blocks, target.evidence.pixels
-    walker.work.place[i] = b
+def insert_into_block(state: ChainState, target: Target, counts: GroupCounts, i: int, b: int, distinct: int) -> None:
+    """Add site i, whose words and moments are in `counts`, to block b, and empty the counts."""
+    stats, pixels = state.scratch.blocks, target.evidence.pixels
+    state.scratch.place[i] = b
     stats.size[b] += 1
     for u in range(distinct):
-        stats.words[group.word[u], b] += group.sums[group.word[u]]
-        group.sums[group.word[u]] = 0
-    if group.moments.size > 0:
-        for c in range(group.moments.size):
-            stats.moments[c, b] += group.moments[c]
+        stats.words[counts.word[u], b] += counts.sums[counts.word[u]]
+        counts.sums[counts.word[u]] = 0
+    if counts.moments.size > 0:
+        for c in range(counts.moments.size):
+            stats.moments[c, b] += counts.moments[c]
         total = as_int64(stats.words[pixels, b])
-        stats.gauss[b] = log_gaussian_marginal(target.evidence.gauss, stats.moments, b, total, group.nothing)
+        stats.gauss[b] = log_gaussian_marginal(target.evidence.gauss, stats.moments, b, total, counts.nothing)
 
 
 @njit_inner
 def allocate(
-    target: Target, walker: ChainState, deal: Allocation, follow: bool, coldness: float, rng: np.random.Generator
+    target: Target, state: ChainState, allocation: Allocation, follow: bool, power: float, rng: np.random.Generator
 ) -> tuple[int, float, float]:
-    """Deal the sites ``work.order[:length]`` into blocks, one after the other, by what is in the blocks already.
+    """Allocate the sites ``order[:length]`` to blocks, one after the other, by what is in the blocks already.
 
     Only anchors may open a block. Without size limits they do so by the weights. Under limits the number of blocks is
     given, which anchors open one is drawn evenly, and no site goes where the blocks could no longer all get sizes that
-    are allowed: hardly any other deal would end well. A deal that is `sized` also draws the size of each block when it
-    is opened, and fills the places: where limits are tight that alone is accepted. With `follow` the present labels are
-    dealt again instead of drawn, to learn with what probability they would have been. Returns the number of blocks (-1:
-    the deal came to a dead end), the log probability of this deal, and its log likelihood plus couplings and field.
+    are allowed: hardly any other allocation would end well. A `sized` allocation also draws the size of each block when
+    it is opened, and fills the places: where limits are tight only that is accepted. With `follow` the present labels
+    are allocated instead of drawn, to compute their probability. Returns the number of blocks (-1: a dead end), the log
+    probability of this allocation, and its log likelihood plus couplings and field.
     """
-    labels, size, order = walker.labels, walker.work.blocks.size, walker.work.order
+    labels, size, order = state.labels, state.scratch.blocks.size, state.scratch.order
     most = size.size
     blocks = AllocationBlocks(
         zeros(most + 1, np.float64),
@@ -170,27 +164,27 @@ def allocate(
         zeros(most, np.int64),
     )
     score, propose = blocks.score, blocks.propose
-    group = make_group(target.evidence)
+    counts = make_group(target.evidence)
     for b in range(most):
-        clear_slot(walker.work.blocks, b)
+        clear_slot(state.scratch.blocks, b)
     opened = as_int64(0)
     owed = as_int64(0)  # sites that the opened blocks lack to be large enough
     promised = as_int64(0)  # sites that the opened blocks are to have
     log_q = 0.0
     energy = 0.0
-    for t in range(deal.length):
+    for t in range(allocation.length):
         i = as_int64(order[t])
-        candidates = opened + 1 if t < deal.anchors else opened
-        distinct = score_blocks(target, walker, deal, blocks, group, t, opened, owed)
+        candidates = opened + 1 if t < allocation.anchors else opened
+        distinct = score_blocks(target, state, allocation, blocks, counts, t, opened, owed)
         chosen = opened
         if follow:
             for b in range(opened):
                 if blocks.label[b] == labels[i]:
                     chosen = b
         first, last = as_int64(0), candidates
-        if deal.blocks > 0 and t < deal.anchors:
+        if allocation.blocks > 0 and t < allocation.anchors:
             # Which anchors open a block is drawn evenly, and before the weights are looked at.
-            opens = (deal.blocks - opened) / (deal.anchors - t) if t > 0 else 1.0
+            opens = (allocation.blocks - opened) / (allocation.anchors - t) if t > 0 else 1.0
             open_now = chosen == opened if follow else rng.random() < opens
             log_q += math.log(opens if open_now else 1.0 - opens)
             if open_now:
@@ -200,9 +194,9 @@ def allocate(
         top = -math.inf
         for b in range(candidates):
             if propose[b] == 0.0 and first <= b < last:
-                places = blocks.goal[b] - size[b] if deal.sized and b < opened else max(size[b], 1)
+                places = blocks.goal[b] - size[b] if allocation.sized and b < opened else max(size[b], 1)
                 name = as_int64(blocks.seed[b]) if b < opened else as_int64(-1)
-                propose[b] = coldness * (score[b] + field_value(target.field, i, name)) + math.log(places)
+                propose[b] = power * (score[b] + field_value(target.field, i, name)) + math.log(places)
             else:
                 propose[b] = -math.inf
             top = max(top, propose[b])
@@ -217,39 +211,39 @@ def allocate(
         energy += score[chosen]
         if chosen == opened:
             blocks.label[opened] = labels[i]
-            if deal.sized:
-                least, most_of = size_range(deal, opened, promised)
+            if allocation.sized:
+                least, most_of = size_range(allocation, opened, promised)
                 span = most_of - least + 1
-                goal = as_int64(walker.clusters.size[labels[i]]) if follow else least + as_int64(rng.random() * span)
+                goal = as_int64(state.clusters.size[labels[i]]) if follow else least + as_int64(rng.random() * span)
                 log_q -= math.log(span)
                 blocks.goal[opened] = goal
                 promised += goal
             opened += 1
-            owed += deal.low
-        if size[chosen] < deal.low:
+            owed += allocation.low
+        if size[chosen] < allocation.low:
             owed -= 1
         if target.seeds[i] >= 0:
             blocks.seed[chosen] = target.seeds[i]
-        insert_into_block(walker, target, group, i, chosen, distinct)
-    for t in range(deal.length):  # now that it is known which block each name went to
+        insert_into_block(state, target, counts, i, chosen, distinct)
+    for t in range(allocation.length):  # now that it is known which block each name went to
         i = as_int64(order[t])
-        energy += field_value(target.field, i, as_int64(blocks.seed[walker.work.place[i]]))
+        energy += field_value(target.field, i, as_int64(blocks.seed[state.scratch.place[i]]))
     return opened, log_q, energy
 
 
 @njit_inner
-def choose_sites(target: Target, walker: ChainState, anchors: int, near: float, rng: np.random.Generator) -> int:
-    """Draw anchors, and write all sites of their clusters to ``work.order``: anchors first, the rest in random order.
+def choose_sites(target: Target, state: ChainState, anchors: int, near: float, rng: np.random.Generator) -> int:
+    """Draw anchors, and write all sites of their clusters to ``order``: anchors first, the rest in random order.
 
-    ``work.place`` becomes -2 for an anchor and -1 for all others. Returns how many sites there are.
+    ``place`` becomes -2 for an anchor and -1 for all others. Returns the number of sites.
     """
-    labels, place, order = walker.labels, walker.work.place, walker.work.order
+    labels, place, order = state.labels, state.scratch.place, state.scratch.order
     left, right = target.graph.left, target.graph.right
     n = labels.size
     for i in range(n):
         place[i] = -1
     length = as_int64(0)
-    taken = zeros(walker.clusters.size.size, np.bool_)
+    taken = zeros(state.clusters.size.size, np.bool_)
     if near > 0.0 and left.size > 0 and rng.random() < near:
         e = int(rng.random() * left.size)
         for i in (left[e], right[e]):
@@ -275,26 +269,23 @@ def choose_sites(target: Target, walker: ChainState, anchors: int, near: float, 
 
 
 @njit_inner
-def regroup(target: Target, walker: ChainState, near: float, coldness: float, rng: np.random.Generator) -> float:
-    """Merge, split or rearrange whole clusters by an exact Metropolis-Hastings move.
+def regroup(target: Target, state: ChainState, near: float, power: float, rng: np.random.Generator) -> float:
+    """Rearrange whole clusters by an exact Metropolis-Hastings move; returns the change of the log posterior.
 
-    Draw two or more anchor sites, take the clusters that hold them apart, and deal their sites again so that every new
-    cluster holds an anchor. The anchors do not depend on the labels and lead from the new state back to the
-    old one, so only the probabilities of the two deals enter the acceptance. Two anchors merge, split or exchange; with
-    more, j clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of up to
-    MOST_ANCHORS clusters of the support can be dealt, so chains with size limits are irreducible, unless the limits are
-    so tight that more clusters than that must change at once (smallest over largest size above 32 / 33). How often such
-    a deal is accepted is another matter: see docs/model.md. With probability `near` the first two anchors are the ends
-    of an edge instead.
+    Draw two or more anchor sites, dissolve their clusters, and allocate the sites again so that every new cluster holds
+    an anchor. The anchors do not depend on the labels and lead from the new state back to the old one, so only the
+    probabilities of the two allocations enter the acceptance. Two anchors merge, split or exchange; with more, j
+    clusters become j + 1 where neither can be reached by steps within the size limits. Every partition of up to
+    MAX_ANCHORS clusters can be allocated, so chains with size limits are irreducible, unless more clusters than that
+    must change at once (smallest over largest size above 32 / 33). docs/model.md has acceptance rates. With probability
+    `near` the first two anchors are the ends of an edge.
 
-    Under size limits the number of new clusters is drawn evenly from those that the limits and the anchors allow; it is
-    the same law in both directions, since both deal the same sites from the same anchors. A coin decides whether their
-    sizes are drawn first as well.
-
-    Returns the change of the log posterior.
+    Under size limits the number of new clusters is drawn evenly from those that the limits and the anchors allow; it
+    has the same distribution in both directions, since both allocate the same sites from the same anchors. At random,
+    their sizes are drawn first as well.
     """
-    labels, clusters, work = walker.labels, walker.clusters, walker.work
-    place, order, used, sizes = work.place, work.order, work.slots, work.blocks.size
+    labels, clusters, scratch = state.labels, state.clusters, state.scratch
+    place, order, used, sizes = scratch.place, scratch.order, scratch.slots, scratch.blocks.size
     log_v, log_w = target.prior.log_v, target.prior.log_w
     n = labels.size
     most = min(n, sizes.size)
@@ -307,7 +298,7 @@ def regroup(target: Target, walker: ChainState, near: float, coldness: float, rn
         anchors = min(most, low // (high - low) + 2)  # fewer clusters than this cannot become one more or one less
     while anchors < most and rng.random() < 0.5:
         anchors += 1
-    length = choose_sites(target, walker, anchors, near, rng)
+    length = choose_sites(target, state, anchors, near, rng)
     taken = zeros(clusters.size.size, np.bool_)
     for t in range(anchors):
         taken[labels[order[t]]] = True
@@ -320,15 +311,15 @@ def regroup(target: Target, walker: ChainState, near: float, coldness: float, rn
         wanted[1] = fewest + as_int64(rng.random() * (most - fewest + 1))
         sized = rng.random() < 0.5
 
-    # First the deal that would give the present state back, then the one that is proposed.
+    # First the allocation that would give the present state back, then the proposed one.
     blocks = zeros(2, np.int64)
     log_q = zeros(2, np.float64)
     energy = zeros(2, np.float64)
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1
-        deal = Allocation(anchors, length, as_int64(wanted[turn]), low, high, sized)
-        blocks[turn], log_q[turn], energy[turn] = allocate(target, walker, deal, turn == 0, coldness, rng)
+        allocation = Allocation(anchors, length, as_int64(wanted[turn]), low, high, sized)
+        blocks[turn], log_q[turn], energy[turn] = allocate(target, state, allocation, turn == 0, power, rng)
         if blocks[turn] < 0:
             return 0.0
         for b in range(blocks[turn]):
@@ -336,7 +327,7 @@ def regroup(target: Target, walker: ChainState, near: float, coldness: float, rn
     before, after = blocks[0], blocks[1]
     others = used[CLUSTERS] - before
     gain = energy[1] + log_v[others + after] - energy[0] - log_v[others + before]
-    change = coldness * gain
+    change = power * gain
     if not math.log(1.0 - rng.random()) < change + log_q[0] - log_q[1]:
         return 0.0
 
@@ -348,7 +339,7 @@ def regroup(target: Target, walker: ChainState, near: float, coldness: float, rn
     for b in range(after):
         while clusters.size[k] > 0:
             k += 1
-        copy_slot(work.blocks, b, clusters, k)
+        copy_slot(scratch.blocks, b, clusters, k)
         slot_of[b] = k
         used[USED] = max(used[USED], k + 1)
     for t in range(length):

@@ -4,24 +4,21 @@ Strategy
 --------
 After Jain and Neal, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model" (2004).
 Two anchor sites are drawn. If they share a cluster it is to be split, otherwise their two clusters are to be merged. In
-both cases the sites of the one or two clusters are first dealt to two *blocks*, one for each anchor, in a way that
-looks at which sites there are but never at how they are divided now: one after the other, then gone over a few times,
-each site drawn given all the others, with the couplings and the prior. From this *launch* one last scan leads to the
-split that is proposed; or, for a merge, it is made to end at the present split, to learn with what probability it would
-have been proposed.
+both cases the sites of the one or two clusters are first allocated to two *blocks*, one for each anchor, in a way that
+depends on which sites there are but never on how they are divided now: one after the other, then in a few scans, each
+site drawn given all the others, with the couplings and the prior. From this *launch state* one last scan leads to the
+split that is proposed; or, for a merge, it is forced to end at the present split, to compute its proposal probability.
 
-The anchors are drawn in one of three ways, a coin deciding which:
+The anchors are drawn in one of three ways at random:
 
 - any two sites;
 - the two ends of an edge, so that clusters that touch are merged and clusters are split along edges;
-- *informed*: one site at random, and then, by another coin, either another site of its cluster (a split) or a site of
-  another one (a merge), which is drawn with the weight that a sweep would give it if all of the first cluster moved at
-  once. This depends on the labels, and so enters the acceptance.
+- *informed*: one site at random, and then, at random, either another site of its cluster (a split) or a site of another
+  one (a merge), which is drawn with the weight that a sweep would give it if all of the first cluster moved at once.
+  This depends on the labels, and so enters the acceptance.
 
 Seeds: two clusters with different seeds are never merged, and all sites of a seed go to one block: that of an anchor
-that carries it, or else either with probability 1/2.
-
-Everything is at inverse temperature `coldness`. A chain without these moves never compiles them.
+with the seed, or else either with probability 1/2.
 """
 
 from __future__ import annotations
@@ -49,57 +46,51 @@ from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Clusters, 
 
 @njit
 def log_size_ratio(log_w: Float64Array, m: int) -> float:
-    """log W(m + 1) - log W(m), or 0 where the prior forbids one of these sizes: what is too small may still grow."""
+    """Return log W(m + 1) - log W(m), or 0 where the prior forbids a size: a small block may still grow."""
     if log_w[m] == -math.inf or log_w[m + 1] == -math.inf:
         return 0.0
     return float(log_w[m + 1] - log_w[m])
 
 
 @njit_inner
-def find_seed_block(target: Target, walker: ChainState, length: int) -> tuple[int, int]:
-    """The seed among the sites ``work.order[:length]`` and the block that holds it; -1 and 0 if there is none."""
+def find_seed_block(target: Target, state: ChainState, length: int) -> tuple[int, int]:
+    """Return the seed among the sites ``order[:length]`` and its block; -1 and 0 if there is none."""
     for t in range(length):
-        i = as_int64(walker.work.order[t])
+        i = as_int64(state.scratch.order[t])
         if target.seeds[i] >= 0:
-            return as_int64(target.seeds[i]), as_int64(walker.work.place[i])
+            return as_int64(target.seeds[i]), as_int64(state.scratch.place[i])
     return as_int64(-1), as_int64(0)
 
 
 @njit_inner
 def allocate_pair(
-    target: Target,
-    walker: ChainState,
-    first: int,
-    length: int,
-    scans: int,
-    follow: bool,
-    coldness: float,
+    target: Target, state: ChainState, first: int, length: int, scans: int, follow: bool, power: float,
     rng: np.random.Generator,
-) -> float:
-    """Deal the sites ``work.order[first:length]`` to two blocks, which hold those before `first` already.
+) -> float:  # fmt: skip
+    """Allocate the sites ``order[first:length]`` to two blocks, which have those before `first` already.
 
-    Once without the sites that are still to come, `scans` times given all others, and once more for the proposal. With
-    `follow` this last scan gives the sites of order[0]'s cluster to block 0 and all others to block 1. Returns the log
-    probability of the last scan; ``work.place`` and ``work.blocks`` tell where all is then.
+    Once without the sites still to come, `scans` times given all others, and once more for the proposal. With `follow`
+    this last scan gives the sites of order[0]'s cluster to block 0 and all others to block 1. Returns the log
+    probability of the last scan; ``place`` and ``blocks`` are the result.
     """
-    evidence, graph, log_w, labels = target.evidence, target.graph, target.prior.log_w, walker.labels
+    evidence, graph, log_w, labels = target.evidence, target.graph, target.prior.log_w, state.labels
     site_start, word, count = evidence.site_start, evidence.word, evidence.times
     table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
     site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
-    blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
+    blocks, place, order = state.scratch.blocks, state.scratch.place, state.scratch.order
     size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
     channels = site_moments.shape[1] // 2
-    own = zeros(2 * channels, np.float64)
+    moments_of_site = zeros(2 * channels, np.float64)
     nothing = zeros(2 * channels, np.float64)
     pull = zeros(2, np.float64)
-    name, side = find_seed_block(target, walker, first)
+    name, side = find_seed_block(target, state, first)
     log_q = 0.0
     for scan in range(scans + 2):
         for t in range(first, length):
             i = as_int64(order[t])
             for c in range(2 * channels):
-                own[c] = site_moments[i, c]
+                moments_of_site[c] = site_moments[i, c]
             if scan > 0:  # take it out
                 old = as_int64(place[i])
                 size[old] -= 1
@@ -107,45 +98,49 @@ def allocate_pair(
                     words[word[u], old] -= count[u]
                 if channels > 0:
                     for c in range(2 * channels):
-                        moments[c, old] -= own[c]
+                        moments[c, old] -= moments_of_site[c]
                     cached[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), nothing)
 
-            # By how much does it lean towards block 1?
+            # Log odds of block 1.
             pull[0] = 0.0
             pull[1] = 0.0
             pull[side] += field_value(target.field, i, name)
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] >= 0:
                     pull[place[neighbour[u]]] += beta[edge[u]]
-            lean = pull[1] - pull[0] + log_size_ratio(log_w, size[1]) - log_size_ratio(log_w, size[0])
+            log_odds = pull[1] - pull[0] + log_size_ratio(log_w, size[1]) - log_size_ratio(log_w, size[0])
             for u in range(site_start[i], site_start[i + 1]):
                 d = word[u]
                 if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
                     m_0 = table_start[d] + words[d, 0]
                     m_1 = table_start[d] + words[d, 1]
-                    lean += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
+                    log_odds += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
                 else:
                     more = as_int64(count[u])
-                    lean += log_count_gain(evidence, d, as_int64(words[d, 1]), more)
-                    lean -= log_count_gain(evidence, d, as_int64(words[d, 0]), more)
+                    log_odds += log_count_gain(evidence, d, as_int64(words[d, 1]), more)
+                    log_odds -= log_count_gain(evidence, d, as_int64(words[d, 0]), more)
             if channels > 0:
                 more = as_int64(0)
                 for u in range(site_start[i], site_start[i + 1]):
                     if word[u] == pixels:
                         more = as_int64(count[u])
-                lean += (
-                    log_gaussian_marginal(gauss, moments, as_int64(1), as_int64(words[pixels, 1]) + more, own)
+                log_odds += (
+                    log_gaussian_marginal(
+                        gauss, moments, as_int64(1), as_int64(words[pixels, 1]) + more, moments_of_site
+                    )
                     - cached[1]
                 )
-                lean -= (
-                    log_gaussian_marginal(gauss, moments, as_int64(0), as_int64(words[pixels, 0]) + more, own)
+                log_odds -= (
+                    log_gaussian_marginal(
+                        gauss, moments, as_int64(0), as_int64(words[pixels, 0]) + more, moments_of_site
+                    )
                     - cached[0]
                 )
-            lean *= coldness
+            log_odds *= power
 
-            shared = -math.log1p(math.exp(-abs(lean)))
-            log_1 = min(lean, 0.0) + shared
-            log_0 = min(-lean, 0.0) + shared
+            shared = -math.log1p(math.exp(-abs(log_odds)))
+            log_1 = min(log_odds, 0.0) + shared
+            log_0 = min(-log_odds, 0.0) + shared
             if follow and scan == scans + 1:
                 new = 0 if labels[i] == labels[order[0]] else 1
             else:
@@ -159,41 +154,41 @@ def allocate_pair(
                 words[word[u], new] += count[u]
             if channels > 0:
                 for c in range(2 * channels):
-                    moments[c, new] += own[c]
+                    moments[c, new] += moments_of_site[c]
                 cached[new] = log_gaussian_marginal(gauss, moments, new, as_int64(words[pixels, new]), nothing)
     return log_q
 
 
 @njit_inner
-def log_split_ratio(target: Target, walker: ChainState, length: int) -> float:
-    """Log posterior of the two blocks less that of their union, but for the number of clusters."""
+def log_split_ratio(target: Target, state: ChainState, length: int) -> float:
+    """Return the log posterior of the two blocks less that of their union, but for the number of clusters."""
     evidence, graph, log_w = target.evidence, target.graph, target.prior.log_w
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
-    blocks, place, order = walker.work.blocks, walker.work.place, walker.work.order
-    across = 0.0
-    name, side = find_seed_block(target, walker, length)
+    blocks, place, order = state.scratch.blocks, state.scratch.place, state.scratch.order
+    between = 0.0
+    name, side = find_seed_block(target, state, length)
     for t in range(length):
         i = as_int64(order[t])
         if place[i] != side:
-            across += field_value(target.field, i, name)
+            between += field_value(target.field, i, name)
         if place[i] == 0:
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] == 1:
-                    across += beta[edge[u]]
-    alone = log_marginal(evidence, blocks, as_int64(0)) + log_marginal(evidence, blocks, as_int64(1))
+                    between += beta[edge[u]]
+    apart_marginal = log_marginal(evidence, blocks, as_int64(0)) + log_marginal(evidence, blocks, as_int64(1))
     union = Clusters(
         blocks.size[:2].copy(), blocks.words[:, :2].copy(), blocks.moments[:, :2].copy(), blocks.gauss[:2].copy()
     )
     merge_slots(evidence, union, as_int64(1), as_int64(0))
     prior = log_w[blocks.size[0]] + log_w[blocks.size[1]] - log_w[union.size[0]]
-    return float(alone - log_marginal(evidence, union, as_int64(0)) + prior - across)
+    return float(apart_marginal - log_marginal(evidence, union, as_int64(0)) + prior - between)
 
 
 @njit_inner
-def accept_move(target: Target, walker: ChainState, a: int, b: int, length: int) -> None:
+def accept_move(target: Target, state: ChainState, a: int, b: int, length: int) -> None:
     """Make the accepted move: slot a becomes the two blocks (a == b), or slot b joins slot a."""
-    labels, clusters, work = walker.labels, walker.clusters, walker.work
-    place, order, used, blocks = work.place, work.order, work.slots, work.blocks
+    labels, clusters, scratch = state.labels, state.clusters, state.scratch
+    place, order, used, blocks = scratch.place, scratch.order, scratch.slots, scratch.blocks
     if a == b:
         b = as_int64(0)
         while clusters.size[b] > 0:
@@ -213,12 +208,10 @@ def accept_move(target: Target, walker: ChainState, a: int, b: int, length: int)
 
 
 @njit_inner
-def split_or_merge(
-    target: Target, walker: ChainState, moves: Moves, coldness: float, rng: np.random.Generator
-) -> float:
-    """One move; returns the change of the log posterior. There must be a free slot."""
-    labels, seeds, work, log_v = walker.labels, target.seeds, walker.work, target.prior.log_v
-    place, order, used, blocks = work.place, work.order, work.slots, work.blocks
+def split_or_merge(target: Target, state: ChainState, moves: Moves, power: float, rng: np.random.Generator) -> float:
+    """Make one move; returns the change of the log posterior. There must be a free slot."""
+    labels, seeds, scratch, log_v = state.labels, target.seeds, state.scratch, target.prior.log_v
+    place, order, used, blocks = scratch.place, scratch.order, scratch.slots, scratch.blocks
     n = as_int64(labels.size)
     if n < 2:
         return 0.0
@@ -226,12 +219,12 @@ def split_or_merge(
         place[s] = -1
     clear_slot(blocks, as_int64(0))
     clear_slot(blocks, as_int64(1))
-    i, j, informed, log_merge = draw_site_pair(target, walker, moves, coldness, rng)
+    i, j, informed, log_merge = draw_site_pair(target, state, moves, power, rng)
     if i < 0:
         return 0.0
     a, b = as_int64(labels[i]), as_int64(labels[j])
     together = a == b
-    first, length, holder = order_sites(target, walker, i, j, rng)
+    first, length, holder = order_sites(target, state, i, j, rng)
     if length < 0:
         return 0.0  # two seeds are never merged
     log_split = 0.0
@@ -250,21 +243,21 @@ def split_or_merge(
         place[s] = t if t < 2 else side
         add_site(target.evidence, blocks, s, as_int64(place[s]))
 
-    log_split += allocate_pair(target, walker, first, length, moves.scans, not together, coldness, rng)
+    log_split += allocate_pair(target, state, first, length, moves.scans, not together, power, rng)
     apart = used[CLUSTERS] + 1 if together else used[CLUSTERS]
-    gap = log_split_ratio(target, walker, length) + log_v[apart] - log_v[apart - 1]
+    gap = log_split_ratio(target, state, length) + log_v[apart] - log_v[apart - 1]
     if informed:
         log_split -= math.log(length - 1)
         if together:
             if gap == -math.inf:
                 return 0.0
             score = zeros(used[USED] + 1, np.float64)
-            log_all = score_merges(target, walker, a, coldness, score)
+            log_all = score_merges(target, state, a, power, score)
             log_merge = score[used[USED]] - log_all - math.log(blocks.size[1])
     change = gap if together else -gap
-    ahead = log_split if together else log_merge
-    back = log_merge if together else log_split
-    if not math.log(1.0 - rng.random()) < coldness * change + back - ahead:
+    log_forward = log_split if together else log_merge
+    log_backward = log_merge if together else log_split
+    if not math.log(1.0 - rng.random()) < power * change + log_backward - log_forward:
         return 0.0
-    accept_move(target, walker, a, b, length)
+    accept_move(target, state, a, b, length)
     return float(change)
