@@ -37,7 +37,7 @@ def open_in_panel(path: str) -> list[tuple[None]]:
 
 
 def run_or_pause() -> None:
-    """Run or pause the chain."""
+    """Run or pause the segmentation."""
     panel().run_or_pause()
 
 
@@ -47,7 +47,7 @@ def step() -> None:
 
 
 def stop() -> None:
-    """Stop the chain and keep the result."""
+    """Stop the run and keep the result."""
     panel().stop()
 
 

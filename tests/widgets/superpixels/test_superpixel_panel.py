@@ -35,7 +35,7 @@ def after_cut(cutter, viewer, qtbot):
 
 
 def settled(cutter, sites):
-    return cutter.count.text().startswith(f"{sites:,} sites")
+    return cutter.count.text().startswith(f"{sites:,} superpixels")
 
 
 def test_a_layer_where_the_image_is(after_cut, viewer):

@@ -24,14 +24,14 @@ SUGGESTIONS = {"codebook": ("auto", "shipped", "image")}
 # Texts of choices.
 CHOICE_TEXTS = {
     "slic": "SLIC", "gsw": "GSW", "swendsen-wang": "Swendsen-Wang",
-    "one": "One cluster", "singletons": "Every site its own", "chi2": "Chi squared",
+    "one": "One cluster", "singletons": "Every superpixel its own", "chi2": "Chi squared",
     "dirichlet-process": "Any number", "pitman-yor": "Any number, many small", "finite-dirichlet": "At most K",
     "potts": "At most K, any sizes", "lab": "As the eye sees", "hsv": "Hue and saturation",
     "words": "Colour words", "luminance": "Brightness", "gaussian": "Channel values",
-    "vi": "Typical", "binder": "Typical, by pairs",
+    "vi": "Consensus", "binder": "Consensus, by pairs",
 }  # fmt: skip
 # Texts of the choice "none", which means something else in each setting.
-NONE_TEXTS = {"consensus": "Best state", "likelihood": "Nothing but maps"}
+NONE_TEXTS = {"consensus": "Best sample", "likelihood": "Nothing but maps"}
 # Technical terms of choices, for their tooltips.
 TERMS = {
     "dirichlet-process": "Dirichlet process", "pitman-yor": "Pitman-Yor process",
@@ -52,7 +52,7 @@ def display_text(choice: str, name: str = "") -> str:
     """Return the text of a choice of the setting `name`.
 
     >>> display_text("dirichlet-process"), display_text("grid"), display_text("none", "consensus")
-    ('Any number', 'Grid', 'Best state')
+    ('Any number', 'Grid', 'Best sample')
     """
     if choice == "none" and name in NONE_TEXTS:
         return NONE_TEXTS[name]

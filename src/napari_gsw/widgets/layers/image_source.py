@@ -107,7 +107,7 @@ class ImageSource:
     channels: tuple[Image, ...] = ()  # further layers of the same shape
     channel_axis: int | None = None
     depth: int = 2  # number of axes of space
-    slices: Slices = "volume"  # of a volume
+    slices: Slices = "volume"  # how they belong together, where depth is 3
     where: Where = "image"
     mask: Layer | None = None  # Shapes or Labels, outside of which nothing is segmented
     step: Position = ()  # the viewer's position along every axis of the layer

@@ -78,17 +78,17 @@ class SuperpixelPanel(DockPanel):
     def _build(self) -> None:
         start, fields = preset(str(get_preference("preset"))), setting_fields()
         self.image = LayerCombo(is_image)
-        self.image.setToolTip("The image layer to cut into superpixels")
+        self.image.setToolTip("The image layer to divide into superpixels")
         self.region = LayerCombo(is_region, [("Everywhere", None)])
         self.region.setToolTip("Everywhere, or inside a Shapes or Labels layer")
         self.controls = {name: SettingWidget(name, fields[name], getattr(start, name)) for name in SETTINGS}
-        self.preview = make_check_box("Live preview", "Make them again whenever something changes")
+        self.preview = make_check_box("Live preview", "Make superpixels again after every change")
         self.count = QLabel()
         self.make_button = make_button("Make superpixels", "Make a Labels layer of superpixels", self._on_pressed)
         hint = make_text_label("hint")
         hint.setText(
-            "Paint on the layer to mend it: a site's own label over its neighbours merges them, a new label (key M) "
-            "splits, the eraser takes pixels out."
+            "Paint on the layer to correct it: the label of a superpixel over its neighbours merges them, a new label "
+            "(key M) splits, and the eraser removes pixels."
         )
         inner = QWidget()
         form = make_form(inner)
@@ -98,7 +98,7 @@ class SuperpixelPanel(DockPanel):
         for name, control in self.controls.items():
             form.addRow(setting_title(name, fields[name]), control)
         form.addRow("", self.preview)
-        form.addRow("Sites", self.count)
+        form.addRow("Superpixels", self.count)
         form.addRow(self.make_button)
         form.addRow(hint)
         make_column(make_scroll_area(inner), parent=self)
@@ -113,7 +113,7 @@ class SuperpixelPanel(DockPanel):
         """Return what is to be divided; an InputError says why it cannot be."""
         layer = self.image.value()
         if layer is None:
-            raise InputError("Open an image to cut into superpixels")
+            raise InputError("Open an image to divide into superpixels")
         axis = guess_channel_axis(layer)
         source = ImageSource(
             layer,
@@ -179,7 +179,7 @@ class SuperpixelPanel(DockPanel):
         self.worker.returned.connect(self._on_returned)
         self.worker.finished.connect(self._on_finished)
         self.make_button.setText("Cancel")
-        self.count.setText("making them ...")
+        self.count.setText("making superpixels ...")
         self.worker.start()
 
     def _compute(
@@ -195,7 +195,11 @@ class SuperpixelPanel(DockPanel):
                     return None
                 image = normalize_image(source.image(position), source.axes)
                 image = replace(image, spacing=parse_spacing(source.spacing, len(image.shape)))
-                yield f"making them ... {i + 1} of {len(positions)}" if len(positions) > 1 else "making them ..."
+                yield (
+                    f"making superpixels ... {i + 1} of {len(positions)}"
+                    if len(positions) > 1
+                    else "making superpixels ..."
+                )
                 of_slice = make_superpixels(image, settings, source.mask_at(position))
                 n_borders += _count_borders(image, of_slice)
                 sites[source.index(position)] = np.where(of_slice > 0, of_slice + sites.max(), 0)
@@ -234,7 +238,7 @@ class SuperpixelPanel(DockPanel):
         self._show_count(int(len(np.unique(sites)) - (sites.min() == 0)), n_borders)
 
     def _show_count(self, n_sites: int, n_borders: int) -> None:
-        self.count.setText(f"{n_sites:,} sites, {n_borders:,} borders")
+        self.count.setText(f"{n_sites:,} superpixels, {n_borders:,} borders")
 
     def _on_painted(self) -> None:
         """Count again in the background."""
