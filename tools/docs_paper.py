@@ -9,7 +9,7 @@ from typing import Any
 
 from docs_tables import DATA, share, table
 
-from napari_gsw.research.paper.paper import TABLE
+from napari_gsw.research.paper.table1 import TABLE
 
 FOLDER = DATA / "reproduction"
 LAMBDAS = (1, 5, 10, 20)

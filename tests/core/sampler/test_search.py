@@ -31,7 +31,7 @@ from napari_gsw.core.sampler.snapshot import export_state
 from napari_gsw.core.sampler.state import BEST, NOW, Moves
 from napari_gsw.core.sampler.tempering import add_replicas
 from napari_gsw.research.paper import search
-from napari_gsw.research.paper.pictures import ExperimentPlan
+from napari_gsw.research.paper.experiment import Study
 from problems import planar
 
 KINDS = {
@@ -318,19 +318,20 @@ def test_what_a_run_had_found_by_then():
     assert [search.best_after(run, t) for t in (0.0, 0.9, 1.0, 3.0)] == [-9.0, -9.0, -4.0, -3.0]
     other = {"seconds": [0.0], "best": [-8.0], "polished": -1.0}
     rows = {"a": {"sites": {"paper": 5}, "runs": {"paper/plain/0": run, "paper/annealing/0": other}}}
-    assert search.summit(rows["a"], "paper") == -1.0
-    assert search.shortfalls(rows, "paper", "plain", 1.0).tolist() == [3.0]
-    assert search.shortfalls(rows, "paper", "plain", None).tolist() == [1.0]
-    assert search.shortfalls(rows, "paper", "annealing", 1.0).tolist() == [7.0]
+    assert search.best_known(rows["a"], "paper") == -1.0
+    assert search.gaps_to_best(rows, "paper", "plain", 1.0).tolist() == [3.0]
+    assert search.gaps_to_best(rows, "paper", "plain", None).tolist() == [1.0]
+    assert search.gaps_to_best(rows, "paper", "annealing", 1.0).tolist() == [7.0]
 
 
 @pytest.mark.slow
 def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "QUICK_SECONDS", 0.05)
-    monkeypatch.setattr(search, "PICTURES", ("mosaic",))
-    done = search.reproduce(ExperimentPlan(quick=True), JobOptions(tmp_path, quiet=True))
-    assert not done.failed
-    runs = done.done["mosaic"]["runs"]
+    monkeypatch.setattr(search, "SAMPLES", ("mosaic",))
+    study = Study(JobOptions(tmp_path, quiet=True), quick=True)
+    search.reproduce(study)
+    assert not study.failed
+    runs = study.done["mosaic"]["runs"]
     assert len(runs) == len(search.SEARCHED) * len(search.WAYS)
     for key, run in runs.items():
         assert run["polished"] >= run["best"][-1] - 1e-6

@@ -7,7 +7,7 @@ table is a region. Regions are stored and scored like the clusters of
 
 Strategy
 --------
-A table has exactly one cycle of links. If the link of site i is cut, the sites from which links lead to i form a part A:
+A table has exactly one cycle of links. If the link of site i is cut, the sites with links that lead to i form a part A:
 a walk against the links, over lists of children. If the link pointed outside A, the cut leaves two tables, otherwise
 one. The link of i and the region of A are then drawn jointly from their conditional, so no move is rejected:
 

@@ -2,7 +2,7 @@
 
 The best segmentation into two labels is one minimum cut. More labels are expanded in turn (Boykov, Veksler and Zabih,
 2001): a cut decides which pixels should take the label alpha, until no label gains anything. Two changes improve on
-colours alone: a mixture expects some colours that were not painted, and a label is less probable far from its scribbles.
+colours alone: a mixture expects some colours that were not painted, and labels are less probable far from scribbles.
 """
 
 from __future__ import annotations

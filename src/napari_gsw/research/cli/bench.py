@@ -1,4 +1,4 @@
-"""``napari-gsw bench``: how fast it is, and whether it has become slower."""
+"""``napari-gsw bench``: speed and memory, and a comparison with recorded ratios."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED_FOR = ("slide",)
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options to the parsers of all commands."""
+    """Add the command and its options."""
     command = commands.add_parser(
         "bench",
         usage="%(prog)s [-o OUT] [--quick] [--only NAME ...] [--compare FILE] [--record FILE]",
@@ -59,7 +59,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """``napari-gsw bench``."""
+    """Run ``napari-gsw bench``."""
     from napari_gsw.files.output_folder import check_overwrite, output_folder
     from napari_gsw.research.benchmarks import sections
     from napari_gsw.research.benchmarks.report import find_regressions, format_record, read_ratios
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_bar(names: list[str], quiet: bool) -> Iterator[str]:
-    """The names one by one, with a bar that tells which is being measured."""
+    """Yield the names with a progress bar."""
     from tqdm import tqdm
 
     with tqdm(names, disable=quiet, dynamic_ncols=True, bar_format="{desc}: {n_fmt}/{total_fmt} [{elapsed}]") as bar:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options to the parsers of all commands."""
+    """Add the command and its options."""
     command = commands.add_parser(
         "evaluate",
         usage="%(prog)s (--bsds DIR [--split S] | --labelme DIR | --folder DIR | --scribbles DIR | --easy) -o OUT "
@@ -72,9 +72,9 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """``napari-gsw evaluate``."""
+    """Run ``napari-gsw evaluate``."""
+    from napari_gsw.research.evaluation.data_sets import spread
     from napari_gsw.research.evaluation.evaluate import evaluate
-    from napari_gsw.research.paper.pictures import spread
 
     resolve_choices(arguments)
     choice = choice_from_arguments(arguments)
@@ -82,9 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
     job_options = make_job_options(arguments)
     try:
         evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels, arguments.levels)
-    except KeyboardInterrupt as reason:
+    except KeyboardInterrupt as error:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
-        return exit_code(reason)
+        return exit_code(error)
     if not arguments.quiet:
         print(evaluation.table())
         print(f"{len(evaluation.rows)} images scored, {len(evaluation.failed)} skipped; written to {arguments.output}")
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
-    """Examples of the one data set that is named."""
+    """List the examples of the data set."""
     from napari_gsw.research.evaluation import data_sets
     from napari_gsw.research.evaluation.easy_images import make_easy_images, select_for_preset
 
@@ -108,7 +108,7 @@ def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
     if arguments.easy:
         return select_for_preset(arguments.preset, make_easy_images())
     if names == ["bsds"]:
-        return bsds_examples(arguments.bsds, arguments.split)
+        return list_bsds_examples(arguments.bsds, arguments.split)
     if names == ["labelme"]:
         return data_sets.list_labelme(arguments.labelme)
     if names == ["scribbles"]:
@@ -116,8 +116,8 @@ def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
     return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
 
 
-def bsds_examples(folder: str, split: str | None) -> list[Example]:
-    """Examples of BSDS500; without a split those of the only one that there is."""
+def list_bsds_examples(folder: str, split: str | None) -> list[Example]:
+    """List the examples of BSDS500, of the only split if none is named."""
     from napari_gsw.research.evaluation import data_sets
 
     if split is None:

@@ -1,4 +1,4 @@
-"""``napari-gsw reproduce``: the figures and the table of the paper."""
+"""``napari-gsw reproduce``: the figures and the table of the paper, and further experiments."""
 
 from __future__ import annotations
 
@@ -10,36 +10,52 @@ from typing import Any
 
 from napari_gsw.batch.interruption import exit_code
 from napari_gsw.cli.options import PARTIAL_FAILURE, RANDOM, add_job_options, add_seed, make_job_options, output_argument
-from napari_gsw.core.errors import InputError
-from napari_gsw.research.cli.evaluate import bsds_examples
+from napari_gsw.core.errors import InputError, check_seed
+from napari_gsw.research.cli.evaluate import list_bsds_examples
 
+# The function of each experiment, in research.paper, and what it is.
 EXPERIMENTS = {
-    "fig1": "number of clusters of a Dirichlet process",
-    "fig2": "number of clusters against beta",
-    "fig4": "log posterior for several lambda, and under strong couplings",
-    "table1": "mean shift, rdd-CRP and Potts-DP on both data sets",
-    "limits": "size limits: whether chains find the law of the number of clusters, and come to the same",
-    "shown": "the states of a chain beside what is made of them and shown",
-    "shared": "several images that share their clusters: how often paint in some is understood in all",
-    "search": "best log posterior against time for every way to search",
-    "quality": "our presets against other methods on held-out images, and whether the uncertainty is right",
-    "maps": "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",
-    "volumes": "nuclei in volumes made on the spot, beside other methods",
-    "cells": "nuclei and membranes by folds, beside other methods",
-    "steering": "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
+    "fig1": ("fig1.reproduce", "number of clusters of a Dirichlet process"),
+    "fig2": ("fig2.reproduce", "number of clusters against beta"),
+    "fig4": ("fig4.reproduce", "log posterior for several lambda, and under strong couplings"),
+    "table1": ("table1.reproduce", "mean shift, rdd-CRP and Potts-DP on both data sets"),
+    "limits": (
+        "limits.reproduce",
+        "size limits: whether chains find the law of the number of clusters, and come to the same",
+    ),
+    "shown": ("joint.reproduce_shown", "the states of a chain beside what is made of them and shown"),
+    "shared": (
+        "joint.reproduce_shared",
+        "several images that share their clusters: how often paint in some is understood in all",
+    ),
+    "search": ("search.reproduce", "best log posterior against time for every way to search"),
+    "quality": (
+        "quality.reproduce",
+        "our presets against other methods on held-out images, and whether the uncertainty is right",
+    ),
+    "maps": (
+        "maps.reproduce",
+        "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",
+    ),
+    "volumes": ("cells.reproduce_volumes", "nuclei in volumes made on the spot, beside other methods"),
+    "cells": ("cells.reproduce", "nuclei and membranes by folds, beside other methods"),
+    "steering": (
+        "scribbles.reproduce",
+        "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
+    ),
 }
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options to the parsers of all commands."""
-    words = "; ".join(f"{name}: {description}" for name, description in EXPERIMENTS.items())
+    """Add the command and its options."""
+    experiments = "; ".join(f"{name}: {text}" for name, (_, text) in EXPERIMENTS.items())
     command = commands.add_parser(
         "reproduce",
         usage="%(prog)s [NAME ...] -o OUT [--quick] [--bsds DIR] [--labelme DIR] [--scribbles DIR] [--nuclei DIR] "
         "[--membranes DIR] [options]",
         help="make the figures and the table of the paper",
         description="Make the figures and the table of the paper, as PNG, CSV and JSON in the folder OUT. "
-        f"{words}. A stopped run goes on where it was when it is started again.",
+        f"{experiments}. A stopped run goes on where it was when it is started again.",
         epilog="Without --bsds and --labelme, fig4 looks at photographs that come with scikit-image and table1 at "
         "mosaics made on the spot, as does steering without --scribbles. Exit codes: 0 done, 2 wrong input, 3 done but "
         "for some images (named), 130 stopped, 143 by the system.",
@@ -51,28 +67,24 @@ def add_parser(commands: Any) -> None:
         "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
     )
     command.add_argument("--quick", action="store_true", help="few images and sweeps: minutes instead of an hour")
-    command.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
+    for name, text in (
+        ("bsds", "BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat"),
+        ("labelme", "LabelMe: images/NAME.jpg and annotations/NAME.xml"),
+        ("scribbles", "images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png"),
+        ("nuclei", "objects on a background: images/NAME.* and labels/NAME.*, label images"),
+        ("membranes", "sections: images/membrane*.* and labels/membrane*.*, membranes 0"),
+    ):
+        command.add_argument(f"--{name}", metavar="DIR", help=text)
     command.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
-    command.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
-    command.add_argument(
-        "--scribbles", metavar="DIR", help="images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png"
-    )
-    command.add_argument(
-        "--nuclei", metavar="DIR", help="objects on a background: images/NAME.* and labels/NAME.*, label images"
-    )
-    command.add_argument(
-        "--membranes", metavar="DIR", help="sections: images/membrane*.* and labels/membrane*.*, membranes 0"
-    )
     add_seed(command, "seed of everything that is drawn")
     add_job_options(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """``napari-gsw reproduce``."""
-    from napari_gsw.core.errors import check_seed
+    """Run ``napari-gsw reproduce``."""
     from napari_gsw.files.output_folder import check_writable
     from napari_gsw.research.evaluation import data_sets
-    from napari_gsw.research.paper.pictures import BERKELEY, LABELME, ExperimentPlan
+    from napari_gsw.research.paper.experiment import BERKELEY, LABELME, Study
     from napari_gsw.research.training.membranes import membrane_examples
 
     for name in arguments.names:
@@ -85,31 +97,33 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.labelme is not None:
         data[LABELME] = data_sets.list_labelme(arguments.labelme)
     if arguments.bsds is not None:
-        data[BERKELEY] = bsds_examples(arguments.bsds, arguments.split)
+        data[BERKELEY] = list_bsds_examples(arguments.bsds, arguments.split)
     if not data and not arguments.quiet and {"fig4", "table1"} & set(names):
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
     seed = check_seed(None) if arguments.seed == RANDOM else arguments.seed or 0
     output = Path(arguments.output)
-    check_writable(output, [file.name for name in names for file in _files_of(output, name)], arguments.overwrite)
-    job_options = make_job_options(arguments)
-    scribbles = [] if arguments.scribbles is None else data_sets.list_scribbles(arguments.scribbles)
-    nuclei = [] if arguments.nuclei is None else data_sets.list_labelled_folder(arguments.nuclei)
-    membranes = [] if arguments.membranes is None else membrane_examples(Path(arguments.membranes))
-    plan = ExperimentPlan(data, arguments.quick, seed, arguments.limit, scribbles, nuclei, membranes)
-    failed = 0
+    check_writable(output, [file.name for name in names for file in _list_files(output, name)], arguments.overwrite)
+    inputs: dict[str, Any] = {
+        "scribbles": [] if arguments.scribbles is None else data_sets.list_scribbles(arguments.scribbles),
+        "nuclei": [] if arguments.nuclei is None else data_sets.list_labelled_folder(arguments.nuclei),
+        "membranes": [] if arguments.membranes is None else membrane_examples(Path(arguments.membranes)),
+    }
+    options = make_job_options(arguments)
+    n_failed = 0
     try:
         for name in names:
-            module = importlib.import_module(f"napari_gsw.research.paper.{name}")
-            failed += len(module.reproduce(plan, job_options).failed)
-    except KeyboardInterrupt as reason:
+            module, _, function = EXPERIMENTS[name][0].partition(".")
+            study = Study(options, data, arguments.quick, seed, arguments.limit, **inputs)
+            getattr(importlib.import_module(f"napari_gsw.research.paper.{module}"), function)(study)
+            n_failed += len(study.failed)
+    except KeyboardInterrupt as error:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
-        return exit_code(reason)
+        return exit_code(error)
     if not arguments.quiet:
-        files = sorted(file.name for name in names for file in _files_of(output, name))
-        print(f"written to {arguments.output}: {', '.join(files)}" + (f"; {failed} skipped" if failed else ""))
-    return PARTIAL_FAILURE if failed else 0
+        files = sorted(file.name for name in names for file in _list_files(output, name))
+        print(f"written to {arguments.output}: {', '.join(files)}" + (f"; {n_failed} skipped" if n_failed else ""))
+    return PARTIAL_FAILURE if n_failed else 0
 
 
-def _files_of(folder: Path, experiment: str) -> list[Path]:
-    """The files of an experiment that are in a folder."""
+def _list_files(folder: Path, experiment: str) -> list[Path]:
     return [file for ending in ("csv", "json", "md", "png") for file in folder.glob(f"{experiment}*.{ending}")]

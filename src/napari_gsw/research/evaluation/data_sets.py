@@ -1,8 +1,7 @@
 """Data sets with human segmentations, in the layouts of their publishers.
 
-:func:`bsds`, :func:`labelme`, :func:`labelled_folder` and :func:`scribbles` list the examples of a data set without
-opening a file; :meth:`Example.read` opens the files of one. An example is a small record, so that another process can
-do the reading.
+The functions ``list_x`` list the examples of a data set without opening a file; :meth:`Example.read` opens the files of
+one. An example is a small record, so that another process can read it.
 """
 
 from __future__ import annotations
@@ -30,42 +29,33 @@ from napari_gsw.files.untrusted import parse_xml
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 IMAGES = (*PHOTOGRAPHS, ".tif", ".tiff", ".bmp", ".npy")
 LABELS = (".tif", ".tiff", ".png", ".npy")  # of several files for one image the first counts
-FARTHEST = 1e6  # pixels; a polygon's corner beyond this, in any direction, is a slip
+MAX_COORDINATE = 1e6  # pixels; a corner of a polygon beyond this is an error
 
 Shape = tuple[int, ...]
-Content = TypeVar("Content")
+T = TypeVar("T")
 
 
 class AnnotatedImage(NamedTuple):
-    """An image and how people segment it.
-
-    Attributes
-    ----------
-    image, axes : as :func:`napari_gsw.files.images.read_image` gives them.
-    humans : int32 label images of the image's spatial shape, at least one.
-    ignore_background : whether 0 marks pixels that nobody labelled, to be left out of a score; otherwise 0 is a region
-        like any other.
-    seeds : int32 label image of what a person has painted to say what is wanted, 0 elsewhere; None if nobody has.
-    """
+    """An image and its human segmentations."""
 
     image: NDArray[Any]
     axes: str
-    human_labels: list[LabelImage]
-    ignore_background: bool
-    seeds: LabelImage | None = None
+    human_labels: list[LabelImage]  # int32 label images of the image's spatial shape, at least one
+    ignore_background: bool  # 0 marks unlabelled pixels, which are not scored; otherwise 0 is a region
+    seeds: LabelImage | None = None  # scribbles, 0 elsewhere
 
 
 class Scorable(Protocol):
-    """What can be read and scored: an image of a data set, or one that is drawn on the spot."""
+    """An image that can be read and scored: of a data set, or synthetic."""
 
     @property
     def name(self) -> str:
-        """No two of a data set share it."""
+        """Unique name within the data set."""
         ...
 
     @property
     def has_objects(self) -> bool:
-        """Whether the truth is of objects on a background, 0."""
+        """Whether the truth is objects on a background, 0."""
         ...
 
     @property
@@ -75,25 +65,30 @@ class Scorable(Protocol):
 
     @property
     def painted(self) -> bool:
-        """Whether a person has said by scribbles what is wanted."""
+        """Whether the image has scribbles."""
         ...
 
     def read(self) -> AnnotatedImage:
-        """The image and its truth."""
+        """Read the image and its truth."""
         ...
 
 
 @dataclass(frozen=True)
 class Example:
-    """One image of a data set and where its truth is, or should be.
+    """An image of a data set and the file of its truth, which may be missing.
 
-    Attributes
+    Parameters
     ----------
-    name : the image's file name without its ending, or that of the scribbles on it; no two examples of a data set
-        share it.
-    kind : how the truth is stored: ``bsds``, ``labelme``, ``folder`` or ``scribbles``.
-    seeds : the file of the scribbles on the image, where a data set has any.
-    ignores_background : whether pixels that are 0 in the truth are nobody's, such as membranes between cells.
+    name : str
+        The file name of the image, or of the scribbles on it, without its ending; unique within the data set.
+    image, truth : Path
+        The files.
+    kind : str
+        How the truth is stored: ``bsds``, ``labelme``, ``folder`` or ``scribbles``.
+    seeds : Path, optional
+        The file of the scribbles.
+    ignores_background : bool
+        Whether pixels that are 0 in the truth are unlabelled, such as membranes between cells.
     """
 
     name: str
@@ -105,12 +100,12 @@ class Example:
 
     @property
     def has_objects(self) -> bool:
-        """Whether the truth is of objects on a background, 0."""
+        """Whether the truth is objects on a background, 0."""
         return self.kind == "folder" and not self.ignores_background
 
     @property
     def painted(self) -> bool:
-        """Whether a person has said by scribbles what is wanted."""
+        """Whether the image has scribbles."""
         return self.seeds is not None
 
     @property
@@ -119,62 +114,62 @@ class Example:
         return (self.image, self.truth, *([] if self.seeds is None else [self.seeds]))
 
     def read(self) -> AnnotatedImage:
-        """Open the files; whatever is wrong with them is an InputError that names the file."""
+        """Read the files; an InputError names the file that is damaged."""
         if not os.path.isfile(self.truth):
             raise InputError(f"{str(self.truth)!r}, the human segmentation of {self.image.name!r}, is missing")
-        with warnings.catch_warnings():  # a decoder's remarks on a file are for its developers
+        with warnings.catch_warnings():  # of decoders, about the file
             warnings.simplefilter("ignore")
-            image, axes = _decoded(read_image, self.image, "an image")
+            image, axes = _decode(read_image, self.image, "an image")
             try:
                 shape = normalize_image(image, axes).shape
-            except (InputError, MemoryError) as reason:  # a damaged header may promise more pixels than fit
-                raise InputError(f"{str(self.image)!r} cannot be used: {str(reason) or 'it is too large'}") from None
+            except (InputError, MemoryError) as error:  # a damaged header may promise more pixels than fit
+                raise InputError(f"{str(self.image)!r} cannot be used: {str(error) or 'it is too large'}") from None
             human_labels = READERS[self.kind](self.truth, shape)
             seeds = None if self.seeds is None else _read_seeds(self.seeds, shape)
         return AnnotatedImage(image, axes, human_labels, self.ignores_background or self.kind == "labelme", seeds)
 
 
+def spread(examples: Sequence[T], limit: int | None) -> list[T]:
+    """Select at most `limit` examples, evenly spread, since data sets are often sorted by kind."""
+    count = len(examples) if limit is None else min(limit, len(examples))
+    return [examples[i * len(examples) // count] for i in range(count)]
+
+
 def list_bsds(folder: str | os.PathLike[str], split: str) -> list[Example]:
-    """Examples of a split of the Berkeley segmentation data set, BSDS500, sorted by name.
+    """List a split (``train``, ``val`` or ``test``) of the Berkeley segmentation data set, BSDS500, sorted by name.
 
     The layout is ``images/<split>/NAME.jpg`` (or .png) with ``groundTruth/<split>/NAME.mat``.
-
-    Parameters
-    ----------
-    folder : of the data set.
-    split : name of a folder in ``images``: ``train``, ``val`` or ``test``.
     """
     layout = "images/<split>/NAME.jpg and groundTruth/<split>/NAME.mat"
-    splits = [entry.name for entry in _entries(Path(folder), "images", layout) if os.path.isdir(entry)]
+    splits = [entry.name for entry in _list_entries(Path(folder), "images", layout) if os.path.isdir(entry)]
     if split not in splits:
         layout_or_splits = f"the splits are {', '.join(splits)}" if splits else f"the layout must be {layout}"
         raise InputError(f"{str(Path(folder, 'images', split))!r} is missing; {layout_or_splits}")
-    _entries(Path(folder), f"groundTruth/{split}", layout)
-    images = _images(Path(folder), f"images/{split}", PHOTOGRAPHS, layout)
+    _list_entries(Path(folder), f"groundTruth/{split}", layout)
+    images = _list_images(Path(folder), f"images/{split}", PHOTOGRAPHS, layout)
     return [Example(i.stem, i, Path(folder, "groundTruth", split, f"{i.stem}.mat"), "bsds") for i in images]
 
 
 def list_labelme(folder: str | os.PathLike[str]) -> list[Example]:
-    """Examples of a LabelMe collection, sorted by name: ``images/NAME.jpg`` with ``annotations/NAME.xml``.
+    """List a LabelMe collection, sorted by name: ``images/NAME.jpg`` with ``annotations/NAME.xml``.
 
-    The polygons become a partition by painting them from large to small. Pixels without a polygon are 0.
+    Polygons are painted from large to small. Pixels without a polygon are 0.
     """
     layout = "images/NAME.jpg and annotations/NAME.xml"
-    images = _images(Path(folder), "images", PHOTOGRAPHS, layout)
-    _entries(Path(folder), "annotations", layout)
+    images = _list_images(Path(folder), "images", PHOTOGRAPHS, layout)
+    _list_entries(Path(folder), "annotations", layout)
     return [Example(i.stem, i, Path(folder, "annotations", f"{i.stem}.xml"), "labelme") for i in images]
 
 
 def list_labelled_folder(folder: str | os.PathLike[str], ignores_background: bool = False) -> list[Example]:
-    """Examples of a folder of images with label images, sorted by name.
+    """List a folder of images with label images, 2D or 3D, sorted by name.
 
-    The layout is ``images/NAME`` with any of the endings `IMAGES` and ``labels/NAME`` with any of `LABELS`. The labels
-    have the spatial shape of the image, 2D or 3D; their background is a region, unless it is to be ignored: then the
-    regions are no objects on it, and pixels that are 0 are left out of every score.
+    The layout is ``images/NAME`` with any of the endings `IMAGES` and ``labels/NAME`` with any of `LABELS`. With
+    `ignores_background`, pixels that are 0 are left out of every score; otherwise they are a region.
     """
     layout = f"images/NAME.png (or {', '.join(e for e in IMAGES if e != '.png')}) and labels/NAME.tif"
-    images = _images(Path(folder), "images", IMAGES, layout)
-    label_files = {(entry.stem, entry.suffix.lower()): entry for entry in _entries(Path(folder), "labels", layout)}
+    images = _list_images(Path(folder), "images", IMAGES, layout)
+    label_files = {(entry.stem, entry.suffix.lower()): entry for entry in _list_entries(Path(folder), "labels", layout)}
     examples = []
     for image in images:
         truths = [label_files[image.stem, ending] for ending in LABELS if (image.stem, ending) in label_files]
@@ -184,16 +179,16 @@ def list_labelled_folder(folder: str | os.PathLike[str], ignores_background: boo
 
 
 def list_scribbles(folder: str | os.PathLike[str]) -> list[Example]:
-    """Examples of a data set for interactive segmentation, sorted by name; several may share an image.
+    """List a data set for interactive segmentation, sorted by name; several examples may share an image.
 
-    The layout is ``images/IMAGE.jpg`` (or .png) with ``scribbles/IMAGE_USER.png``, what a person has painted, and
-    ``labels/IMAGE_USER.png``, what they wanted: the same numbers, and one at every pixel.
+    The layout is ``images/IMAGE.jpg`` (or .png) with ``scribbles/IMAGE_USER.png`` and ``labels/IMAGE_USER.png``, the
+    wanted labels with the same numbers, at every pixel.
     """
     layout = "images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png"
-    images = {image.stem: image for image in _images(Path(folder), "images", PHOTOGRAPHS, layout)}
-    _entries(Path(folder), "labels", layout)
+    images = {image.stem: image for image in _list_images(Path(folder), "images", PHOTOGRAPHS, layout)}
+    _list_entries(Path(folder), "labels", layout)
     examples = []
-    for seeds in _images(Path(folder), "scribbles", LABELS, layout):
+    for seeds in _list_images(Path(folder), "scribbles", LABELS, layout):
         stems = [stem for stem in images if seeds.stem == stem or seeds.stem.startswith(f"{stem}_")]
         if not stems:
             raise InputError(f"{str(seeds)!r} has no image; the layout must be {layout}")
@@ -203,22 +198,22 @@ def list_scribbles(folder: str | os.PathLike[str]) -> list[Example]:
 
 
 def list_files(examples: Sequence[Scorable]) -> dict[str, tuple[Path, ...]]:
-    """The files of each example, by its name."""
+    """List the files of each example, by its name."""
     return {e.name: e.files for e in examples}
 
 
-def _entries(folder: Path, name: str, layout: str) -> list[Path]:
-    """What is in a folder of a data set, sorted; hidden files are the business of the system that left them."""
+def _list_entries(folder: Path, name: str, layout: str) -> list[Path]:
+    """List a folder of a data set, sorted, without hidden files."""
     try:
         return sorted(entry for entry in (folder / name).iterdir() if not entry.name.startswith("."))
-    except (OSError, ValueError) as reason:  # the latter for a name that no folder can have
-        missing = "cannot be opened" if isinstance(reason, PermissionError) else "is missing"
+    except (OSError, ValueError) as error:  # the latter for a name that no folder can have
+        missing = "cannot be opened" if isinstance(error, PermissionError) else "is missing"
         raise InputError(f"the folder {str(folder / name)!r} {missing}; the layout must be {layout}") from None
 
 
-def _images(folder: Path, name: str, endings: Sequence[str], layout: str) -> list[Path]:
-    """The images in a folder of a data set, sorted by their stems, of which no two are the same."""
-    files = [e for e in _entries(folder, name, layout) if e.suffix.lower() in endings and not os.path.isdir(e)]
+def _list_images(folder: Path, name: str, endings: Sequence[str], layout: str) -> list[Path]:
+    """List the images in a folder of a data set, sorted by their stems, which must differ."""
+    files = [e for e in _list_entries(folder, name, layout) if e.suffix.lower() in endings and not os.path.isdir(e)]
     if not files:
         raise InputError(f"there is no image in {str(folder / name)!r}; the layout must be {layout}")
     by_stem: dict[str, Path] = {}
@@ -228,48 +223,43 @@ def _images(folder: Path, name: str, endings: Sequence[str], layout: str) -> lis
     return [by_stem[stem] for stem in sorted(by_stem)]
 
 
-def _decoded(decoder: Callable[[Path], Content], file: Path, format: str) -> Content:
-    """What a decoder makes of a file. Decoders raise whatever they like on a broken one."""
+def _decode(decoder: Callable[[Path], T], file: Path, format: str) -> T:
+    """Decode a file; decoders may raise anything on a damaged one."""
     try:
         return decoder(file)
-    except InputError as reason:
-        line = str(reason)
-    except Exception as reason:
-        why = next(iter(str(reason).strip().splitlines()), type(reason).__name__)
+    except InputError as error:
+        line = str(error)
+    except Exception as error:
+        why = next(iter(str(error).strip().splitlines()), type(error).__name__)
         line = f"{str(file)!r} cannot be read as {format}: {why}"
-    # Some also leave the file open, and Python would remark on that later, wherever it happens to clean up.
+    # Some also leave the file open, and Python would warn of that later.
     gc.collect()
     raise InputError(line)
 
 
-def _cells(file: Path) -> Any:
-    """The array of objects ``groundTruth`` of a MATLAB file; None without one."""
-    return loadmat(file, appendmat=False, variable_names=["groundTruth"]).get("groundTruth")
-
-
-def _tree(file: Path) -> ET.Element:
-    return parse_xml(file.read_bytes())
-
-
 def _read_bsds(file: Path, shape: Shape) -> list[LabelImage]:
-    """The segmentations of all people: a cell ``groundTruth`` of structs with a field ``Segmentation``."""
-    cells = _decoded(_cells, file, "a MATLAB file")
+    """Read a cell ``groundTruth`` of structs with a field ``Segmentation``, one per annotator."""
+
+    def load_cells(file: Path) -> Any:
+        return loadmat(file, appendmat=False, variable_names=["groundTruth"]).get("groundTruth")
+
+    cells = _decode(load_cells, file, "a MATLAB file")
     if not isinstance(cells, np.ndarray) or cells.dtype != object or cells.size == 0:
         raise InputError(f"{str(file)!r} holds no cell groundTruth of human segmentations")
     human_labels = []
     for cell in cells.flat:
         if "Segmentation" not in (cell.dtype.names or ()) or cell.size != 1:
             raise InputError(f"{str(file)!r} has an entry of groundTruth without one field Segmentation")
-        human_labels.append(_checked(np.asarray(cell["Segmentation"].item()), file, shape))
+        human_labels.append(_check_labels(np.asarray(cell["Segmentation"].item()), file, shape))
     return human_labels
 
 
 def _read_folder(file: Path, shape: Shape) -> list[LabelImage]:
-    return [_checked(_decoded(read_labels, file, "a label image"), file, shape)]
+    return [_check_labels(_decode(read_labels, file, "a label image"), file, shape)]
 
 
 def _read_wanted(file: Path, shape: Shape) -> list[LabelImage]:
-    """What a person wanted who painted scribbles: their numbers, one at every pixel."""
+    """Read the wanted labels, one at every pixel."""
     (labels,) = _read_folder(file, shape)
     if labels.min() < 1:
         raise InputError(f"{str(file)!r} must have a label of 1 or more at every pixel")
@@ -277,17 +267,16 @@ def _read_wanted(file: Path, shape: Shape) -> list[LabelImage]:
 
 
 def _read_seeds(file: Path, shape: Shape) -> LabelImage:
-    """Scribbles, as int32."""
     if not os.path.isfile(file):
         raise InputError(f"{str(file)!r}, the scribbles, is missing")
-    labels = _checked(_decoded(read_labels, file, "a label image"), file, shape)
+    labels = _check_labels(_decode(read_labels, file, "a label image"), file, shape)
     if labels.min() < 0 or not labels.any():
         raise InputError(f"{str(file)!r} must have scribbles of 1 or more, and 0 elsewhere")
     return labels
 
 
-def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
-    """Labels of the image's shape as int32, also from MATLAB's doubles; numbers too large for that are replaced."""
+def _check_labels(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
+    """Return labels of the image's shape as int32, also from doubles; numbers that are too large are replaced."""
     if labels.shape != shape:
         raise InputError(f"{str(file)!r} has labels of shape {labels.shape}, its image has the shape {shape}")
     kind = labels.dtype.kind
@@ -300,10 +289,10 @@ def _checked(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
 
 
 def _read_labelme(file: Path, shape: Shape) -> list[LabelImage]:
-    """The one partition that a file's polygons make, numbered from 1 in the order of painting."""
-    root = _decoded(_tree, file, "XML")
+    """Paint the polygons of a file, numbered from 1 in that order."""
+    root = _decode(lambda file: parse_xml(file.read_bytes()), file, "XML")
     lengths = (root.findtext(f"imagesize/{side}", "").strip() for side in ("nrows", "ncols"))
-    size = tuple(int(length) for length in lengths if length.isdecimal())  # many files do not tell
+    size = tuple(int(length) for length in lengths if length.isdecimal())  # missing in many files
     if len(shape) != 2 or (len(size) == 2 and size != shape):
         drawn_on = f"an image of shape {size}" if len(size) == 2 else "a flat image"
         raise InputError(f"{str(file)!r} has polygons for {drawn_on}, its image has the shape {shape}")
@@ -311,28 +300,30 @@ def _read_labelme(file: Path, shape: Shape) -> list[LabelImage]:
     outlines = [outline for entry in objects for outline in entry.findall("polygon") if len(outline.findall("pt")) > 2]
     labels = np.zeros(shape, np.int32)
     # Of equal areas the later in the file is painted later: the sort is stable.
-    for number, corners in enumerate(sorted((_corners(o, file) for o in outlines), key=_area, reverse=True), 1):
+    for number, corners in enumerate(
+        sorted((_read_corners(o, file) for o in outlines), key=_polygon_area, reverse=True), 1
+    ):
         labels[polygon(corners[:, 0], corners[:, 1], shape)] = number
     if not labels.any():
         raise InputError(f"{str(file)!r} has no polygon that covers a pixel of its image")
     return [labels]
 
 
-def _corners(outline: ET.Element, file: Path) -> NDArray[np.float64]:
-    """Corners of a polygon, row and column, shape (corners, 2); the file tells x, the column, first."""
+def _read_corners(outline: ET.Element, file: Path) -> NDArray[np.float64]:
+    """Read the (corners, 2) rows and columns of a polygon."""
     try:
         corners = np.array([[float(pt.findtext(axis, "")) for axis in "yx"] for pt in outline.findall("pt")])
     except ValueError:
         raise InputError(f"{str(file)!r} has a polygon with a corner that lacks a number x or y") from None
-    if not (np.abs(corners) <= FARTHEST).all():  # false for NaN too
+    if not (np.abs(corners) <= MAX_COORDINATE).all():  # false for NaN too
         raise InputError(f"{str(file)!r} has a polygon with a corner that is not finite or far outside of any image")
     return corners
 
 
-def _area(corners: NDArray[np.float64]) -> float:
-    """Area of a polygon by the shoelace formula.
+def _polygon_area(corners: NDArray[np.float64]) -> float:
+    """Compute the area of a polygon by the shoelace formula.
 
-    >>> _area(np.array([[0.0, 0.0], [0.0, 4.0], [3.0, 4.0]]))
+    >>> _polygon_area(np.array([[0.0, 0.0], [0.0, 4.0], [3.0, 4.0]]))
     6.0
     """
     rows, columns = corners.T

@@ -1,8 +1,8 @@
-"""Pictures that any segmentation must get right: plain shapes of known contrast in known noise, drawn on the spot.
+"""Images that any segmentation must get right: plain shapes of known contrast in known noise.
 
-What is easy is what the signal-to-noise ratio says: contrast over noise, of one pixel. Above two a person sees the
-shapes at once. :func:`easy_pictures` has them in many sizes, types and contrasts; :func:`empty_pictures` has nothing to
-be found in them.
+Difficulty is measured by the signal-to-noise ratio, contrast over noise of one pixel. Above two a person sees the
+shapes at once. :func:`make_easy_images` has them in many sizes, types and contrasts; :func:`make_empty_images` has
+images without any object.
 """
 
 from __future__ import annotations
@@ -21,56 +21,57 @@ from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage
 
-# The grey level between the darkest and the lightest part, of 255.
+# The mean grey level, of 255.
 MIDDLE = 128.0
-# By how much each colour sample goes up where the shape is, in units of the contrast.
+# The step of each colour channel at the shape, in units of the contrast.
 COLOUR = np.array([1.0, -0.6, 0.3])
-# How much of the contrast a ramp goes up from one side of the picture to the other.
+# The increase of a ramp from one side of the image to the other, in units of the contrast.
 RAMP = 0.25
-# What a grey level is in each type.
+# The value of a grey level in each type.
 UNITS: Mapping[str, float] = {"uint8": 1.0, "uint16": 257.0, "float32": 1 / 255}
 
 
 def _square(rows: Float64Array, columns: Float64Array) -> Int32Array:
-    """(n, n) a square of half the picture's side, a little off its middle."""
     return ((np.abs(rows - 0.47) < 0.25) & (np.abs(columns - 0.53) < 0.25)).astype(np.int32)
 
 
 def _disks(rows: Float64Array, columns: Float64Array) -> Int32Array:
-    """(n, n) two disks that do not touch."""
-    places = ((0.3, 0.32, 0.17), (0.67, 0.65, 0.2))
-    return np.asarray(np.any([np.hypot(rows - y, columns - x) < r for y, x, r in places], axis=0), dtype=np.int32)
+    discs = ((0.3, 0.32, 0.17), (0.67, 0.65, 0.2))
+    return np.asarray(np.any([np.hypot(rows - y, columns - x) < r for y, x, r in discs], axis=0), dtype=np.int32)
 
 
 def _stripes(rows: Float64Array, columns: Float64Array) -> Int32Array:
-    """(n, n) four slanting stripes, by turns dark and light."""
     return (np.floor(4 * (0.9 * columns + 0.1 * rows)) % 2).astype(np.int32)
 
 
+# A ramp is a square on a background that, like the square, grows lighter from left to right.
 SHAPES: Mapping[str, Callable[[Float64Array, Float64Array], Int32Array]] = {
-    "square": _square,
-    "disks": _disks,
-    "stripes": _stripes,
-    "ramp": _square,
-}
-# Those that are objects on a background.
+    "square": _square, "disks": _disks, "stripes": _stripes, "ramp": _square,
+}  # fmt: skip
+# The shapes that are objects on a background.
 OBJECTS = ("square", "disks", "ramp")
 
 
 @dataclass(frozen=True)
 class EasyImage:
-    """A picture that is drawn when it is read.
+    """An image that is drawn when it is read.
 
-    Attributes
+    Parameters
     ----------
-    shape : one of `SHAPES`; a ramp is a square on a background that grows lighter from left to right, as the square
-        does.
-    size : pixels along each side.
-    colour : whether it is RGB and not grey.
-    contrast, noise : of 255 grey levels; noise is the standard deviation of a Gaussian, independent in each sample.
-    blur : width in pixels of the Gaussian by which it is out of focus; noise comes after it.
-    dtype : one of `UNITS`.
-    seed : of the noise.
+    shape : str
+        One of `SHAPES`.
+    size : int
+        Pixels along each side.
+    colour : bool
+        RGB instead of grey.
+    contrast, noise : float
+        Of 255 grey levels; noise is the standard deviation of a Gaussian, independent in each channel.
+    blur : float
+        Width in pixels of a Gaussian blur, before the noise.
+    dtype : str
+        One of `UNITS`.
+    seed : int
+        Random seed of the noise.
     """
 
     shape: str
@@ -82,9 +83,12 @@ class EasyImage:
     dtype: str = "uint8"
     seed: int = 0
 
+    files: tuple[Path, ...] = ()
+    painted: bool = False
+
     @property
     def name(self) -> str:
-        """All that it is, in one word."""
+        """All parameters in one word."""
         kind = "colour" if self.colour else "grey"
         blur = f"-b{self.blur:g}" if self.blur else ""
         seed = f"-s{self.seed}" if self.seed else ""
@@ -92,18 +96,8 @@ class EasyImage:
 
     @property
     def has_objects(self) -> bool:
-        """Whether the truth is of objects on a background, 0."""
+        """Whether the truth is objects on a background, 0."""
         return self.shape in OBJECTS
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """None: it is drawn."""
-        return ()
-
-    @property
-    def painted(self) -> bool:
-        """Nobody has said what is wanted."""
-        return False
 
     @property
     def ratio(self) -> float:
@@ -111,61 +105,58 @@ class EasyImage:
         return self.contrast / self.noise if self.noise else np.inf
 
     def read(self) -> AnnotatedImage:
-        """The picture and its truth: the connected parts of the shapes, with a background of 0 if it has objects."""
-        levels, truth = self._drawn()
-        image = _stored(levels, self.dtype)
-        return AnnotatedImage(image, "YXS" if self.colour else "YX", [truth], False)
-
-    def _drawn(self) -> tuple[Float64Array, Int32Array]:
-        """(size, size) or (size, size, 3) grey levels, and (size, size) the truth."""
+        """Draw the image and its truth: the connected parts of the shapes."""
         side = (np.arange(self.size) + 0.5) / self.size
         rows, columns = np.meshgrid(side, side, indexing="ij")
-        inside = SHAPES[self.shape](rows, columns)
-        light = inside - 0.5
+        shape = SHAPES[self.shape](rows, columns)
+        signal = shape - 0.5
         if self.shape == "ramp":
-            light = light + RAMP * (columns - 0.5)
+            signal = signal + RAMP * (columns - 0.5)
         if self.blur:
-            light = ndimage.gaussian_filter(light, self.blur)
-        levels = MIDDLE + self.contrast * (light[..., np.newaxis] * COLOUR if self.colour else light)
+            signal = ndimage.gaussian_filter(signal, self.blur)
+        levels = MIDDLE + self.contrast * (signal[..., np.newaxis] * COLOUR if self.colour else signal)
         levels = levels + np.random.default_rng(self.seed).normal(0, 1, levels.shape) * self.noise
-        apart = label(inside + 1, connectivity=1)
-        return levels, np.where(inside > 0, apart, 0 if self.has_objects else apart).astype(np.int32)
+        values = levels * UNITS[self.dtype]
+        if self.dtype != "float32":
+            values = np.clip(np.rint(values), 0, np.iinfo(self.dtype).max)
+        parts = label(shape + 1, connectivity=1)
+        truth = np.where(shape > 0, parts, 0 if self.has_objects else parts).astype(np.int32)
+        return AnnotatedImage(values.astype(self.dtype), "YXS" if self.colour else "YX", [truth], False)
 
 
 def make_easy_images() -> list[EasyImage]:
-    """All pictures of the suite; in each the signal-to-noise ratio is above two."""
+    """List all images of the suite; in each the signal-to-noise ratio is above two."""
     levels = [(5, 0), (5, 2), (20, 0), (20, 8), (50, 20), (100, 25), (100, 45), (140, 60), (200, 0), (200, 60)]
-    pictures = []
+    images = []
     for shape in SHAPES:
         for colour in (False, True):
             plain = EasyImage(shape, colour=colour)
-            pictures += [replace(plain, contrast=c, noise=n) for c, n in levels]
-            pictures += [replace(plain, blur=blur) for blur in (1.0, 2.0)]
-            pictures += [replace(plain, dtype=dtype) for dtype in ("uint16", "float32")]
-            pictures += [replace(plain, size=size) for size in (64, 512)]
-            pictures += [replace(plain, size=256, contrast=c, noise=n) for c, n in ((5, 0), (20, 2), (140, 4))]
-    pictures += [EasyImage("square", size=2000, colour=colour) for colour in (False, True)]
-    return list(dict.fromkeys(pictures))
+            images += [replace(plain, contrast=c, noise=n) for c, n in levels]
+            images += [replace(plain, blur=blur) for blur in (1.0, 2.0)]
+            images += [replace(plain, dtype=dtype) for dtype in ("uint16", "float32")]
+            images += [replace(plain, size=size) for size in (64, 512)]
+            images += [replace(plain, size=256, contrast=c, noise=n) for c, n in ((5, 0), (20, 2), (140, 4))]
+    images += [EasyImage("square", size=2000, colour=colour) for colour in (False, True)]
+    return list(dict.fromkeys(images))
 
 
-def select_for_preset(preset: str, pictures: list[EasyImage]) -> list[EasyImage]:
-    """The pictures that are of the kind which a preset is for.
+def select_for_preset(preset: str, images: list[EasyImage]) -> list[EasyImage]:
+    """Select the images that a preset is for.
 
-    `general` is for any, `photo` for those in colour, `microscopy` for objects on a background; `membranes` claims
-    nothing here, and neither does `paper`, which is as it was published.
+    `general` is for any, `photo` for those in colour, `microscopy` for objects on a background.
     """
     kinds: Mapping[str, Callable[[EasyImage], bool]] = {
-        "general": lambda picture: True,
-        "photo": lambda picture: picture.colour,
-        "microscopy": lambda picture: picture.has_objects,
+        "general": lambda image: True,
+        "photo": lambda image: image.colour,
+        "microscopy": lambda image: image.has_objects,
     }
     if preset not in kinds:
-        raise InputError(f"the easy pictures are for the presets {', '.join(kinds)}, not {preset}")
-    return [picture for picture in pictures if kinds[preset](picture)]
+        raise InputError(f"the easy images are for the presets {', '.join(kinds)}, not {preset}")
+    return [image for image in images if kinds[preset](image)]
 
 
 def make_empty_images(size: int = 256) -> dict[str, NDArray[Any]]:
-    """20 pictures (size, size) uint8 without an object, by name: noise, gradients, and what is out of focus."""
+    """Make 20 images (size, size) uint8 without an object, by name: noise, gradients, and blurred spots."""
     rng = np.random.default_rng(14)
     side = np.linspace(-0.5, 0.5, size)
     rows, columns = np.meshgrid(side, side, indexing="ij")
@@ -179,12 +170,10 @@ def make_empty_images(size: int = 256) -> dict[str, NDArray[Any]]:
     fields["photons"] = 12.0 * (counts - counts.mean())
     fields["even-noise"] = 80.0 * (rng.random(rows.shape) - 0.5)
     for contrast, noise in ((100, 0), (100, 10), (40, 25)):
-        fields[f"ramp-{contrast}-{noise}"] = contrast * (0.8 * columns + 0.6 * rows) + noise * rng.normal(
-            size=rows.shape
-        )
-    dark = -150 * (rows**2 + columns**2)
+        ramp = contrast * (0.8 * columns + 0.6 * rows)
+        fields[f"ramp-{contrast}-{noise}"] = ramp + noise * rng.normal(size=rows.shape)
     for noise in (0, 10):
-        fields[f"corners-{noise}"] = dark + noise * rng.normal(size=rows.shape)
+        fields[f"corners-{noise}"] = -150 * (rows**2 + columns**2) + noise * rng.normal(size=rows.shape)
     spots = np.zeros(rows.shape)
     spots[tuple(rng.integers(0, size, (2, 30)))] = 1.0
     for width, noise in ((20, 0), (20, 10), (30, 5)):
@@ -193,11 +182,3 @@ def make_empty_images(size: int = 256) -> dict[str, NDArray[Any]]:
     fields["constant"] = np.zeros(rows.shape)
     fields["nearly-constant"] = (rng.random(rows.shape) < 0.5).astype(np.float64)
     return {name: np.clip(np.rint(MIDDLE + field), 0, 255).astype(np.uint8) for name, field in fields.items()}
-
-
-def _stored(levels: Float64Array, dtype: str) -> NDArray[Any]:
-    """Grey levels of 255 in one of `UNITS`; whole numbers are rounded, and end where their type ends."""
-    values = levels * UNITS[dtype]
-    if dtype == "float32":
-        return values.astype(np.float32)
-    return np.clip(np.rint(values), 0, np.iinfo(dtype).max).astype(dtype)

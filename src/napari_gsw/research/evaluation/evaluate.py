@@ -1,9 +1,7 @@
-"""Scores of a method on a data set with human segmentations.
+"""Scores of a method on a data set with human segmentations: ``images.csv`` and ``evaluation.json``.
 
-examples --> job (read, segment, score) --> a row an image --> images.csv, and mean and median in evaluation.json
-
-What is measured follows from the data set: of a partition its agreement with people's, of labels that scribbles asked
-for how many pixels have them, and of objects on a background how many there are too, image by image and all together.
+The scores depend on the data set: of a partition its agreement with annotators; of scribbles the Dice coefficient of
+the wanted labels; of objects on a background also scores of the objects, by image and pooled.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ from napari_gsw.scores.objects import (
 from napari_gsw.scores.partitions import best_overlap, compute_scores, rand_index
 
 TABLE, SUMMARY = "images.csv", "evaluation.json"
-# What a row calls the scores of a hierarchy.
+# Key of the scores of a hierarchy.
 LEVELS = "levels"
 # A heading for a table, and the digits worth printing.
 Heading = tuple[str, int]
-# What is measured of each image, in the order of the tables.
+# Scores of a partition, in the order of the tables.
 MEASURES: Mapping[str, Heading] = {
     "rand_one_human": ("Rand, typical human", 4),
     "rand_first_human": ("Rand, first human", 4),
@@ -56,13 +54,13 @@ MEASURES: Mapping[str, Heading] = {
     "n_regions": ("regions", 1),
     "seconds": ("seconds", 2),
 }
-# The same of an image of objects on a background.
+# Scores of an image of objects on a background.
 OBJECT_MEASURES: Mapping[str, Heading] = {
     **{name: heading for name, heading in MEASURES.items() if name != "seconds"},
     **INSTANCE_MEASURES,
     "seconds": MEASURES["seconds"],
 }
-# The same of an image with scribbles.
+# Scores of an image with scribbles.
 SCRIBBLE_MEASURES: Mapping[str, Heading] = {
     "dice": ("Dice", 4),
     "labels": ("labels", 1),
@@ -72,60 +70,44 @@ SCRIBBLE_MEASURES: Mapping[str, Heading] = {
 
 @dataclass(frozen=True)
 class ScoringTask:
-    """One image to be segmented and scored.
-
-    Attributes
-    ----------
-    example, choice, seed : what is segmented, and how.
-    labels : where the label image goes, if anywhere.
-    overwrite : whether files there that are not ours may be written over.
-    levels : whether the hierarchy is scored too, cut at every threshold.
-    """
+    """An image to segment and score."""
 
     example: Scorable
     choice: Choice
     seed: int
-    labels: Path | None = None
-    overwrite: bool = False
-    levels: bool = False
+    labels: Path | None = None  # file of the label image
+    overwrite: bool = False  # replace foreign files
+    levels: bool = False  # score the hierarchy too
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a method on a data set.
-
-    Attributes
-    ----------
-    settings : method and settings, ready for JSON.
-    rows : measures of each image that was scored, by its name.
-    failed : why the other images were skipped.
-    headings : of the measures, in the order of the tables.
-    """
+    """Scores of a method on a data set."""
 
     settings: Mapping[str, Any]
-    rows: Mapping[str, Record]
-    failed: Mapping[str, str]
+    rows: Mapping[str, Record]  # scores of each image
+    failed: Mapping[str, str]  # why the other images were skipped
     headings: Mapping[str, Heading]
 
     def summary(self, statistic: Callable[[list[float]], Any] = np.mean) -> dict[str, float]:
-        """Mean (or another statistic) of each measure over the images; empty if there are none."""
+        """Compute the mean (or another statistic) of each score over the images."""
         if not self.rows:
             return {}
         return {name: float(statistic([row[name] for row in self.rows.values()])) for name in self.headings}
 
     def pooled(self) -> dict[str, float]:
-        """The measures of objects over those of all images at once; empty if objects were not measured."""
+        """Compute the scores of the objects of all images together, if objects were scored."""
         if not self.rows or not set(INSTANCE_MEASURES) <= set(self.headings):
             return {}
         return compute_object_measures(pool_counts(self.rows.values()))
 
     def levels(self) -> dict[str, Any]:
-        """The best levels of the hierarchies, as of :func:`best_levels`; empty if these were not scored."""
+        """Find the best levels of the hierarchies, if these were scored."""
         rows = [row[LEVELS] for row in self.rows.values() if LEVELS in row]
         return find_best_levels(rows) if rows else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of ``evaluation.json``."""
+        """Return the content of ``evaluation.json``."""
         return {
             "images": len(self.rows),
             "failed": list(self.failed),
@@ -138,7 +120,7 @@ class Evaluation:
         }
 
     def table(self) -> str:
-        """Mean and median of every measure, and of objects the figure over all of them, for a terminal."""
+        """Format mean, median and pooled scores as a table for the terminal."""
         mean, median, pooled = self.summary(np.mean), self.summary(np.median), self.pooled()
         lines = [f"{'':>24}{'mean':>10}{'median':>10}{'pooled' if pooled else '':>10}".rstrip()]
         for name, (heading, digits) in self.headings.items():
@@ -158,16 +140,22 @@ def evaluate(
     save_labels: bool = False,
     levels: bool = False,
 ) -> Evaluation:
-    """Segment and score every example and write ``images.csv`` and ``evaluation.json``.
+    """Segment and score every example, and write ``images.csv`` and ``evaluation.json``.
 
     Parameters
     ----------
-    examples : of a data set.
-    choice : the method and its settings.
-    job_options : how the jobs are run, and the folder that the results go into.
-    seed : of every image.
-    save_labels : also write the label image of every example into ``labels/``.
-    levels : also score the hierarchies, cut at every threshold; for the methods that have them.
+    examples : sequence of Scorable
+        The data set.
+    choice : Choice
+        The method and its settings.
+    job_options : JobOptions
+        The output folder, and how the jobs are run.
+    seed : int
+        Random seed of every image.
+    save_labels : bool
+        Also write the label image of every example into ``labels/``.
+    levels : bool
+        Also score the hierarchies at every threshold.
     """
     headings = choose_headings(examples, choice)
     if levels and not (METHODS[choice.method].samples and headings is not SCRIBBLE_MEASURES):
@@ -186,14 +174,18 @@ def evaluate(
                 folder, list_output_files(f"{example.name}.tif", OutputOptions(), samples=False), job_options.overwrite
             )
         ensure_folder(folder)
-    rows = run_jobs("evaluate", score_example, jobs, depends_on, job_options, list_files(examples))
-    evaluation = Evaluation(settings, rows.done, rows.failed, headings)
-    write_evaluation(evaluation, job_options.folder)
+    records = run_jobs("evaluate", score_example, jobs, depends_on, job_options, list_files(examples))
+    evaluation = Evaluation(settings, records.done, records.failed, headings)
+    ensure_folder(job_options.folder)
+    rows = [[name, *(row[m] for m in headings), ""] for name, row in records.done.items()]
+    rows += [[name, *("" for _ in headings), reason] for name, reason in records.failed.items()]
+    write_csv(job_options.folder / TABLE, ("image", *headings, "skipped"), rows)
+    write_json(job_options.folder / SUMMARY, evaluation.to_dict())
     return evaluation
 
 
 def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str, Heading]:
-    """The measures of a data set with their headings; a method that cannot be measured on it is refused."""
+    """Choose the scores of a data set; an InputError says that a method cannot be used on it."""
     painted = any(example.painted for example in examples)
     if painted and "seeds" not in METHODS[choice.method].arrays:
         raise InputError(
@@ -207,86 +199,72 @@ def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str
 
 
 def score_example(task: ScoringTask) -> Record:
-    """Read, segment and score one image; its row has a number for each measure of its data set."""
-    scene = task.example.read()
-    seeds: dict[str, Any] = {} if scene.seeds is None else {"seeds": scene.seeds}
-    began = time.perf_counter()
+    """Read, segment and score an image."""
+    annotated = task.example.read()
+    seeds: dict[str, Any] = {} if annotated.seeds is None else {"seeds": annotated.seeds}
+    start = time.perf_counter()
     outcome = segment(
-        scene.image, task.choice.with_axes(scene.axes), task.seed, report=interruption.raise_if_interrupted, **seeds
+        annotated.image,
+        task.choice.with_axes(annotated.axes),
+        task.seed,
+        report=interruption.raise_if_interrupted,
+        **seeds,
     )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if task.labels is not None:
         write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
     row: Record = (
-        score_partition(outcome.labels, scene) if scene.seeds is None else score_scribbles(outcome.labels, scene)
+        score_partition(outcome.labels, annotated)
+        if annotated.seeds is None
+        else score_scribbles(outcome.labels, annotated)
     )
     if task.example.has_objects:
-        row |= score_objects(outcome.labels, scene)
+        row |= score_objects(outcome.labels, annotated)
     if task.levels:
         assert outcome.result is not None
         sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
-        row[LEVELS] = score_levels(sites, tree, scene.human_labels, scene.ignore_background)
+        row[LEVELS] = score_levels(sites, tree, annotated.human_labels, annotated.ignore_background)
     return {**row, "seconds": seconds}
 
 
-def score_scribbles(labels: NDArray[Any], scene: AnnotatedImage) -> dict[str, float]:
-    """How well the labels that scribbles ask for came out, and how many were wanted.
-
-    Parameters
-    ----------
-    labels : label image of the scene's spatial shape, with the numbers of the scribbles.
-    scene : the image, its scribbles and what was wanted.
-    """
-    (wanted,) = scene.human_labels
+def score_scribbles(labels: NDArray[Any], annotated: AnnotatedImage) -> dict[str, float]:
+    """Score labels that have the numbers of the scribbles, and count the wanted labels."""
+    (wanted,) = annotated.human_labels
     return {"dice": mean_dice(labels, wanted), "labels": float(len(np.unique(wanted)))}
 
 
-def score_partition(labels: NDArray[Any], scene: AnnotatedImage, typical: int | None = None) -> dict[str, float]:
-    """All measures but the seconds: averaged over all humans (boundaries against all at once), and against one.
+def score_partition(labels: NDArray[Any], annotated: AnnotatedImage, typical: int | None = None) -> dict[str, float]:
+    """Compute all scores of a partition, averaged over annotators (boundaries against all), and against one.
 
-    Parameters
-    ----------
-    labels : label image of the scene's spatial shape.
-    scene : the image and how people segment it.
-    typical : which human is the one, if that is known already; see :func:`typical_human`.
+    `typical` is the index of that annotator, see :func:`find_typical_human`.
     """
-    rows = compute_scores(labels, scene.human_labels, ignore_background=scene.ignore_background)
+    rows = compute_scores(labels, annotated.human_labels, ignore_background=annotated.ignore_background)
     overall = rows[-1]
     return {
-        "rand_one_human": rows[find_typical_human(scene.human_labels) if typical is None else typical].rand,
+        "rand_one_human": rows[find_typical_human(annotated.human_labels) if typical is None else typical].rand,
         "rand_first_human": rows[0].rand,
         "probabilistic_rand": overall.rand,
         "adjusted_rand": overall.adjusted_rand,
         "variation_of_information": overall.variation_of_information,
         "covering": overall.covering,
         "boundary_f": overall.boundary_f,
-        "best_overlap": float(np.mean([best_overlap(labels, human) for human in scene.human_labels])),
+        "best_overlap": float(np.mean([best_overlap(labels, human) for human in annotated.human_labels])),
         "n_regions": float(len(np.unique(labels))),
     }
 
 
-def score_objects(labels: NDArray[Any], scene: AnnotatedImage) -> dict[str, float]:
-    """How well the objects of a scene came out one by one, with the counts behind that.
-
-    Parameters
-    ----------
-    labels : label image of the scene's spatial shape; without a 0, its largest region is the background.
-    scene : the image and its objects, those of the first human; 0 is background, if there is any.
-    """
-    truth = scene.human_labels[0]
+def score_objects(labels: NDArray[Any], annotated: AnnotatedImage) -> dict[str, float]:
+    """Score and count the objects; without a 0, the largest region of the labels is the background."""
+    truth = annotated.human_labels[0]
     counts = count_matches(mark_background(labels) if (truth == 0).any() else labels, truth)
     return counts_to_record(counts) | compute_object_measures(counts)
 
 
 def find_typical_human(human_labels: Sequence[NDArray[Any]]) -> int:
-    """Index of the human who agrees best with the others by the Rand index (the first of several).
+    """Find the annotator who agrees best with the others by the Rand index, the first of several.
 
-    The score against one human depends a good deal on who that is, and files list people in no order. The one in the
-    middle is a choice that depends neither on the order nor on the segmentation that is judged.
-
-    Parameters
-    ----------
-    humans : label images of one shape.
+    The score against one annotator depends on who that is. This choice depends neither on the order of the file nor on
+    the segmentation that is scored.
     """
     if len(human_labels) < 3:
         return 0
@@ -294,17 +272,3 @@ def find_typical_human(human_labels: Sequence[NDArray[Any]]) -> int:
     for i, j in itertools.combinations(range(len(human_labels)), 2):
         agreement[i, j] = agreement[j, i] = rand_index(human_labels[i], human_labels[j])
     return int(np.argmax(agreement.sum(axis=1)))
-
-
-def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
-    """Write ``images.csv``, a row an image, and ``evaluation.json``, the settings and the mean and median scores."""
-    ensure_folder(folder)
-    write_csv(
-        folder / TABLE,
-        ("image", *evaluation.headings, "skipped"),
-        [
-            *([name, *(row[m] for m in evaluation.headings), ""] for name, row in evaluation.rows.items()),
-            *([name, *("" for _ in evaluation.headings), reason] for name, reason in evaluation.failed.items()),
-        ],
-    )
-    write_json(folder / SUMMARY, evaluation.to_dict())

@@ -17,7 +17,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.research.evaluation.data_sets import Example, list_bsds, list_labelled_folder, list_labelme
 from napari_gsw.scores.partitions import adjusted_rand, compute_scores
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 RNG = np.random.default_rng(0)
 SHAPE = (20, 30)
 PHOTOGRAPH = RNG.integers(0, 255, (*SHAPE, 3), dtype=np.uint8)
@@ -269,7 +269,7 @@ def test_an_image_that_is_too_large(tmp_path, monkeypatch):
         raise MemoryError
 
     labelled(tmp_path, PHOTOGRAPH, FIRST, "a.png")
-    monkeypatch.setattr("napari_gsw.core.image.normalized_image.normalize_image", full)
+    monkeypatch.setattr("napari_gsw.research.evaluation.data_sets.normalize_image", full)
     assert "too large" in refused(list_labelled_folder(tmp_path), tmp_path / "images/a.png")
 
 

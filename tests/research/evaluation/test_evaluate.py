@@ -197,7 +197,7 @@ def test_wrong_words_are_answered_in_one_line(folder, tmp_path, capsys, words, t
 
 
 def test_a_limit_is_spread_over_the_data_set(tmp_path):
-    from napari_gsw.research.paper.pictures import spread
+    from napari_gsw.research.evaluation.data_sets import spread
 
     assert spread(list(range(80)), 8) == list(range(0, 80, 10))
     assert spread([1, 2], 5) == [1, 2]

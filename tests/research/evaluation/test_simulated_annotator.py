@@ -27,12 +27,12 @@ WANTED[90:] = 0
 
 def look(labels, seeds=None, wanted=WANTED, result=None):
     robot = SimulatedAnnotator(wanted)
-    seeds = robot.first_strokes() if seeds is None else seeds
+    seeds = robot.paint_first() if seeds is None else seeds
     return ScribbleState(robot, seeds, MethodResult(labels, {}, result), np.random.default_rng(0))
 
 
 def test_the_first_strokes_are_discs_in_the_middle_of_the_largest_parts():
-    seeds = SimulatedAnnotator(WANTED).first_strokes()
+    seeds = SimulatedAnnotator(WANTED).paint_first()
     assert np.unique(seeds).tolist() == [0, 1, 2]
     assert np.array_equal(seeds[seeds > 0], WANTED[seeds > 0])
     rows, columns = np.nonzero(seeds == 2)
@@ -45,16 +45,16 @@ def test_the_first_strokes_are_discs_in_the_middle_of_the_largest_parts():
 
 def test_a_stroke_paints_only_what_wants_its_label():
     robot = SimulatedAnnotator(WANTED)
-    seeds = robot.with_stroke(np.zeros_like(WANTED), (40, 79))
+    seeds = robot.paint_disc(np.zeros_like(WANTED), (40, 79))
     assert np.unique(seeds).tolist() == [0, 1]
     assert (seeds[:, 80:] == 0).all()
-    corner = robot.with_stroke(np.zeros_like(WANTED), (0, 0))
+    corner = robot.paint_disc(np.zeros_like(WANTED), (0, 0))
     assert corner[0, 0] == 1
     assert corner.sum() == 4
-    edge = robot.with_stroke(np.zeros_like(WANTED), (0, 139))
+    edge = robot.paint_disc(np.zeros_like(WANTED), (0, 139))
     assert edge.sum() == 2 * 4
     volume = np.ones((9, 10, 11), np.int32)
-    assert SimulatedAnnotator(volume).with_stroke(volume * 0, (4, 5, 6)).sum() == 7
+    assert SimulatedAnnotator(volume).paint_disc(volume * 0, (4, 5, 6)).sum() == 7
 
 
 def test_the_worst_place_is_the_middle_of_the_largest_error():
@@ -87,10 +87,10 @@ def test_an_answer_is_what_most_of_the_site_wants():
     assert robot.label_at(sites, 1) == 1
     assert robot.label_at(sites, 9) == 1
     assert robot.label_at(sites, 8) == 2
-    assert WANTED[robot.place_at(sites, 9)] == 1
+    assert WANTED[robot.position_at(sites, 9)] == 1
     nothing = np.where(WANTED == 0, 1, 2)
     assert robot.label_at(nothing, 1) == 0
-    assert robot.place_at(nothing, 1) is None
+    assert robot.position_at(nothing, 1) is None
 
 
 def test_parts_and_middles():

@@ -13,8 +13,8 @@ import pytest
 from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.cli import main
 from napari_gsw.research.evaluation.data_sets import Example, list_labelled_folder, list_scribbles
-from napari_gsw.research.paper import comparison, steering, steering_curves
-from napari_gsw.research.paper.pictures import BERKELEY, ExperimentPlan, mosaics, painted_mosaics
+from napari_gsw.research.paper import experiment, scribbles
+from napari_gsw.research.paper.experiment import BERKELEY, Study, make_mosaics
 
 
 def pair(name):
@@ -22,7 +22,7 @@ def pair(name):
 
 
 def test_halves_are_of_images_and_not_of_pairs():
-    halves = steering.half_of([pair(name) for name in ("b_1", "a_1", "a_2", "c_1")])
+    halves = scribbles.assign_halves([pair(name) for name in ("b_1", "a_1", "a_2", "c_1")])
     assert halves == {"a_1": "even", "a_2": "even", "b_1": "odd", "c_1": "even"}
 
 
@@ -37,15 +37,15 @@ def test_the_table_has_means_medians_and_p_values():
     rng = np.random.default_rng(0)
     good = rng.uniform(0.8, 0.95, 30)
     scores = fake_scores(general=good, photo=good[::-1], watershed=good - 0.05 - 0.01 * rng.random(30), graph_cut=good)
-    table = steering.summarised(scores, [f"p{k}" for k in range(30)])
+    table = scribbles.summarize_scores(scores, [f"p{k}" for k in range(30)])
     assert table["pairs"] == 30
     assert table["methods"]["general"]["mean"]["dice"] == pytest.approx(good.mean())
     assert table["methods"]["watershed"]["median"]["dice"] < np.median(good)
     assert table["methods"]["general"]["p_value"]["watershed"] < 1e-5
     assert table["methods"]["general"]["p_value"]["graph-cut"] == 1.0
     assert "p_value" not in table["methods"]["watershed"]
-    assert steering.summarised(scores, [])["methods"] == {}
-    text = steering.markdown({"table": dict.fromkeys(steering.PARTS, table), "curves": {}})
+    assert scribbles.summarize_scores(scores, [])["methods"] == {}
+    text = scribbles.format_scores(dict.fromkeys(scribbles.PARTS, table))
     assert text.count("| watershed |") == 3
     assert f"| general | {good.mean():.4f} |" in text
 
@@ -53,15 +53,15 @@ def test_the_table_has_means_medians_and_p_values():
 def test_a_pair_that_one_method_failed_on_counts_for_none():
     scores = fake_scores(general=[0.5, 0.7], watershed=[0.6, 0.8])
     del scores["watershed"]["p1"]
-    assert steering._pairs_in("all", scores, {"p0": "even", "p1": "odd"}) == ["p0"]
-    assert steering._pairs_in("odd", scores, {"p0": "even", "p1": "odd"}) == []
+    assert scribbles.select_pairs("all", scores, {"p0": "even", "p1": "odd"}) == ["p0"]
+    assert scribbles.select_pairs("odd", scores, {"p0": "even", "p1": "odd"}) == []
 
 
 def test_what_is_wanted_of_each_data_set():
     human = np.repeat(np.arange(12), np.arange(1, 13))[None]
-    assert np.array_equal(steering_curves.wanted_of(human, "scribbles"), human)
-    assert np.array_equal(steering_curves.wanted_of(human, "nuclei"), np.where(human > 0, 2, 1))
-    berkeley = steering_curves.wanted_of(human, BERKELEY)
+    assert np.array_equal(scribbles.select_wanted(human, "scribbles"), human)
+    assert np.array_equal(scribbles.select_wanted(human, "nuclei"), np.where(human > 0, 2, 1))
+    berkeley = scribbles.select_wanted(human, BERKELEY)
     assert (berkeley[human == 11] == 1).all()
     assert (berkeley[human == 4] == 8).all()
     assert (berkeley[human < 4] == 0).all()
@@ -73,26 +73,26 @@ def test_curves_are_means_over_images():
         "scribbles/photo/b/c": {"random": {"dice": [0.6, 0.8], "seconds": [2.0, 2.0]}},
         "nuclei/microscopy/a": {"random": {"dice": [1.0, 1.0], "seconds": [1.0, 1.0]}},
     }
-    curves = steering_curves.summarised(rows)
+    curves = scribbles.summarize_curves(rows)
     assert curves["scribbles"]["photo"]["images"] == 2
     assert curves["scribbles"]["photo"]["choosers"]["random"]["mean"] == pytest.approx([0.4, 0.6])
     assert curves["scribbles"]["photo"]["choosers"]["random"]["seconds"] == 1.5
-    assert "| photo | random | 0.4000 | 0.6000 | 1.50 |" in steering_curves.markdown(curves)
+    assert "| photo | random | 0.4000 | 0.6000 | 1.50 |" in scribbles.format_curves(curves)
 
 
 def test_methods_without_their_package_are_left_out(monkeypatch, capsys):
-    monkeypatch.setattr(comparison.importlib.util, "find_spec", lambda name: None if name == "ortools" else name)
-    assert comparison.available_methods(("general", "forest", "graph-cut")) == ("general", "forest")
+    monkeypatch.setattr(experiment.importlib.util, "find_spec", lambda name: None if name == "ortools" else name)
+    assert experiment.available_methods(("general", "forest", "graph-cut")) == ("general", "forest")
     assert 'graph-cut is left out; it needs: pip install "napari-gsw[interactive]"' in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_steering_from_end_to_end(tmp_path, monkeypatch):
     """Mosaics with a robot's strokes, one image of objects, and one with the Berkeley rule."""
-    monkeypatch.setattr(steering, "QUICK_PAIRS", 2)
-    monkeypatch.setattr(steering, "OURS", ("general",))
+    monkeypatch.setattr(scribbles, "QUICK_PAIRS", 2)
+    monkeypatch.setattr(scribbles, "OURS", ("general",))
     monkeypatch.setattr(
-        steering_curves, "STEERED", {"scribbles": ("watershed",), BERKELEY: ("watershed",), "nuclei": ("microscopy",)}
+        scribbles, "CORRECTED", {"scribbles": ("watershed",), BERKELEY: ("watershed",), "nuclei": ("microscopy",)}
     )
     rng = np.random.default_rng(0)
     for kind in ("images", "labels"):
@@ -107,34 +107,33 @@ def test_steering_from_end_to_end(tmp_path, monkeypatch):
         iio.imwrite(tmp_path / f"nuclei/labels/{name}.png", labels.astype(np.uint8))
     out = tmp_path / "out"
     out.mkdir()
-    plan = ExperimentPlan({BERKELEY: mosaics(out)}, True, nuclei=list_labelled_folder(tmp_path / "nuclei"))
-    outcome = steering.reproduce(plan, JobOptions(out, quiet=True))
-    assert outcome.failed == {}
+    inputs = {"quick": True, "nuclei": list_labelled_folder(tmp_path / "nuclei")}
+    study = Study(JobOptions(out, quiet=True), {BERKELEY: make_mosaics(out)}, **inputs)
+    scribbles.reproduce(study)
+    assert study.failed == {}
     content = json.loads((out / "steering.json").read_text())
     assert content["table"]["all"]["pairs"] == 2
     assert content["table"]["even"]["pairs"] + content["table"]["odd"]["pairs"] == 2
-    assert set(content["table"]["all"]["methods"]["general"]["p_value"]) <= set(steering.PEERS)
+    assert set(content["table"]["all"]["methods"]["general"]["p_value"]) <= set(scribbles.PEERS)
     assert content["table"]["all"]["methods"]["watershed"]["mean"]["dice"] > 0.5
     assert set(content["curves"]) == {"scribbles", BERKELEY, "nuclei"}
     curve = content["curves"]["nuclei"]["microscopy"]["choosers"]["largest error"]["mean"]
-    assert len(curve) == steering_curves.QUICK_STROKES + 1
+    assert len(curve) == scribbles.QUICK_SCRIBBLES + 1
     assert max(curve) > 0.9
     with (out / "steering_curves.csv").open() as file:
         assert {row["image"] for row in csv.DictReader(file) if row["data"] == "nuclei"} == {"nuclei_1"}
     assert {"steering.md", "steering.csv", "steering.png"} <= {file.name for file in out.iterdir()}
     first = (out / "steering.csv").read_text()
-    steering.reproduce(plan, JobOptions(out, quiet=True))
+    scribbles.reproduce(study)
     assert (out / "steering.csv").read_text() == first  # nothing is done twice
 
 
 def test_the_command_takes_scribbles(tmp_path, monkeypatch, capsys):
-    data = painted_mosaics(tmp_path)
-    assert [example.seeds.name for example in data] == [example.truth.name for example in mosaics(tmp_path)]
-    monkeypatch.setattr(steering, "OURS", ())
-    monkeypatch.setattr(steering, "PEERS", ("watershed",))
-    monkeypatch.setattr(
-        steering_curves, "STEERED", {"scribbles": ("watershed",)} | dict.fromkeys((BERKELEY, "nuclei"), ())
-    )
+    data = make_mosaics(tmp_path, with_scribbles=True)
+    assert [example.seeds.name for example in data] == [example.truth.name for example in make_mosaics(tmp_path)]
+    monkeypatch.setattr(scribbles, "OURS", ())
+    monkeypatch.setattr(scribbles, "PEERS", ("watershed",))
+    monkeypatch.setattr(scribbles, "CORRECTED", {"scribbles": ("watershed",)} | dict.fromkeys((BERKELEY, "nuclei"), ()))
     words = ["reproduce", "steering", "--quick", "--limit", "3", "--jobs", "1", "-o", str(tmp_path / "out")]
     assert main([*words, "--scribbles", str(tmp_path / "mosaics")]) == 0
     assert json.loads((tmp_path / "out" / "steering.json").read_text())["table"]["all"]["pairs"] == 3

@@ -16,7 +16,7 @@ from napari_gsw.research.evaluation.data_sets import list_files, list_scribbles
 from napari_gsw.research.evaluation.evaluate import SCRIBBLE_MEASURES
 from napari_gsw.scores.objects import dice_per_label, mean_dice
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "scribbles"
+DATA = Path(__file__).parents[4] / "shared" / "data" / "scribbles"
 QUICK = ("--preset", "paper", "--set", "sweeps=30", "--set", "site_size=20")
 
 

@@ -23,7 +23,7 @@ def test_from_end_to_end(tmp_path, monkeypatch):
 
 def test_every_patch_has_channels_of_its_own():
     truth = np.array([[1, 1, 2], [2, 3, 3]])
-    values = maps.channels(truth, 50, np.random.default_rng(0))
+    values = maps.make_channels(truth, 50, np.random.default_rng(0))
     assert values.shape == (50, 2, 3)
     within = np.abs(values[:, 0, 0] - values[:, 0, 1]).mean()
     between = np.abs(values[:, 0, 0] - values[:, 0, 2]).mean()

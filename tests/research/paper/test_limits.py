@@ -9,17 +9,16 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.research.paper import limits, shown
-from napari_gsw.research.paper.limits import LawTask, PhotographTask
+from napari_gsw.research.paper import limits
 
 SMALL = np.kron(np.random.default_rng(3).integers(0, 255, (3, 4, 3)), np.ones((24, 24, 1))).astype(np.uint8)
 
 
 def test_the_law_of_k_is_met_where_it_is_certain_and_where_it_is_not():
-    certain = limits.against_the_law(LawTask(6, 3, 3, 300, 0))
+    certain = limits.compare_with_exact(6, 3, 3, 300, 0)
     assert certain == {"likely": [2, 2], "mean": 2.0, "changes": [0] * 4, "distance": [0.0] * 4}
     # Two sites, alpha 1: together or apart with probability 1/2 each.
-    even = limits.against_the_law(LawTask(2, 1, 2, 4000, 0))
+    even = limits.compare_with_exact(2, 1, 2, 4000, 0)
     assert even["likely"] == [1, 2]
     assert even["mean"] == pytest.approx(1.5)
     assert max(even["distance"]) < 0.05
@@ -28,7 +27,7 @@ def test_the_law_of_k_is_met_where_it_is_certain_and_where_it_is_not():
 
 def test_chains_on_the_photograph_are_those_of_segment(monkeypatch):
     monkeypatch.setattr(limits, "astronaut", lambda: (SMALL, None))
-    row = limits.on_the_photograph(PhotographTask({"min_size": 2}, 20, 5))
+    row = limits.run_on_photograph({"min_size": 2}, 20, 5)
     result = gsw.segment(SMALL, preset="paper", seed=5, chains=4, sweeps=20, min_size=2)
     assert row["sites"] == result.problem.n
     assert row["k"] == [trace.n_clusters[10:].mean() for trace in result.traces]
@@ -37,27 +36,10 @@ def test_chains_on_the_photograph_are_those_of_segment(monkeypatch):
     assert row["agree"] == result.diagnosis.agree
 
 
-def test_the_states_are_those_of_the_run_and_the_best_is_above_all(monkeypatch):
-    monkeypatch.setattr(shown, "astronaut", lambda: (SMALL, None))
-    row = shown.states(shown.RunTask("general", 40, 1))
-    result = gsw.segment(SMALL, preset="general", seed=1, sweeps=40)
-    assert row["sites"] == result.problem.n
-    beta = result.problem.beta
-    assert row["couplings"] == {"least": beta.min(), "most": beta.max(), "repel": (beta < 0).mean()}
-    (trace,) = result.traces
-    assert row["best"]["log_posterior"] == pytest.approx(max(trace.log_posterior.max(), row["last"]["log_posterior"]))
-    assert row["last"]["log_posterior"] == pytest.approx(trace.log_posterior[-1])
-    assert row["last"]["clusters"] == trace.n_clusters[-1]
-    assert row["late"]["mean"] == pytest.approx(trace.log_posterior[row["burn_in"] :].mean())
-    assert row["consensus"]["clusters"] == result.n_clusters
-    assert row["regions"]["clusters"] == len(np.unique(result.regions))
-    assert 0 <= row["bits"] <= np.log2(result.problem.n)
-
-
 @pytest.mark.slow
 def test_a_quick_run_is_not_taken_for_a_full_one(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "CASES", ((2, 1, 2),))
-    monkeypatch.setattr(limits, "WAYS", {})
+    monkeypatch.setattr(limits, "PHOTOGRAPH_CASES", {})
     monkeypatch.setattr(limits, "SWEEPS", 300)
     changes = []
     for quick in (["--quick"], []):
@@ -72,7 +54,7 @@ def test_a_quick_run_is_not_taken_for_a_full_one(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_both_are_written_by_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "CASES", limits.CASES[:2])
-    monkeypatch.setattr(limits, "WAYS", dict(list(limits.WAYS.items())[:1]))
+    monkeypatch.setattr(limits, "PHOTOGRAPH_CASES", dict(list(limits.PHOTOGRAPH_CASES.items())[:1]))
     assert main(["reproduce", "limits", "shown", "--quick", "-o", str(tmp_path), "-q", "--jobs", "1"]) == 0
     content = json.loads((tmp_path / "limits.json").read_text())
     assert [(row["n"], row["low"], row["high"]) for row in content["law"]] == [(60, 5, 6), (40, 7, 10)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gsw.cli import main
-from napari_gsw.research.paper.quality import area
+from napari_gsw.research.paper.quality import detection_area
 
 
 def test_area_is_the_chance_that_an_error_is_less_sure():
@@ -16,7 +16,7 @@ def test_area_is_the_chance_that_an_error_is_less_sure():
     right, wrong = rng.integers(0, 9, (2, 12)).astype(float)
     pairs = [(w, r, a, b) for a, w in enumerate(wrong) for b, r in enumerate(right)]
     expected = sum(w * r * ((a > b) + (a == b) / 2) for w, r, a, b in pairs) / (right.sum() * wrong.sum())
-    assert area(right, wrong) == pytest.approx(expected)
+    assert detection_area(right, wrong) == pytest.approx(expected)
 
 
 @pytest.mark.slow
